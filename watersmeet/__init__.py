@@ -1,0 +1,8 @@
+"""Watersmeet: many continuous multi-way join queries over shared streams, on Spark, with one shared state."""
+
+from watersmeet.engine import Engine, QueryHandle
+from watersmeet.errors import WatersmeetError
+from watersmeet.model import Sink, Source, Stream
+
+__all__ = ["Engine", "QueryHandle", "Sink", "Source", "Stream", "WatersmeetError"]
+__version__ = "0.1.0"

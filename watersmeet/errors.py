@@ -1,0 +1,86 @@
+"""Every error a person can meet: what is wrong, where, what exists instead, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """A span of a SQL text, so that an error can point at it."""
+
+    text: str
+    start: int
+    end: int
+    file: str = ""
+
+    @property
+    def line(self) -> int:
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1) + 1
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}"
+        return f"{self.file}, {where}" if self.file else where
+
+    def picture(self) -> str:
+        """The line of SQL with carets under the span."""
+        line_start = self.text.rfind("\n", 0, self.start) + 1
+        line_end = self.text.find("\n", self.start)
+        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        width = max(1, min(self.end, line_start + len(line)) - self.start)
+        return f"  {line}\n  {' ' * (self.start - line_start)}{'^' * width}"
+
+
+class WatersmeetError(Exception):
+    """Base of all errors of this package; `str()` is the whole message for a person."""
+
+    def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: Place | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.detail = detail
+        self.hint = hint
+        self.place = place
+
+    def __str__(self) -> str:
+        lines = [f"{self.place}: {self.problem}" if self.place else self.problem]
+        if self.place:
+            lines.append(self.place.picture())
+        if self.detail:
+            lines.append(self.detail)
+        if self.hint:
+            lines.append(f"Hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling, and errors travel from tasks.
+        return _rebuild, (type(self), self.problem, self.detail, self.hint, self.place)
+
+
+def _rebuild(
+    kind: type[WatersmeetError], problem: str, detail: str, hint: str, place: Place | None
+) -> WatersmeetError:
+    return kind(problem, detail=detail, hint=hint, place=place)
+
+
+class SqlError(WatersmeetError):
+    """The SQL text is wrong or asks for something that is not supported."""
+
+
+class ModelError(WatersmeetError):
+    """A stream or query contradicts itself or what is already declared."""
+
+
+class InputError(WatersmeetError):
+    """A source delivered something that cannot be read as declared."""
+
+
+class StateError(WatersmeetError):
+    """The home folder is damaged, newer than this version, or in use."""
+
+
+class RunError(WatersmeetError):
+    """A tick failed; nothing of it was committed."""

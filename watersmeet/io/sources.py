@@ -1,0 +1,112 @@
+"""Sources: a declared stream as a streaming DataFrame of exactly its columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from watersmeet.errors import InputError, ModelError
+from watersmeet.model import Column, Stream
+from watersmeet.model.types import type_of_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+CORRUPT_COLUMN = "_corrupt_record"
+_FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "xml")
+_TEXTUAL = ("csv", "json", "xml")
+
+
+def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
+    """The streaming DataFrame of a stream that was declared with FROM."""
+    from pyspark.errors import PySparkException
+
+    source = stream.source
+    assert source is not None
+    columns = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
+    reader = spark.readStream.format(source.format).options(**dict(source.options))
+    names = [column.name for column in stream.columns]
+    if source.format in _FILE_FORMATS:
+        if "://" not in source.path and not any(char in source.path for char in "*?[{") and not Path(source.path).exists():
+            raise InputError(
+                f"stream {stream.name}: there is nothing at {source.path}",
+                hint="create the folder (it may be empty) or correct the path after FROM",
+            )
+        if source.format in _TEXTUAL:
+            columns += f", `{CORRUPT_COLUMN}` string"
+            names.append(CORRUPT_COLUMN)
+            reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN).option("mode", "PERMISSIVE")
+        reader = reader.schema(columns)
+    try:
+        frame = reader.load(source.path) if source.path else reader.load()
+        if source.format in _FILE_FORMATS:
+            return frame.select(*names)
+        return frame.selectExpr(*(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in stream.columns))
+    except PySparkException as problem:
+        raise InputError(
+            f"stream {stream.name}: Spark cannot read {source.format} from {source.path!r}",
+            detail=str(problem).splitlines()[0],
+            hint="check the format, the path and the options after WITH",
+        ) from None
+
+
+def columns_of(schema: StructType) -> tuple[Column, ...]:
+    """The columns of a DataFrame that a person hands over."""
+    return tuple(Column(field.name, field.dataType.simpleString()) for field in schema.fields)
+
+
+def check_frame(name: str, frame: DataFrame) -> None:
+    if not frame.isStreaming:
+        raise ModelError(
+            f"stream {name}: the DataFrame is not a streaming one",
+            hint="use spark.readStream, or engine.stream(name, 'CREATE STREAM …') for files",
+        )
+
+
+def check_parquet_file(stream: Stream, path: str) -> int:
+    """The rows that a Parquet file of the stream promises; raises InputError where it is not one."""
+    try:
+        footer = pq.read_metadata(path)
+        found = footer.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as problem:
+        raise InputError(
+            f"stream {stream.name}: {path} is not a readable Parquet file", detail=str(problem).splitlines()[0]
+        ) from None
+    by_name = {field.name.lower(): field for field in found}
+    for column in stream.columns:
+        field = by_name.get(column.name.lower())
+        if field is None:
+            raise InputError(
+                f"stream {stream.name}: {path} has no column {column.name}",
+                detail=f"Its columns: {', '.join(found.names)}.",
+            )
+        if not _reads_as(field.type, column):
+            raise InputError(
+                f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}, "
+                f"the stream declares {column.type.upper()}"
+            )
+    return int(footer.num_rows)
+
+
+def _reads_as(found: pa.DataType, column: Column) -> bool:
+    """Whether Spark reads a Parquet column of one type as another: the same, or a lossless widening."""
+    wanted = column.arrow
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if pa.types.is_timestamp(wanted):
+        return bool(pa.types.is_timestamp(found))
+    if pa.types.is_integer(wanted) and pa.types.is_integer(found):
+        return bool(found.bit_width <= wanted.bit_width)
+    if pa.types.is_floating(wanted) and pa.types.is_floating(found):
+        return bool(found.bit_width <= wanted.bit_width)
+    if pa.types.is_decimal(wanted) and pa.types.is_decimal(found):
+        return bool(found.scale == wanted.scale and found.precision <= wanted.precision)
+    if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
+        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_binary(found))
+    if pa.types.is_nested(wanted):
+        return bool(pa.types.is_nested(found))
+    return bool(found == wanted)

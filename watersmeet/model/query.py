@@ -1,0 +1,126 @@
+"""A query: aliases over streams with windows and filters, equalities between them, and its outputs.
+
+Scalar SQL is kept as text in DuckDB's dialect. A filter or key is written over the bare columns of its
+stream ("price" > 10), so that queries which use other alias names still have equal, shareable texts; an
+output is written over qualified columns that `member_column` names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from watersmeet.errors import ModelError
+from watersmeet.model.stream import check_name
+
+MAX_ALIASES = 16
+
+
+def member_column(alias: str, column: str) -> str:
+    """The name under which a member's column appears when outputs are computed."""
+    return f"{alias}.{column}"
+
+
+@dataclass(frozen=True)
+class Alias:
+    name: str
+    stream: str
+    window: int | None  # microseconds; None is UNBOUNDED
+    filter: str | None = None  # DuckDB SQL over the stream's bare columns
+
+
+@dataclass(frozen=True, order=True)
+class KeyPart:
+    """One side of an equality: an expression over one stream, already cast to the type compared in."""
+
+    expression: str  # DuckDB SQL over the stream's bare columns
+    type: str
+    column: str | None = None  # the column where the expression is nothing else, so that no evaluation is needed
+
+
+@dataclass(frozen=True)
+class Equality:
+    left: str  # alias
+    left_key: KeyPart
+    right: str
+    right_key: KeyPart
+
+    def touches(self, alias: str) -> bool:
+        return alias in (self.left, self.right)
+
+    def other(self, alias: str) -> str:
+        return self.right if alias == self.left else self.left
+
+    def key_of(self, alias: str) -> KeyPart:
+        return self.left_key if alias == self.left else self.right_key
+
+
+@dataclass(frozen=True)
+class Output:
+    """One result column: a member's column as it is, or an expression over `member_column` names."""
+
+    name: str
+    type: str
+    alias: str | None = None
+    column: str | None = None
+    expression: str | None = None
+    reads: tuple[tuple[str, str], ...] = ()  # (alias, column) pairs that the expression needs
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where results go: files of a format in a folder (None: under the home), or also the console."""
+
+    format: str = "parquet"
+    path: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str
+    aliases: tuple[Alias, ...]
+    equalities: tuple[Equality, ...]
+    outputs: tuple[Output, ...]
+    sink: Sink = field(default_factory=Sink)
+    sql: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("query", self.name)
+        names = [alias.name for alias in self.aliases]
+        if len(set(names)) != len(names):
+            raise ModelError(f"query {self.name} uses an alias twice: {', '.join(sorted(names))}")
+        if len(names) > MAX_ALIASES:
+            raise ModelError(f"query {self.name} joins {len(names)} aliases; the limit is {MAX_ALIASES}")
+        for equality in self.equalities:
+            if equality.left == equality.right:
+                raise ModelError(f"query {self.name}: an equality within one alias is a filter, not a join")
+        unreached = set(names) - self.reached_from(names[0])
+        if unreached:
+            raise ModelError(
+                f"query {self.name}: nothing joins {', '.join(sorted(unreached))} to {names[0]}",
+                hint="add an equality between them; cross products are not supported",
+            )
+
+    @cached_property
+    def by_name(self) -> dict[str, Alias]:
+        return {alias.name: alias for alias in self.aliases}
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        return {alias.name: at for at, alias in enumerate(self.aliases)}
+
+    def reached_from(self, start: str) -> set[str]:
+        """The aliases connected to `start` by equalities."""
+        reached, frontier = {start}, [start]
+        while frontier:
+            here = frontier.pop()
+            for equality in self.equalities:
+                if equality.touches(here) and equality.other(here) not in reached:
+                    reached.add(equality.other(here))
+                    frontier.append(equality.other(here))
+        return reached
+
+    def between(self, bound: frozenset[str], alias: str) -> tuple[Equality, ...]:
+        """The equalities that link `alias` to the aliases already bound."""
+        return tuple(e for e in self.equalities if e.touches(alias) and e.other(alias) in bound)

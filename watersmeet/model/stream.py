@@ -1,0 +1,86 @@
+"""A stream: named, typed columns, one of which is the event time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.errors import ModelError
+from watersmeet.model.types import arrow_type, canonical_type, is_integer
+
+NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Names become folders and SQL identifiers, so they hold letters, digits and underscores only."""
+    if not NAME_PATTERN.fullmatch(name):
+        raise ModelError(
+            f"{name!r} cannot be the name of a {kind}",
+            detail="A name is a folder and an SQL identifier at once.",
+            hint="use up to 128 letters, digits and underscores, and do not start with a digit",
+        )
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", canonical_type(self.type))
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return arrow_type(self.type)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where Spark reads a declared stream from: a format, a path and the reader's options."""
+
+    format: str
+    path: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Stream:
+    name: str
+    columns: tuple[Column, ...]
+    time: str
+    lateness: int = 0  # microseconds
+    source: Source | None = None  # None: a streaming DataFrame was handed over
+
+    def __post_init__(self) -> None:
+        check_name("stream", self.name)
+        if not self.columns:
+            raise ModelError(f"stream {self.name} has no columns")
+        folded = [column.name.lower() for column in self.columns]
+        for name in folded:
+            if folded.count(name) > 1:
+                raise ModelError(f"stream {self.name} has two columns named {name} (names ignore case)")
+        if self.lateness < 0:
+            raise ModelError(f"stream {self.name}: lateness must not be negative")
+        time = self.column(self.time)
+        if time.type not in ("timestamp", "timestamp_ntz", "date") and not is_integer(time.type):
+            raise ModelError(
+                f"stream {self.name}: the event time {self.time} is {time.type.upper()}",
+                hint="TIMESTAMP BY takes a TIMESTAMP, TIMESTAMP_NTZ, DATE or integer (microseconds) column",
+            )
+        object.__setattr__(self, "time", time.name)
+
+    def column(self, name: str) -> Column:
+        """The column of that name, ignoring case; raises with the names that exist."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        raise ModelError(
+            f"stream {self.name} has no column {name}",
+            detail=f"Its columns: {', '.join(column.name for column in self.columns)}.",
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.arrow) for column in self.columns])

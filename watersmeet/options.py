@@ -1,0 +1,44 @@
+"""The settings of an engine, in one place: name, meaning, default, check."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from watersmeet.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Options:
+    partitions: int = field(default=1, metadata={"help": "places that the state is spread over"})
+    tick: str = field(default="100 milliseconds", metadata={"help": "shortest time from one tick to the next"})
+    master: str = field(default="", metadata={"help": "Spark master; empty: all cores of this machine"})
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.partitions <= 1024:
+            raise ModelError(f"partitions = {self.partitions} is out of range", hint="use 1 to 1024")
+
+
+def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
+    """Options by name, from Python or from `--set name=value`; names with a dot are settings of Spark."""
+    known = {option.name: option for option in fields(Options)}
+    own: dict[str, Any] = {}
+    spark: dict[str, str] = {}
+    for name, value in given.items():
+        if "." in name:
+            spark[name] = str(value)
+            continue
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            raise ModelError(
+                f"there is no option {name}",
+                detail="Options: " + "; ".join(f"{o.name} ({o.metadata['help']})" for o in known.values()) + ".",
+                hint=f"did you mean {close[0]}?" if close else "settings of Spark have a dot in their name",
+            )
+        kind = type(known[name].default)
+        try:
+            own[name] = kind(value)
+        except ValueError:
+            raise ModelError(f"option {name} takes a value of type {kind.__name__}, not {value!r}") from None
+    return Options(**own), spark

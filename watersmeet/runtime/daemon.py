@@ -1,0 +1,15 @@
+"""The process from which Spark forks its Python workers, with everything expensive imported before the fork.
+
+Named by `spark.python.daemon.module`; a session that does not name it works too, with a slower first tick.
+"""
+
+import duckdb  # noqa: F401
+import pyarrow.compute
+import pyarrow.csv
+import pyarrow.parquet
+from pyspark import daemon
+
+import watersmeet.runtime.worker  # noqa: F401
+
+if __name__ == "__main__":
+    daemon.manager()

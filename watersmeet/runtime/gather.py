@@ -1,0 +1,153 @@
+"""Gather: the rows of one source task become buckets. Knows buckets and rules, but not Spark.
+
+A row is set aside, with the reason, in `rejected/<stream>/` when its source could not parse it, when its
+event time is NULL or outside the years 1 to 9999, or when it is late. Everything else is stored.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.io.sinks import STAGING, open_writer
+from watersmeet.model import Sink
+from watersmeet.plan.ruleset import StoreRule
+from watersmeet.runtime.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
+from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.codes import fixed_width
+from watersmeet.store.kernels import I64, partition_of
+from watersmeet.store.manifest import ResultFile
+
+BUCKET_ROWS = 1 << 20
+BUCKET_BYTES = 128 << 20
+CORRUPT_COLUMN = "_corrupt_record"
+_MICROS_A_DAY = 86_400_000_000
+_REASONS = ("unreadable", "no event time", "event time out of range", "late")
+
+
+class Gather:
+    """One task's share of one stream in one tick."""
+
+    def __init__(self, order: GatherOrder, rule: StoreRule, stored: bool, task: str) -> None:
+        self.order = order
+        self.rule = rule
+        self.stored = stored  # False: no query reads the stream, so its rows are only counted
+        self.task = task
+        self.report = GatherReport(rule.stream)
+        self._schema = pa.schema([(column.name, column.arrow) for column in rule.columns])
+        self._waiting: list[tuple[pa.RecordBatch, I64]] = []
+        self._numbers = itertools.count()
+        self._rejected: list[pa.Table] = []
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> GatherReport:
+        rows = size = 0
+        for batch in batches:
+            self._take(batch)
+            rows = sum(len(tau) for _, tau in self._waiting)
+            size = sum(kept.nbytes for kept, _ in self._waiting)
+            if rows >= BUCKET_ROWS or size >= BUCKET_BYTES:
+                self._store()
+        self._store()
+        self._set_aside()
+        return self.report
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        self.report.counts[f"rows/{self.rule.stream}"] += batch.num_rows
+        rows = at_rest(batch, self._schema)
+        tau, known = event_times(rows.column(self.rule.time))
+        reason = np.zeros(len(tau), np.uint8)
+        reason[tau < self.order.watermarks.get(self.rule.stream, TAU_MIN)] = 4
+        reason[(tau < TAU_MIN) | (tau > TAU_MAX)] = 3
+        reason[~known] = 2
+        if CORRUPT_COLUMN in batch.schema.names:
+            reason[np.asarray(batch.column(CORRUPT_COLUMN).is_valid())] = 1
+        if reason.any():
+            bad = np.flatnonzero(reason)
+            named = pa.array([_REASONS[code - 1] for code in reason[bad]])
+            for name, count in zip(*np.unique(reason[bad], return_counts=True), strict=True):
+                self.report.counts[f"{_REASONS[name - 1]}/{self.rule.stream}"] += int(count)
+            aside = pa.Table.from_batches([batch]).take(pa.array(bad))
+            self._rejected.append(aside.append_column("rejected_because", named))
+            good = np.flatnonzero(reason == 0)
+            rows, tau = rows.take(pa.array(good)), tau[good]
+        if len(tau):
+            self.report.newest = max(int(tau.max()), self.report.newest if self.report.newest is not None else TAU_MIN)
+            if self.stored:
+                self._waiting.append((rows, tau))
+
+    def _store(self) -> None:
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches([batch for batch, _ in self._waiting]).combine_chunks().to_batches()[0]
+        tau = np.concatenate([tau for _, tau in self._waiting])
+        self._waiting = []
+        whole = Bucket(rows, tau)
+        if self.rule.layout is None:
+            self._write(whole, 0)
+            return
+        # A NULL is found under no key; any place will do for its row.
+        places = partition_of(whole.codes((self.rule.layout,)).values, self.order.rules.partitions)
+        for place in np.unique(places):
+            chosen = np.flatnonzero(places == place)
+            self._write(Bucket(rows.take(pa.array(chosen)), tau[chosen]), int(place))
+
+    def _write(self, bucket: Bucket, place: int) -> None:
+        number = next(self._numbers)
+        file = f"state/{self.rule.stream}/{self.order.tick:012d}-{self.order.attempt}-{self.task}-{number}.bucket"
+        info = bucket.write(
+            Path(self.order.home),
+            file,
+            Derived(self.rule.keys, self.rule.filters),
+            store=self.rule.stream,
+            first_tick=self.order.tick,
+            last_tick=self.order.tick,
+            partition=place,
+            layout=self.rule.layout_text,
+        )
+        for failed in bucket.failures.values():
+            if failed:
+                self.report.counts[f"failed_filters/{self.rule.stream}"] += failed
+        self.report.buckets.append(info)
+
+    def _set_aside(self) -> None:
+        if not self._rejected:
+            return
+        rows = pa.concat_tables(self._rejected)
+        folder = Path(self.order.home) / "rejected" / self.rule.stream
+        name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.parquet"
+        staged = folder / STAGING / f"{name}.staged"
+        writer = open_writer(staged, Sink(), rows.schema)
+        writer.write(rows)
+        writer.close()
+        self.report.rejected.append(
+            ResultFile(f"rejected {self.rule.stream}", str(staged), str(folder / name), rows.num_rows)
+        )
+
+
+def at_rest(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the types that the engine keeps. An instant is kept as its UTC microseconds."""
+    arrays = []
+    for field in schema:
+        array = batch.column(field.name)
+        if pa.types.is_timestamp(array.type) and array.type != field.type:
+            array = array.cast(pa.timestamp("us", tz=array.type.tz)).view(pa.timestamp("us"))
+        arrays.append(array if array.type == field.type else array.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def event_times(column: pa.Array) -> tuple[I64, np.ndarray]:
+    """Microseconds for each row, and which rows have a time at all."""
+    known = np.asarray(column.is_valid())
+    if pa.types.is_date(column.type):
+        tau = fixed_width(column, np.int32).astype(np.int64) * _MICROS_A_DAY
+    elif column.type.bit_width == 64:
+        tau = fixed_width(column, np.int64)
+    else:
+        tau = fixed_width(column, np.dtype(f"i{column.type.bit_width // 8}")).astype(np.int64)
+    if not known.all():
+        tau = np.where(known, tau, 0)
+    return tau, known

@@ -1,0 +1,49 @@
+"""Which streams share a streaming query. Spark's offsets belong to a fixed list of sources, so this is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from watersmeet.errors import StateError
+from watersmeet.model import Stream
+
+
+class Groups:
+    """`groups.json` in the home: for each group its streams, in order, with the columns that the state has."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "groups.json"
+        self._groups: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
+
+    def members(self) -> dict[str, list[str]]:
+        return {group: list(streams) for group, streams in self._groups.items()}
+
+    def join(self, streams: Iterable[Stream]) -> None:
+        """Give streams that are new to this home a group of their own; refuse a change of those that are not."""
+        declared = {stream.name: stream for stream in streams}
+        known = {name: shape for members in self._groups.values() for name, shape in members.items()}
+        for name, shape in known.items():
+            if name not in declared:
+                raise StateError(
+                    f"stream {name} is part of this home but is not declared any more",
+                    hint="declare it again (a stream without queries costs little), or use another --home",
+                )
+            if _shape(declared[name]) != shape:
+                raise StateError(
+                    f"stream {name} is declared differently than in this home",
+                    detail=f"There: {shape}. Now: {_shape(declared[name])}.",
+                    hint="declare it as it was, give it another name, or use another --home",
+                )
+        fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
+        if fresh:
+            self._groups[str(len(self._groups))] = fresh
+            draft = self._path.with_suffix(".draft")
+            draft.write_text(json.dumps(self._groups, indent=1))
+            draft.rename(self._path)
+
+
+def _shape(stream: Stream) -> dict[str, Any]:
+    return {"time": stream.time, "columns": [[column.name, column.type] for column in stream.columns]}

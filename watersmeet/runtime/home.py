@@ -1,0 +1,49 @@
+"""The home folder on disk: recovery, publishing results, clearing what no manifest names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from watersmeet.errors import StateError
+from watersmeet.io.sinks import STAGING
+from watersmeet.store.bucket import verify_file
+from watersmeet.store.manifest import Manifest, ResultFile, load_newest
+
+
+def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
+    """Bring the home to exactly what its newest manifest says, or raise and change nothing."""
+    manifest = load_newest(home)
+    for bucket in manifest.buckets:
+        verify_file(home, bucket)
+    publish(manifest.results)
+    named = {home / bucket.file for bucket in manifest.buckets}
+    for path in (home / "state").glob("*/*"):
+        if path not in named:
+            path.unlink(missing_ok=True)
+    folders = {*result_folders, *(home / "results").glob("*"), *(home / "rejected").glob("*")}
+    for folder in folders:
+        shutil.rmtree(folder / STAGING, ignore_errors=True)
+    shutil.rmtree(home / "orders", ignore_errors=True)
+    return manifest
+
+
+def publish(results: Iterable[ResultFile]) -> None:
+    """Rename the files of a committed tick to where readers look. Doing it twice is harmless."""
+    for file in results:
+        try:
+            os.rename(file.staged, file.final)
+        except FileNotFoundError:
+            if not Path(file.final).exists():
+                raise StateError(
+                    f"the committed result file {file.final} is missing",
+                    detail=f"{file.rows} results of {file.query} were in it.",
+                    hint="restore it from a backup, or start anew with another --home",
+                ) from None
+
+
+def discard(home: Path, files: Iterable[str]) -> None:
+    for file in files:
+        (home / file).unlink(missing_ok=True)

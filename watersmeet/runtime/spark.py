@@ -1,0 +1,170 @@
+"""Carries out ticks on Spark: runs the jobs that `tick.py` orders, commits, publishes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import pickle
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.model import Query, Stream
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.home import discard, publish
+from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick import Tick
+from watersmeet.runtime.worker import gather_order_path, no_space, probe_first, probe_next, probe_whole
+from watersmeet.store.manifest import Manifest, commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("watersmeet")
+
+
+@dataclass(frozen=True)
+class TickTimes:
+    """Where the time of a tick went, in seconds."""
+
+    tick: int
+    rows: int
+    results: int
+    gather: float
+    probe: float
+    commit: float
+    finished_at: float
+
+    @property
+    def total(self) -> float:
+        return self.gather + self.probe + self.commit
+
+
+@dataclass
+class Plan:
+    """What ticks obey from the next one on; replaced as a whole, never changed."""
+
+    rules: Ruleset
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+
+
+@dataclass
+class SparkRuntime:
+    spark: SparkSession
+    home: Path
+    manifest: Manifest
+    plan: Plan
+    after_commit: Callable[[Manifest], None] = lambda manifest: None
+    check_input: Callable[[str, int, list[GatherReport]], None] = lambda group, batch, reports: None
+    recent: list[TickTimes] = field(default_factory=list)
+    failure: WatersmeetError | None = None
+
+    def __post_init__(self) -> None:
+        # Ticks of different streaming queries take turns: the tick number is the arrival order.
+        self._turn = threading.Lock()
+        self.cores = int(self.spark.sparkContext.defaultParallelism)
+
+    @contextlib.contextmanager
+    def between_ticks(self) -> Iterator[None]:
+        """Waits for the running tick to end and keeps the next one from beginning."""
+        with self._turn:
+            yield
+
+    def run_batch(self, group: str, frame: DataFrame, batch: int) -> None:
+        """One micro-batch of a streaming query, as Spark's foreachBatch calls it."""
+        with self._turn:
+            if self.failure is not None:
+                raise self.failure
+            if self.manifest.batches.get(group, -1) >= batch:
+                return  # committed before a crash that came before Spark wrote that down
+            try:
+                self._run_tick(group, frame, batch)
+            except Exception as problem:
+                self.failure = explain_failure(problem, self.home)
+                raise self.failure from problem
+
+    def _run_tick(self, group: str, frame: DataFrame, batch: int) -> None:
+        plan = self.plan
+        tick = Tick(
+            str(self.home), group, batch, secrets.token_hex(4), plan.rules, plan.streams, plan.queries, self.manifest
+        )
+        began = time.perf_counter()
+        path = gather_order_path(tick.home, group, batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_bytes(pickle.dumps(tick.begin()))
+        draft.rename(path)
+        gathered: list[GatherReport] = [pickle.loads(row.report) for row in frame.collect()]
+        raise_first(gathered)
+        self.check_input(group, batch, gathered)
+        at_gathered = time.perf_counter()
+        order = tick.gathered(gathered, tasks=self.cores)
+        probed = self._probe(order)
+        raise_first(probed)
+        at_probed = time.perf_counter()
+        manifest, garbage = tick.finished(gathered, probed)
+        self._commit(manifest, garbage)
+        path.unlink(missing_ok=True)
+        ended = time.perf_counter()
+        rows = sum(count for report in gathered for name, count in report.counts.items() if name.startswith("rows/"))
+        times = TickTimes(
+            manifest.tick,
+            rows,
+            sum(file.rows for report in probed for file in report.results),
+            at_gathered - began,
+            at_probed - at_gathered,
+            ended - at_probed,
+            time.time(),
+        )
+        self.recent = [*self.recent[-999:], times]
+        log.info("tick %d: %d rows, %.0f ms", times.tick, times.rows, times.total * 1000)
+
+    def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
+        if not order.work and not order.merges:
+            return []
+        context = self.spark.sparkContext
+        if order.rules.partitions == 1:
+            tasks = len(order.work) + len(order.merges)
+            return context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_whole(order)).collect()
+        places = order.rules.partitions
+        tasks = places + len(order.merges)
+        blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_first(order))
+        for _ in range(max(1, order.rules.depth()) - 1):
+            blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(probe_next(order))
+        return [pickle.loads(data) for _, (_, data) in blobs.collect()]
+
+    def _commit(self, manifest: Manifest, garbage: list[str]) -> None:
+        commit(self.home, manifest)
+        self.manifest = manifest
+        publish(manifest.results)
+        discard(self.home, garbage)
+        self.after_commit(manifest)
+
+
+def raise_first(reports: Sequence[GatherReport] | Sequence[ProbeReport]) -> None:
+    for report in reports:
+        if report.failure is not None:
+            raise report.failure
+
+
+def explain_failure(problem: Exception, home: Path) -> WatersmeetError:
+    """Any failure of a tick as an error for a person."""
+    if isinstance(problem, WatersmeetError):
+        return problem
+    text = str(problem)
+    if (isinstance(problem, OSError) and problem.errno == errno.ENOSPC) or "No space left on device" in text:
+        return no_space(str(home))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("[")]
+    return RunError(
+        "a tick failed; nothing of it was committed, and the next run repeats it",
+        detail=(telling or lines or [type(problem).__name__])[0][:500],
+        hint=f"correct the cause and run again with the same home {home}",
+    )

@@ -1,0 +1,240 @@
+"""Walking the probe trees: new rows in, complete results out. Knows buckets and rules, but not Spark.
+
+Between steps a partial result is only row references, two scalars for the window test and the codes that
+later steps look up. Rows go through in chunks of bounded size, depth first, so the memory of a task does
+not grow with the tick or with the number of matches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from watersmeet.plan.ruleset import Emit, Lookup, Start, Step
+from watersmeet.runtime.orders import ProbeOrder
+from watersmeet.store.bucket import Bucket, BucketInfo, Index
+from watersmeet.store.codes import Codes, combine
+from watersmeet.store.kernels import I32, I64, U8, partition_of, probe
+
+ROWS_IN = 1 << 16
+ROWS_OUT = 1 << 17
+
+
+@dataclass(frozen=True)
+class Refs:
+    """Rows of one store: for each, the number of its bucket in the tick's list and its place in there."""
+
+    bucket: I32
+    row: I32
+
+    def take(self, rows: np.ndarray) -> Refs:
+        return Refs(self.bucket[rows], self.row[rows])
+
+
+@dataclass(frozen=True)
+class Partial:
+    members: tuple[Refs, ...]
+    latest: I64
+    deadline: I64
+    codes: dict[Lookup, Codes]
+
+    def __len__(self) -> int:
+        return len(self.latest)
+
+    def take(self, rows: np.ndarray) -> Partial:
+        return Partial(
+            tuple(refs.take(rows) for refs in self.members),
+            self.latest[rows],
+            self.deadline[rows],
+            {lookup: codes.take(rows) for lookup, codes in self.codes.items()},
+        )
+
+
+class Emitter(Protocol):
+    def __call__(self, emit: Emit, partial: Partial) -> None: ...
+
+
+class Stores:
+    """The buckets of a tick, opened when first touched and kept open for the ticks that follow."""
+
+    _open: dict[str, Bucket] = {}  # noqa: RUF012 - shared on purpose: one cache for the process
+
+    def __init__(self, order: ProbeOrder) -> None:
+        self.home = Path(order.home)
+        self.infos = order.buckets
+        named = {info.file for infos in order.buckets.values() for info in infos}
+        for file in [file for file in Stores._open if file not in named]:
+            del Stores._open[file]
+
+    def bucket(self, info: BucketInfo) -> Bucket:
+        found = Stores._open.get(info.file)
+        if found is None:
+            found = Stores._open[info.file] = Bucket.open(self.home, info)
+        return found
+
+    def at(self, store: str, number: int) -> Bucket:
+        return self.bucket(self.infos[store][number])
+
+    def gather(self, store: str, refs: Refs, read: Callable[[Bucket], np.ndarray], dtype: type) -> np.ndarray:
+        """One value for each reference, from the array that `read` finds in a bucket."""
+        out = np.empty(len(refs.row), dtype)
+        for number in np.unique(refs.bucket):
+            chosen = refs.bucket == number
+            out[chosen] = read(self.at(store, int(number)))[refs.row[chosen]]
+        return out
+
+
+class Walk:
+    """One task's walk. `place` limits it to the buckets of one partition; None sees them all."""
+
+    def __init__(self, order: ProbeOrder, stores: Stores, emitter: Emitter, place: int | None = None) -> None:
+        self.order = order
+        self.stores = stores
+        self.emitter = emitter
+        self.place = place
+        self.counts: Counter[str] = Counter()
+        self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
+
+    def arrivals(self, start: Start, info: BucketInfo, begin: int, end: int) -> Iterator[Partial]:
+        """The rows of a new bucket as partial results of one member, in chunks."""
+        bucket = self.stores.bucket(info)
+        wanted = bucket.any_of(start.filters)
+        for at in range(begin, end, ROWS_IN):
+            rows = np.arange(at, min(at + ROWS_IN, end), dtype=np.int32)
+            if len(wanted):
+                rows = rows[wanted[rows] != 0]
+            if not len(rows):
+                continue
+            tau = bucket.tau[rows]
+            refs = Refs(np.full(len(rows), self.number[info.file], np.int32), rows)
+            codes = {lookup: bucket.codes((lookup[1],)).take(rows) for lookup in start.carry}
+            yield Partial((refs,), tau, tau + start.window, codes)
+
+    def follow(self, start: Start, partial: Partial) -> None:
+        """Everything that begins with these rows, to the end. Only where all stores are in reach (P = 1)."""
+        for emit in start.emits:
+            self.emitter(emit, partial)
+        for step in start.steps:
+            self.descend(step, partial)
+
+    def descend(self, step: Step, partial: Partial) -> None:
+        for found in self.step(step, partial):
+            for emit in step.emits:
+                self.emitter(emit, found)
+            for below in step.steps:
+                self.descend(below, found)
+
+    def targets(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
+        """For each place the rows that must go there; None where each row must go to all."""
+        layout = self.order.rules.store(step.store).layout
+        if layout is None or layout not in step.key:
+            return None
+        codes = partial.codes[step.sources[step.key.index(layout)]]
+        place = partition_of(np.ascontiguousarray(codes.values), self.order.rules.partitions)
+        if len(codes.valid):
+            place[codes.valid == 0] = -1
+        return [np.flatnonzero(place == number) for number in range(self.order.rules.partitions)]
+
+    def step(self, step: Step, partial: Partial) -> Iterator[Partial]:
+        """The partial results that one probe makes, in chunks."""
+        self.counts[f"step_in/{step.id}"] += len(partial)
+        key = combine([partial.codes[source] for source in step.sources])
+        if len(key.valid):
+            rows = np.flatnonzero(key.valid)
+            partial, key = partial.take(rows), Codes(key.values[rows])
+        if not len(partial):
+            return
+        codes = np.ascontiguousarray(key.values)
+        earliest, last = int(partial.latest.min()) - step.window, int(partial.deadline.max())
+        found = _Matches()
+        for number, info in enumerate(self.stores.infos.get(step.store, ())):
+            if not self._reaches(step, info) or info.tau_max < earliest or info.tau_min > last:
+                continue
+            bucket = self.stores.bucket(info)
+            index, mask = bucket.index(step.key), bucket.any_of(step.filters)
+            row, at = 0, -1
+            while row < len(codes):
+                row, at = found.fill(number, bucket, index, mask, codes, partial, step.window, row, at)
+                if found.is_full:
+                    yield self._expand(step, partial, found)
+                    found = _Matches()
+        if found.count:
+            yield self._expand(step, partial, found)
+
+    def _reaches(self, step: Step, info: BucketInfo) -> bool:
+        if self.place is not None and info.partition != self.place:
+            return False
+        return step.sees_current or not self.order.is_new(info)
+
+    def _expand(self, step: Step, partial: Partial, found: _Matches) -> Partial:
+        left, row = found.left[: found.count], found.row[: found.count]
+        numbers = np.empty(found.count, np.int32)
+        for begin, end, number, _ in found.segments:
+            numbers[begin:end] = number
+        self.counts[f"step_out/{step.id}"] += found.count
+        new = len(partial.members)
+        codes = {
+            lookup: partial.codes[lookup].take(left) if lookup[0] < new else found.codes(lookup)
+            for lookup in step.carry
+        }
+        return Partial(
+            (*(refs.take(left) for refs in partial.members), Refs(numbers, row)),
+            found.latest[: found.count],
+            found.deadline[: found.count],
+            codes,
+        )
+
+
+class _Matches:
+    """Output arrays of the probe loop, filled bucket after bucket."""
+
+    def __init__(self) -> None:
+        self.left, self.row = np.empty(ROWS_OUT, np.int32), np.empty(ROWS_OUT, np.int32)
+        self.latest, self.deadline = np.empty(ROWS_OUT, np.int64), np.empty(ROWS_OUT, np.int64)
+        self.count = 0
+        self.segments: list[tuple[int, int, int, Bucket]] = []  # (begin, end, bucket number, bucket)
+
+    @property
+    def is_full(self) -> bool:
+        return self.count == ROWS_OUT
+
+    def fill(
+        self, number: int, bucket: Bucket, index: Index, mask: U8, codes: I64, partial: Partial, window: int, row: int, at: int
+    ) -> tuple[int, int]:
+        free = slice(self.count, None)
+        found, row, at = probe(
+            codes,
+            partial.latest,
+            partial.deadline,
+            row,
+            at,
+            index.starts,
+            index.order,
+            index.codes.values,
+            bucket.tau,
+            mask,
+            window,
+            self.left[free],
+            self.row[free],
+            self.latest[free],
+            self.deadline[free],
+        )
+        if found:
+            self.segments.append((self.count, self.count + found, number, bucket))
+            self.count += found
+        return row, at
+
+    def codes(self, lookup: Lookup) -> Codes:
+        parts = [
+            bucket.codes((lookup[1],)).take(self.row[begin:end]) for begin, end, _, bucket in self.segments
+        ]
+        values = np.concatenate([part.values for part in parts])
+        if not any(len(part.valid) for part in parts):
+            return Codes(values)
+        valid = [part.valid if len(part.valid) else np.ones(len(part.values), np.uint8) for part in parts]
+        return Codes(values, np.concatenate(valid))

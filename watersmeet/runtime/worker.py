@@ -1,0 +1,208 @@
+"""What runs inside Spark's tasks: thin shells around gather and walk."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.model import Stream
+from watersmeet.plan.ruleset import Start, Step, StoreRule
+from watersmeet.runtime.gather import Gather
+from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
+from watersmeet.runtime.results import Results
+from watersmeet.runtime.walk import Partial, Stores, Walk
+from watersmeet.store.bucket import Derived
+from watersmeet.store.merge import merge
+
+REPORT_SCHEMA = "report binary"
+
+Blob = tuple[int, tuple[int, bytes]]  # place, (step to take there, pickled partial results)
+REPORT = 0  # in the place of a step: the bytes are a pickled report
+
+
+def gather_order_path(home: str, group: str, batch: int | str) -> Path:
+    return Path(home) / "orders" / group / f"{batch}.pickle"
+
+
+def make_gather(home: str, group: str, stream: Stream) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark runs over every task's rows of a stream, the same for the life of the query.
+
+    What to do changes from tick to tick, so it is read from the order that the driver wrote for the batch."""
+
+    def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        order: GatherOrder = pickle.loads(gather_order_path(home, group, str(batch)).read_bytes())
+        rule = next((rule for rule in order.rules.stores if rule.stream == stream.name), None)
+        stored = rule is not None
+        if rule is None:
+            rule = StoreRule(stream.name, stream.columns, stream.time, (), (), None)
+        try:
+            report = Gather(order, rule, stored, str(context.taskAttemptId())).run(batches)
+        except Exception as problem:
+            report = GatherReport(stream.name, failure=_told(problem, home))
+        if report.counts or report.failure:
+            yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
+
+    return gather
+
+
+def probe_whole(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[ProbeReport]]:
+    """P = 1: each task walks the whole plan with its share of the new rows. Tasks behind those merge buckets."""
+
+    def run(task: int, _: Iterable[object]) -> Iterator[ProbeReport]:
+        report = ProbeReport()
+        try:
+            if task >= len(order.work):
+                _merge(order, task - len(order.work), report)
+            else:
+                _walk_whole(order, order.work[task], report)
+        except Exception as problem:
+            report = ProbeReport(failure=_told(problem, order.home))
+        yield report
+
+    return run
+
+
+def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...], report: ProbeReport) -> None:
+    stores = Stores(order)
+    results = Results(order, stores, _task_name())
+    walk = Walk(order, stores, results.add)
+    starts = {start.stream: start for start in order.rules.starts}
+    for piece in work:
+        start = starts[piece.bucket.store]
+        for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
+            walk.follow(start, partial)
+    results.finish(report)
+    report.counts.update(walk.counts)
+
+
+def probe_first(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[Blob]]:
+    """P > 1, first cut: the task of each place reads the new rows that concern it from their buckets."""
+
+    def first(task: int) -> Iterator[Blob]:
+        if task >= order.rules.partitions:
+            report = ProbeReport()
+            _merge(order, task - order.rules.partitions, report)
+            yield task % order.rules.partitions, (REPORT, pickle.dumps(report))
+            return
+        place = _Place(order, task)
+        for start in order.rules.starts:
+            for info in order.buckets.get(start.stream, ()):
+                if not order.is_new(info):
+                    continue
+                for partial in place.walk.arrivals(start, info, 0, info.rows):
+                    yield from place.arrive(start, partial, own=info.partition == task)
+        yield from place.finish()
+
+    return lambda task, _: _telling(order, task, first(task))
+
+
+def probe_next(order: ProbeOrder) -> Callable[[int, Iterable[Blob]], Iterator[Blob]]:
+    """P > 1, any later cut: the partial results that were sent to this place take one more step."""
+
+    def further(task: int, blobs: Iterable[Blob]) -> Iterator[Blob]:
+        place = _Place(order, task)
+        steps = {step.id: step for step in order.rules.all_steps()}
+        for _, (number, data) in blobs:
+            if number == REPORT:
+                yield task, (REPORT, data)
+            else:
+                yield from place.advance(steps[number], pickle.loads(data))
+        yield from place.finish()
+
+    return lambda task, blobs: _telling(order, task, further(task, blobs))
+
+
+def _telling(order: ProbeOrder, task: int, blobs: Iterator[Blob]) -> Iterator[Blob]:
+    """The blobs, and where they fail, a report of the failure."""
+    try:
+        yield from blobs
+    except Exception as problem:
+        report = ProbeReport(failure=_told(problem, order.home))
+        yield task % order.rules.partitions, (REPORT, pickle.dumps(report))
+
+
+class _Place:
+    """The walk of one place: what leaves is a complete result (to a file) or a blob for another place."""
+
+    def __init__(self, order: ProbeOrder, place: int) -> None:
+        self.order = order
+        self.place = place
+        self.stores = Stores(order)
+        self.results = Results(order, self.stores, _task_name())
+        self.walk = Walk(order, self.stores, self.results.add, place)
+
+    def arrive(self, start: Start, partial: Partial, own: bool) -> Iterator[Blob]:
+        if own:  # a row is stored in one place, which is the one that emits what needs no probe
+            for emit in start.emits:
+                self.results.add(emit, partial)
+        for step in start.steps:
+            targets = self.walk.targets(step, partial)
+            mine = partial if targets is None else partial.take(targets[self.place])
+            if len(mine):
+                yield from self.advance(step, mine)
+
+    def advance(self, step: Step, partial: Partial) -> Iterator[Blob]:
+        for found in self.walk.step(step, partial):
+            for emit in step.emits:
+                self.results.add(emit, found)
+            for below in step.steps:
+                yield from self._send(below, found)
+
+    def _send(self, step: Step, partial: Partial) -> Iterator[Blob]:
+        targets = self.walk.targets(step, partial)
+        if targets is None:
+            blob = pickle.dumps(partial, protocol=5)
+            for place in range(self.order.rules.partitions):
+                yield place, (step.id, blob)
+            return
+        for place, rows in enumerate(targets):
+            if len(rows):
+                yield place, (step.id, pickle.dumps(partial.take(rows), protocol=5))
+
+    def finish(self) -> Iterator[Blob]:
+        report = ProbeReport()
+        self.results.finish(report)
+        report.counts.update(self.walk.counts)
+        yield self.place, (REPORT, pickle.dumps(report))
+
+
+def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:
+    job = order.merges[number]
+    rule = order.rules.store(job.inputs[0].store)
+    file = f"state/{rule.stream}/{order.tick:012d}-{order.attempt}-{_task_name()}-m{number}.bucket"
+    report.merged.append((job, merge(Path(order.home), job, file, Derived(rule.keys, rule.filters))))
+
+
+def _task_name() -> str:
+    """Unique for each try of a task, so that two tries never share a file."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return str(context.taskAttemptId()) if context is not None else "0"
+
+
+def _told(problem: Exception, home: str) -> WatersmeetError:
+    """A failure that another try would meet again, as a value; any other is raised for Spark to retry."""
+    if isinstance(problem, WatersmeetError):
+        return problem
+    if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
+        return no_space(home)
+    raise problem
+
+
+def no_space(home: str) -> RunError:
+    return RunError(
+        f"no space is left on the disk of {home}",
+        detail="The tick was not committed; what was committed before is whole.",
+        hint="free some space and run again with the same home: it goes on where it stopped",
+    )

@@ -1,0 +1,7 @@
+"""SQL text to streams and queries: `parse_script` for whole scripts, `build_query` for one SELECT."""
+
+from watersmeet.sql.duration import parse_duration
+from watersmeet.sql.query import build_query
+from watersmeet.sql.script import CreateQuery, CreateStream, DropQuery, Statement, parse_script
+
+__all__ = ["CreateQuery", "CreateStream", "DropQuery", "Statement", "build_query", "parse_duration", "parse_script"]

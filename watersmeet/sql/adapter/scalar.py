@@ -1,0 +1,200 @@
+"""A scalar expression of Spark's dialect and its text for DuckDB, with Spark's meaning kept.
+
+sqlglot already writes `CAST` as `TRY_CAST`: a value that does not fit becomes NULL instead of stopping
+the stream, and division by zero is NULL. What it leaves different between the dialects is mended in
+`_mended`: times are naive UTC here, so no TIMESTAMPTZ may appear, whose meaning a session's zone changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import SqlglotError
+
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Name, Reference, Scalar
+
+_FLIPPED = {exp.GT: exp.LT, exp.LT: exp.GT, exp.GTE: exp.LTE, exp.LTE: exp.GTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
+_COMPARISONS = (*_FLIPPED, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Like, exp.ILike, exp.Case)
+# Expressions that give a value or NULL whatever they are fed; all others may raise on some row.
+_SAFE = (
+    *(*_COMPARISONS, exp.And, exp.Or, exp.Not, exp.Paren, exp.Is, exp.Null, exp.Boolean, exp.Literal, exp.Column),
+    *(exp.Identifier, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.If, exp.Coalesce, exp.Tuple, exp.Dot),
+    *(exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.DPipe, exp.Concat, exp.Div, exp.Escape),
+)
+
+
+@dataclass(frozen=True)
+class SparkScalar:
+    """See the protocol `Scalar` for what each method means."""
+
+    node: Any
+    locate: Callable[[Any], Span]
+
+    @property
+    def span(self) -> Span:
+        return self.locate(self.node)
+
+    @property
+    def is_true(self) -> bool:
+        return isinstance(self.node, exp.Boolean) and bool(self.node.this)
+
+    @property
+    def is_null_safe_equality(self) -> bool:
+        return isinstance(self.node.unnest(), exp.NullSafeEQ | exp.EqualNull)
+
+    def references(self) -> tuple[Reference, ...]:
+        return tuple(self._reference(column) for column in self.node.find_all(exp.Column))
+
+    def only_reference(self) -> Reference | None:
+        node = self.node.unnest()
+        return self._reference(node) if isinstance(node, exp.Column) else None
+
+    def functions(self) -> tuple[Name, ...]:
+        found = self.node.find_all(exp.Anonymous)
+        return tuple(Name(node.name, self.locate(node)) for node in found if node.name.lower() not in _MENDED_CALLS)
+
+    def conjuncts(self) -> tuple[Scalar, ...]:
+        return tuple(SparkScalar(node, self.locate) for node in _conjuncts(self.node))
+
+    def sides(self) -> tuple[Scalar, Scalar] | None:
+        node = self.node.unnest()
+        if not isinstance(node, exp.EQ):
+            return None
+        return SparkScalar(node.this, self.locate), SparkScalar(node.expression, self.locate)
+
+    def may_fail(self, family: Callable[[Reference], str]) -> bool:
+        if not all(isinstance(node, _SAFE) for node in self.node.walk()):
+            return True
+        # Comparing a string with a number converts the string, and not every string is a number.
+        for mixing in self.node.find_all(*_COMPARISONS, exp.Div, exp.Coalesce, exp.If):
+            families = {family(self._reference(column)) for column in mixing.find_all(exp.Column)}
+            families |= {"number" for literal in mixing.find_all(exp.Literal) if not literal.is_string}
+            families |= {"boolean" for _ in mixing.find_all(exp.Boolean)}
+            if len(families) > 1:
+                return True
+        # So does a string in the place of a truth value.
+        for column in self.node.find_all(exp.Column):
+            in_logic = isinstance(column.parent, exp.And | exp.Or | exp.Not | exp.Paren | exp.Is)
+            if in_logic and family(self._reference(column)) == "string":
+                return True
+        return False
+
+    def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
+        # Rewriting replaces nodes in their parent, so even the root needs one.
+        holder = exp.Paren(this=self.node.unnest().copy())
+        for node in reversed(list(holder.this.walk())):
+            new = _renamed(rename(self._reference(node))) if isinstance(node, exp.Column) else _mended(node)
+            if new is not node:
+                node.replace(new)
+        try:
+            return str(holder.this.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False))
+        except SqlglotError as error:
+            site.fail(
+                self.span,
+                "this expression cannot be evaluated",
+                detail=str(error).splitlines()[0],
+                hint="write it with other functions",
+            )
+
+    def _reference(self, column: Any) -> Reference:
+        return Reference(tuple(part.name for part in column.parts), self.locate(column))
+
+
+def _conjuncts(node: Any) -> Iterator[Any]:
+    waiting = [node]
+    while waiting:
+        node = waiting.pop().unnest()
+        if isinstance(node, exp.And):
+            waiting += [node.expression, node.this]
+        elif _is_tuple_equality(node):
+            for left, right in zip(node.this.expressions, node.expression.expressions, strict=True):
+                yield exp.EQ(this=left.copy(), expression=right.copy())
+        else:
+            yield node
+
+
+def _is_tuple_equality(node: Any) -> bool:
+    if not isinstance(node, exp.EQ):
+        return False
+    left, right = node.this, node.expression
+    both = isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple)
+    return both and len(left.expressions) == len(right.expressions)
+
+
+def _renamed(path: tuple[str, ...]) -> Any:
+    node: Any = exp.Column(this=exp.to_identifier(path[0], quoted=True))
+    for field in path[1:]:
+        node = exp.Dot(this=node, expression=exp.to_identifier(field, quoted=True))
+    return node
+
+
+def _try_cast(node: Any, kind: str) -> Any:
+    return exp.TryCast(this=node, to=exp.DataType.build(kind))
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _null_test(node: Any, negated: bool) -> Any:
+    test = exp.Paren(this=exp.Is(this=exp.Paren(this=node.expressions[0]), expression=exp.Null()))
+    return exp.Not(this=test) if negated else test
+
+
+def _positive_remainder(node: Any) -> Any:
+    value, by = (exp.Paren(this=argument) for argument in node.expressions)
+    inner = exp.Paren(this=exp.Add(this=exp.Mod(this=value, expression=by.copy()), expression=by.copy()))
+    return exp.Paren(this=exp.Mod(this=inner, expression=by))
+
+
+# Functions that sqlglot passes on by name although DuckDB lacks them or counts differently, with their arity.
+_MENDED_CALLS: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "isnull": (1, lambda node: _null_test(node, False)),
+    "isnotnull": (1, lambda node: _null_test(node, True)),
+    "pmod": (2, _positive_remainder),
+    "weekday": (1, lambda node: _minus_one(_call("ISODOW", node.expressions[0]))),
+    "timestamp_micros": (1, lambda node: _call("MAKE_TIMESTAMP", node.expressions[0])),
+    "timestamp_millis": (1, lambda node: _call("MAKE_TIMESTAMP", _times(node.expressions[0], 1_000))),
+    "timestamp_seconds": (1, lambda node: _call("MAKE_TIMESTAMP", _times(node.expressions[0], 1_000_000))),
+}
+
+
+def _minus_one(node: Any) -> Any:
+    return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1)))
+
+
+def _times(node: Any, factor: int) -> Any:
+    scaled = exp.Mul(this=exp.Paren(this=node), expression=exp.Literal.number(factor))
+    return _try_cast(scaled, "BIGINT")
+
+
+def _mended(node: Any) -> Any:
+    """The node, or another one with the meaning that Spark gives it; its children are mended already."""
+    if isinstance(node, exp.DataType) and node.this in (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
+        return exp.DataType.build("TIMESTAMP")
+    if isinstance(node, exp.Anonymous):
+        arity, mend = _MENDED_CALLS.get(node.name.lower(), (-1, None))
+        return mend(node.copy()) if mend and len(node.expressions) == arity else node
+    if isinstance(node, exp.TsOrDsAdd | exp.AddMonths | exp.DateTrunc | exp.DateFromUnixDate):
+        return _try_cast(node.copy(), "DATE")  # DuckDB answers a TIMESTAMP
+    if isinstance(node, exp.Floor | exp.Ceil) and not node.args.get("decimals"):
+        return _try_cast(node.copy(), "BIGINT")
+    if isinstance(node, exp.DayOfWeek):  # Sunday is 1 in Spark and 0 in DuckDB
+        return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
+    if isinstance(node, exp.StrToUnix):
+        seconds = _call("EPOCH", _try_cast(node.this.copy(), "TIMESTAMP"))
+        return _try_cast(exp.Floor(this=seconds), "BIGINT")
+    if isinstance(node, exp.UnixToStr):
+        time = _call("MAKE_TIMESTAMP", _times(node.this.copy(), 1_000_000))
+        return exp.TimeToStr(this=time, format=node.args["format"].copy())
+    if isinstance(node, exp.Like | exp.ILike) and not isinstance(node.parent, exp.Escape):
+        pattern = node.expression
+        if not isinstance(pattern, exp.Literal | exp.Any | exp.All) or "\\" in pattern.name:
+            return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+    if type(node) in _FLIPPED and isinstance(node.this, exp.Literal) and not isinstance(node.expression, exp.Literal):
+        return _FLIPPED[type(node)](this=node.expression.copy(), expression=node.this.copy())
+    return node

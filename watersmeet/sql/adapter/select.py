@@ -1,0 +1,208 @@
+"""One SELECT, parsed and turned into plain values; what is not supported is collected with its place."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from watersmeet.sql.adapter.scalar import SparkScalar
+from watersmeet.sql.adapter.tokens import SPARK, backslashed
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Item, Name, Refused, Select, Table, Token
+
+_JOIN_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "JOIN")
+# Clauses by sqlglot's name for them, with the words that open each.
+_CLAUSES = {
+    **{"with_": "WITH", "distinct": "DISTINCT", "group": "GROUP BY", "having": "HAVING", "qualify": "QUALIFY"},
+    **{"windows": "WINDOW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "limit": "LIMIT"},
+    **{"distribute": "DISTRIBUTE BY", "offset": "OFFSET", "laterals": "LATERAL VIEW", "sample": "TABLESAMPLE"},
+    **{"pivots": "PIVOT", "into": "INTO", "locks": "FOR", "version": "AS OF"},
+}
+_PLAIN_ARGS = {"expressions", "from_", "joins", "where", "hint", "this", "alias", "db", "catalog"}
+_CLOCKS = re.compile(r"(Current|Localtime|Rand|Uuid|Sys|Utc|Shuffle)")
+_ZONES = (exp.AtTimeZone, exp.FromTimeZone, exp.ConvertTimezone)
+
+
+def parse_select(site: Site, text: str, tokens: tuple[Token, ...]) -> Select:
+    """Parse one SELECT whose windows are blanked in `text`; what is not supported comes back as `refused`."""
+    for before, after in pairwise(tokens):
+        if before.kind == "symbol" and before.text == ";":
+            site.fail(after.span, "one query is one SELECT", hint="end the text before the semicolon")
+    try:
+        roots = SPARK.parse(backslashed(text))
+    except ParseError as error:
+        _syntax_error(site, text, tokens, error)
+    except (SqlglotError, RecursionError) as error:
+        site.fail((0, len(text)), "this is not SQL that can be read", detail=f"{error}".partition("\n")[0])
+    return _Reader(tokens, len(text)).select(roots[0] if roots else None)
+
+
+def _syntax_error(site: Site, text: str, tokens: tuple[Token, ...], error: ParseError) -> NoReturn:
+    first = error.errors[0] if error.errors else {}
+    lines = text.split("\n")
+    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+    end = sum(len(one) + 1 for one in lines[: line - 1]) + column
+    near = next((token for token in tokens if token.start < end <= token.end), None)
+    span = near.span if near else (max(0, end - 1), end)
+    what = f"unexpected {text[span[0] : span[1]]}" if near else "the SELECT is not complete"
+    if "Required keyword" in str(first.get("description")):
+        what = f"something is missing at {text[span[0] : span[1]]}"
+    site.fail(span, what, hint="write SELECT … FROM stream [RANGE 10 SECONDS] AS alias, … WHERE …")
+
+
+class _Reader:
+    """Turns one sqlglot tree into a Select. Keywords leave no position in the tree, so tokens supply it."""
+
+    def __init__(self, tokens: tuple[Token, ...], length: int) -> None:
+        self.tokens = tokens
+        self.whole: Span = (tokens[0].start, tokens[-1].end) if tokens else (0, length)
+        self.refused: list[Refused] = []
+
+    def select(self, root: Any) -> Select:
+        if not isinstance(root, exp.Select):
+            word = self.tokens[0].text.upper() if self.tokens else "nothing"
+            what = "set operation" if isinstance(root, exp.SetOperation) else "statement"
+            if isinstance(root, exp.SetOperation):
+                word = next((t.text.upper() for t in self.tokens if t.is_word("UNION", "INTERSECT", "MINUS")), "EXCEPT")
+            return Select((), (), None, (Refused(what, word, self.word(word)),))
+        self.clauses(root)
+        from_ = root.args.get("from_")
+        tables = [table for table in [self.table(from_.this, None)] if table] if from_ else []
+        for join in root.args.get("joins") or []:
+            self.join_kind(join)
+            if table := self.table(join.this, join):
+                tables.append(table)
+        where = root.args.get("where")
+        items = [self.item(node) for node in root.expressions]
+        selected = Select(
+            tuple(item for item in items if item),
+            tuple(tables),
+            self.scalar(where.this) if where else None,
+            tuple(sorted(self.refused, key=lambda refused: refused.span)),
+        )
+        return selected
+
+    def refuse(self, what: str, written: str, span: Span) -> None:
+        self.refused.append(Refused(what, written, span))
+
+    def clauses(self, node: Any) -> None:
+        for arg, value in node.args.items():
+            if value and arg not in _PLAIN_ARGS and isinstance(value, exp.Expression | list):
+                words = _CLAUSES.get(arg, arg.upper().strip("_"))
+                self.refuse("clause", words, self.word(words))
+
+    def table(self, node: Any, join: Any) -> Table | None:
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            self.refuse("source", type(node).__name__.lower(), self.span(node))
+            return None
+        self.clauses(node)
+        if node.args.get("joins"):
+            self.refuse("nested join", "JOIN", self.span(node))
+        if node.args.get("db"):
+            self.refuse("qualified name", node.sql(), self.span(node))
+        stream = self.name(node.this)
+        alias = node.args.get("alias")
+        if alias and alias.args.get("columns"):
+            self.refuse("column aliases", alias.sql(), self.span(alias))
+        on = join.args.get("on") if join else None
+        using = join.args.get("using") or [] if join else []
+        return Table(
+            stream,
+            self.name(alias.this) if alias and alias.this else stream,
+            self.scalar(on) if on else None,
+            tuple(self.name(one) for one in using),
+        )
+
+    def join_kind(self, join: Any) -> None:
+        start = self.span(join.this)[0]
+        before = [token for token in self.tokens if token.end <= start]
+        words: list[Token] = []
+        while before and before[-1].is_word(*_JOIN_WORDS):
+            words.insert(0, before.pop())
+        written = " ".join(word.text.upper() for word in words)
+        if written not in ("", "JOIN", "INNER JOIN"):
+            self.refuse("join", written, (words[0].start, words[-1].end))
+
+    def item(self, node: Any) -> Item | None:
+        span = self.span(node)
+        star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+        if isinstance(star, exp.Star):
+            if any(star.args.values()):
+                self.refuse("star", "* with EXCEPT or REPLACE", span)
+            table = node.args.get("table")
+            return Item(None, None, self.name(table) if table else None, span)
+        if isinstance(node, exp.Aliases | exp.QueryTransform):
+            self.refuse("clause", "several names for one output", span)
+            return None
+        if isinstance(node, exp.Alias):
+            return Item(self.scalar(node.this), self.name(node.args["alias"]), None, self.span(node.this))
+        return Item(self.scalar(node), None, None, span)
+
+    def scalar(self, node: Any) -> SparkScalar:
+        for inner in node.walk():
+            what = _refusal(inner)
+            if what:
+                written = inner.name if isinstance(inner, exp.Anonymous) else inner.key
+                if isinstance(inner, exp.Func):
+                    written = inner.name if isinstance(inner, exp.Anonymous) else inner.sql_name().lower()
+                self.refuse(what, written, self.span(inner, written))
+        return SparkScalar(node, self.span)
+
+    def name(self, node: Any) -> Name:
+        return Name(node.name, self.span(node))
+
+    def word(self, words: str) -> Span:
+        """Where a keyword stands outside of all parentheses, or else anywhere."""
+        hits: list[tuple[int, Span]] = []
+        depth = 0
+        for token in self.tokens:
+            depth += token.means("(") - token.means(")")
+            if token.kind == "word" and token.text.upper().split()[0] == words.split(maxsplit=1)[0]:
+                hits.append((depth, token.span))
+        return min(hits, default=(0, self.whole))[1]
+
+    def span(self, node: Any, word: str = "") -> Span:
+        """From the first to the last token known to belong to a node, with what its parentheses enclose."""
+        marks = [inner.meta for inner in node.walk() if "start" in inner.meta]
+        if not marks:
+            return self.word(word.upper()) if word else self.whole
+        start, end = min(mark["start"] for mark in marks), max(mark["end"] for mark in marks) + 1
+        inside = [at for at, token in enumerate(self.tokens) if start <= token.start < end]
+        if not inside:
+            return start, end
+        first, last = inside[0], inside[-1]
+        if isinstance(node, exp.Func) and "start" not in node.meta and first > 1 and self.tokens[first - 1].means("("):
+            first -= 2
+        elif isinstance(node, exp.Query | exp.Case):
+            opening = "CASE" if isinstance(node, exp.Case) else "SELECT"
+            first = next((at for at in range(first, -1, -1) if self.tokens[at].is_word(opening)), first)
+        depth = sum(token.means("(", "[") - token.means(")", "]") for token in self.tokens[first : last + 1])
+        while depth > 0 and last + 1 < len(self.tokens):
+            last += 1
+            depth += self.tokens[last].means("(", "[") - self.tokens[last].means(")", "]")
+        return self.tokens[first].start, self.tokens[last].end
+
+
+def _refusal(node: Any) -> str | None:
+    """The kind of construct, where no single row could answer it or no translation keeps its meaning."""
+    if isinstance(node, exp.Query):
+        return "subquery"
+    if isinstance(node, exp.Window):
+        return "window function"
+    if isinstance(node, exp.AggFunc):
+        return "aggregate"
+    if isinstance(node, exp.UDTF):
+        return "table function"
+    if _CLOCKS.match(type(node).__name__):
+        return "not deterministic"
+    if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+        return "parameter"
+    if isinstance(node, _ZONES):
+        return "time zone"
+    if isinstance(node, exp.Star) or (isinstance(node, exp.Exists) and not isinstance(node.this, exp.Query)):
+        return "star" if isinstance(node, exp.Star) else "table function"
+    return None

@@ -1,0 +1,61 @@
+"""Tokens of Spark's SQL."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from sqlglot import TokenType
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Token
+
+SPARK = Dialect.get_or_raise("spark")
+_LEXEME = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|.", re.DOTALL)
+
+
+def tokenize(site: Site, text: str) -> tuple[Token, ...]:
+    """The tokens of a text, where a doubled quote inside a string is one quote, as in Spark 4."""
+    try:
+        found = SPARK.tokenize(text)
+    except SqlglotError:
+        start = _unclosed(text)
+        site.fail((start, start + 1), "this quote or comment is never closed", hint="close it before the end")
+    tokens: list[Token] = []
+    for token in found:
+        start, end = token.start, token.end + 1
+        last = tokens[-1] if tokens else None
+        if last and start < last.end:
+            continue  # sqlglot makes three tokens of a literal like 10L
+        kind = _kind(token.token_type, text[start])
+        if last and last.end == start and kind == last.kind == "string":
+            tokens[-1] = Token("string", last.text + text[start] + token.text, last.start, end)
+        else:
+            tokens.append(Token(kind, token.text, start, end))
+    return tuple(tokens)
+
+
+def _kind(kind: Any, first: str) -> str:
+    known = {TokenType.STRING: "string", TokenType.IDENTIFIER: "quoted", TokenType.NUMBER: "number"}
+    return known.get(kind) or ("word" if first.isalnum() or first == "_" else "symbol")
+
+
+def _unclosed(text: str) -> int:
+    for match in _LEXEME.finditer(text):
+        if match[0] in "'\"`" or (text.startswith("/*", match.start()) and len(match[0]) == 1):
+            return match.start()
+    return max(0, len(text) - 1)
+
+
+def backslashed(text: str) -> str:
+    # sqlglot reads 'it''s' as two strings side by side; \' is as long and means the quote.
+    chars = list(text)
+    found = SPARK.tokenize(text)
+    for before, after in pairwise(found):
+        both = before.token_type == after.token_type == TokenType.STRING
+        if both and before.end + 1 == after.start and text[before.end] == text[after.start]:
+            chars[before.end] = "\\"
+    return "".join(chars)

@@ -1,0 +1,124 @@
+"""Types and checks of scalar expressions, by binding them in an empty DuckDB.
+
+Each expression is evaluated over one row of NULLs: that finds unknown functions, wrong argument types and
+literals that cannot be converted, and tells the type of the result, without any data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from watersmeet.errors import ModelError
+from watersmeet.model.types import type_of_arrow
+from watersmeet.sql.refuse import refuse
+from watersmeet.sql.scope import did_you_mean
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Refused, Scalar
+
+# DuckDB has them, but their values are its own and may change with its version.
+_OWN_VALUES = {"hash", "md5_number", "md5_number_lower", "md5_number_upper"}
+_DUCKDB_TYPES = {
+    **{"boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INT", "bigint": "BIGINT"},
+    **{"float": "FLOAT", "double": "DOUBLE", "string": "TEXT", "binary": "BLOB", "date": "DATE"},
+    **{"timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP"},
+}
+
+
+def duckdb_type(declared: str) -> str:
+    """DuckDB's name of a type that keys can have: a simple one or a decimal."""
+    return _DUCKDB_TYPES.get(declared) or declared.upper().replace(",", ", ")
+
+
+class Binder:
+    """Binds the expressions of one query; `columns` are those an expression may read, with their Arrow types."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._cursor: Any = _database().cursor()
+
+    def __enter__(self) -> Binder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cursor.close()
+
+    def check_functions(self, scalar: Scalar) -> None:
+        """Refuse calls that only DuckDB could explain: unknown ones, aggregates, and those that change with time."""
+        known = _functions()
+        for call in scalar.functions():
+            kinds = known.get(call.text.lower(), frozenset())
+            if "stable" in kinds and call.text.lower() not in _OWN_VALUES:
+                continue
+            if "aggregate" in kinds:
+                refuse(self._site, Refused("aggregate", call.text, call.span))
+            if "changing" in kinds or call.text.lower() in _TIMELY:
+                refuse(self._site, Refused("not deterministic", call.text, call.span))
+            usable = [name for name, kind in known.items() if "stable" in kind and name not in _OWN_VALUES]
+            self._site.fail(
+                call.span,
+                f"unknown function {call.text}",
+                hint=did_you_mean(call.text, usable) or "use one of Spark's built-in scalar functions",
+            )
+
+    def type_of(self, scalar: Scalar, text: str, columns: Mapping[str, pa.DataType]) -> str:
+        """The type of `text`, the DuckDB form of `scalar`; a complaint of DuckDB points at `scalar`."""
+        row = pa.table({name: pa.nulls(1, kind) for name, kind in columns.items()} or {"": pa.nulls(1)})
+        try:
+            self._cursor.register("one_row", row)
+            found = self._cursor.sql(f"SELECT {text} AS value FROM one_row").to_arrow_table()
+        except duckdb.Error as error:
+            self._site.fail(scalar.span, *_reason(str(error)), hint="check the types; CAST(… AS …) converts a value")
+        try:
+            return type_of_arrow(found.schema.field(0).type)
+        except ModelError as error:
+            self._site.adopt(scalar.span, error, hint="CAST the expression to a known type")
+
+
+# Functions of Spark that no other part recognizes and that depend on the moment or on the machine.
+_TIMELY = {"monotonically_increasing_id", "spark_partition_id", "input_file_name", "sysdate", "randstr", "uniform"}
+
+
+def _reason(message: str) -> tuple[str]:
+    first = message.strip().splitlines()[0]
+    first = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first)
+    first = re.sub(r"\s*(You might need to add explicit type casts\.|Did you mean.*|Use TRY.*)$", "", first)
+    first = first.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
+    missing = re.match(r"Scalar Function with name (\S+) does not exist", first)
+    return (f"function {missing[1]} is not available" if missing else first[:1].lower() + first[1:],)
+
+
+@cache
+def _database() -> Any:
+    # Nothing may be downloaded or loaded behind the user's back: what is built in has to do.
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "threads": "1",
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@cache
+def _functions() -> dict[str, frozenset[str]]:
+    """What DuckDB has under each name: stable or changing scalar functions, aggregates."""
+    rows = (
+        _database()
+        .cursor()
+        .execute(
+            "SELECT DISTINCT lower(function_name), function_type, stability FROM duckdb_functions()"
+            " WHERE function_type IN ('scalar', 'aggregate')"
+        )
+    )
+    known: dict[str, set[str]] = {}
+    for name, kind, stability in rows.fetchall():
+        label = "aggregate" if kind == "aggregate" else "stable" if stability == "CONSISTENT" else "changing"
+        known.setdefault(name, set()).add(label)
+    return {name: frozenset(kinds) for name, kinds in known.items()}

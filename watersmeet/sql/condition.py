@@ -1,0 +1,159 @@
+"""The condition of a query: a conjunction, split into filters of one alias and equalities between two."""
+
+from __future__ import annotations
+
+from watersmeet.model import Equality, KeyPart
+from watersmeet.model.types import arrow_type, common_key_type
+from watersmeet.sql.bind import Binder, duckdb_type
+from watersmeet.sql.scope import Member, Resolved, Scope
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Name, Reference, Scalar
+
+_SIDES_HINT = "put all of one alias on one side: a.x - b.y = 0 is a.x = b.y"
+
+
+class Condition:
+    def __init__(self, site: Site, scope: Scope, binder: Binder) -> None:
+        self._site = site
+        self._scope = scope
+        self._binder = binder
+        self._filters: dict[str, set[str]] = {}  # texts by alias
+        self._equalities: set[Equality] = set()
+
+    def add(self, scalar: Scalar) -> None:
+        for conjunct in scalar.conjuncts():
+            self._binder.check_functions(conjunct)
+            members = self._members(conjunct)
+            if len(members) <= 1:
+                if not conjunct.is_true:
+                    self._add_filter(conjunct, members[0] if members else self._scope.members[0])
+                continue
+            sides = conjunct.sides()
+            one_each = sides and all(len(self._members(side)) == 1 for side in sides)
+            if sides and one_each:
+                keys = [(self._members(side)[0], *self._key(side)) for side in sides]
+                self._add_equality(conjunct.span, keys[0], keys[1])
+            elif conjunct.is_null_safe_equality:
+                self._site.fail(
+                    conjunct.span,
+                    "null-safe equality between aliases is not supported",
+                    hint="use =; rows with a NULL key never match",
+                )
+            else:
+                names = " and ".join(member.alias for member in members)
+                self._site.fail(
+                    conjunct.span,
+                    f"non-equi join predicate over {names}",
+                    detail="Aliases are joined by equalities: an expression over one = an expression over another.",
+                    hint=_SIDES_HINT if sides else "use a.x = b.y; other conditions may read one alias only",
+                )
+
+    def add_using(self, name: Name, left: Resolved, right: Resolved) -> None:
+        sides = [(side.member, _quoted(side.column.name), side.column.type, side.column.name) for side in (left, right)]
+        self._add_equality(name.span, sides[0], sides[1])
+
+    def filter_of(self, member: Member) -> str | None:
+        texts = sorted(self._filters.get(member.alias, ()))
+        if len(texts) > 1:
+            return " AND ".join(f"({text})" for text in texts)
+        return texts[0] if texts else None
+
+    def equalities(self) -> tuple[Equality, ...]:
+        position = {member.alias: at for at, member in enumerate(self._scope.members)}
+        return tuple(
+            sorted(
+                self._equalities,
+                key=lambda e: (position[e.left], position[e.right], e.left_key.expression, e.right_key.expression),
+            )
+        )
+
+    def check_connected(self) -> None:
+        """Refuse a cross product, at the first alias that no equality leads to."""
+        members = self._scope.members
+        reached, frontier = {members[0].alias}, [members[0].alias]
+        while frontier:
+            here = frontier.pop()
+            found = {equality.other(here) for equality in self._equalities if equality.touches(here)} - reached
+            reached |= found
+            frontier.extend(found)
+        for member in members:
+            if member.alias not in reached:
+                self._site.fail(
+                    member.span,
+                    f"nothing joins {member.alias} to {members[0].alias}",
+                    hint=f"add an equality with {member.alias}; cross products are not supported",
+                )
+
+    def _members(self, scalar: Scalar) -> list[Member]:
+        used = [self._scope.resolve(reference).member for reference in scalar.references()]
+        return [member for member in self._scope.members if member in used]
+
+    def _add_filter(self, scalar: Scalar, member: Member) -> None:
+        text, kind = self._bound(scalar, member)
+        if kind != "boolean":
+            self._site.fail(
+                scalar.span, f"this condition is {kind.upper()}, not BOOLEAN", hint="compare it with a value"
+            )
+        self._filters.setdefault(member.alias, set()).add(text)
+
+    def _add_equality(
+        self, span: Span, left: tuple[Member, str, str, str | None], right: tuple[Member, str, str, str | None]
+    ) -> None:
+        common = common_key_type(left[2], right[2])
+        if common is None:
+            self._site.fail(
+                span,
+                f"cannot compare {left[2].upper()} with {right[2].upper()}",
+                hint="CAST one side to the type of the other"
+                if left[2] != right[2]
+                else "join on simple values inside of it",
+            )
+        if self._scope.members.index(left[0]) > self._scope.members.index(right[0]):
+            left, right = right, left
+        sides = [_key_part(text, kind, column, common) for _, text, kind, column in (left, right)]
+        self._equalities.add(Equality(left[0].alias, sides[0], right[0].alias, sides[1]))
+
+    def _key(self, scalar: Scalar) -> tuple[str, str, str | None]:
+        """Text, type and, where it is one, column of a side that reads one alias."""
+        reference = scalar.only_reference()
+        resolved = self._scope.resolve(reference) if reference else None
+        if resolved and not resolved.fields:
+            return _quoted(resolved.column.name), resolved.column.type, resolved.column.name
+        return *self._bound(scalar, self._members(scalar)[0]), None
+
+    def _bound(self, scalar: Scalar, member: Member) -> tuple[str, str]:
+        """Text over the bare columns of `member` and type."""
+
+        def rename(reference: Reference) -> tuple[str, ...]:
+            resolved = self._scope.resolve(reference)
+            return resolved.column.name, *resolved.fields
+
+        text = scalar.duckdb(self._site, rename)
+        columns = {column.name: column.arrow for column in member.stream.columns}
+        kind = self._binder.type_of(scalar, text, columns)
+        return guarded(self._scope, scalar, text), kind
+
+
+def guarded(scope: Scope, scalar: Scalar, text: str) -> str:
+    """An expression that may raise on some row gives NULL there instead, so that one bad row stops nothing."""
+    return f"TRY({text})" if scalar.may_fail(lambda reference: _family(scope.resolve(reference))) else text
+
+
+def _family(resolved: Resolved) -> str:
+    if resolved.fields:
+        return "unknown"
+    kind = resolved.column.type
+    if kind.startswith(("date", "timestamp")):
+        return "time"
+    known = {"string": "string", "boolean": "boolean", "binary": "binary"}
+    return known.get(kind, "nested" if "<" in kind else "number")
+
+
+def _key_part(text: str, kind: str, column: str | None, common: str) -> KeyPart:
+    if arrow_type(kind) == arrow_type(common):
+        return KeyPart(text, common, column)
+    return KeyPart(f"TRY_CAST({text} AS {duckdb_type(common)})", common)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

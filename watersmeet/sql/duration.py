@@ -1,0 +1,55 @@
+"""Lengths of time: `10 SECONDS`, `INTERVAL '0.5' HOUR`, `INTERVAL '2 days'`, in microseconds."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+from watersmeet.sql.adapter import tokenize
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Token
+
+_SECOND = 1_000_000
+UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": _SECOND,
+    "minute": 60 * _SECOND,
+    "hour": 3_600 * _SECOND,
+    "day": 86_400 * _SECOND,
+    "week": 7 * 86_400 * _SECOND,
+}
+# Event times are 64-bit microseconds and a window is added to them, so a length keeps far from that edge.
+LONGEST = 1_000 * 366 * UNITS["day"]
+
+
+def duration(site: Site, tokens: tuple[Token, ...], span: Span) -> int:
+    """The length that these tokens spell; `span` is where to point when they spell none."""
+    rest = list(tokens)
+    if rest and rest[0].is_word("INTERVAL"):
+        rest.pop(0)
+    words = [part for token in rest for part in (token.text.split() if token.kind == "string" else [token.text])]
+    if rest:
+        span = (rest[0].start, rest[-1].end)
+    if len(words) != 2:
+        site.fail(span, "this is not a length of time", hint="write for example 10 SECONDS or INTERVAL '1' MINUTE")
+    amount, unit = words[0], words[1].lower().removesuffix("s")
+    if unit in ("month", "year", "quarter"):
+        site.fail(span, f"a {unit} has no fixed length", hint="use DAYS or WEEKS")
+    if unit not in UNITS:
+        known = ", ".join(f"{name.upper()}S" for name in UNITS)
+        site.fail(span, f"unknown unit of time {words[1]}", detail=f"Units: {known}.")
+    try:
+        length = Decimal(amount) * UNITS[unit]
+    except InvalidOperation:
+        site.fail(span, f"{amount} is not a number", hint="write for example 10 SECONDS")
+    if not length.is_finite() or length < 0 or length > LONGEST:
+        site.fail(span, "a length of time is from 0 to 1000 years", hint="use UNBOUNDED to keep rows for ever")
+    if length != length.to_integral_value():
+        site.fail(span, "this length is not a whole number of microseconds")
+    return int(length)
+
+
+def parse_duration(text: str) -> int:
+    """The length that a text like `5 seconds` spells; raises SqlError where it spells none."""
+    site = Site(text)
+    return duration(site, tokenize(site, text), (0, len(text)))

@@ -1,0 +1,101 @@
+"""From the text of a SELECT to a Query: cut windows, parse, resolve names, split the condition, bind types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from watersmeet.errors import ModelError, Place
+from watersmeet.model import Alias, Query, Sink, Stream
+from watersmeet.sql.adapter import parse_select, tokenize
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.condition import Condition
+from watersmeet.sql.outputs import build_outputs
+from watersmeet.sql.refuse import refuse
+from watersmeet.sql.scope import Scope
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Select
+from watersmeet.sql.windows import Windows, cut_windows
+
+
+def build_query(
+    name: str,
+    select: str,
+    streams: Mapping[str, Stream],
+    sink: Sink | None = None,
+    *,
+    origin: Place | None = None,
+) -> Query:
+    """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
+
+    `origin` is where the SELECT stands in a script: its text is the script and its start the offset there.
+    """
+    site = Site(select, origin)
+    tokens = tokenize(site, select)
+    if not tokens:
+        site.fail((0, 1), f"query {name} is empty", hint="write SELECT … FROM stream [RANGE 10 SECONDS] AS alias …")
+    while tokens[-1].means(";") and len(tokens) > 1:
+        tokens = tokens[:-1]
+    text = select[: tokens[-1].end]
+    windows = cut_windows(site, tokens, text)
+    parsed = parse_select(site, windows.blanked, windows.tokens)
+    if parsed.refused:
+        refuse(site, parsed.refused[0])
+    if not parsed.tables:
+        site.fail(tokens[0].span, "this SELECT has no FROM", hint="name the streams to read after FROM")
+    with Binder(site) as binder:
+        return _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+
+
+def _build(
+    name: str,
+    text: str,
+    streams: Mapping[str, Stream],
+    sink: Sink,
+    site: Site,
+    parsed: Select,
+    windows: Windows,
+    binder: Binder,
+) -> Query:
+    scope = Scope(site)
+    condition = Condition(site, scope, binder)
+    lengths = _lengths(site, parsed, windows)
+    # All members come first, since ON may name what stands behind it in a comma join.
+    for table in parsed.tables:
+        member = scope.add(table, streams)
+        for column in table.using:
+            condition.add_using(column, *scope.merge(column, member))
+    for scalar in (*(table.on for table in parsed.tables), parsed.where):
+        if scalar:
+            condition.add(scalar)
+    outputs = build_outputs(site, scope, binder, parsed.items)
+    condition.check_connected()
+    aliases = tuple(
+        Alias(member.alias, member.stream.name, length, condition.filter_of(member))
+        for member, length in zip(scope.members, lengths, strict=True)
+    )
+    try:
+        return Query(name, aliases, condition.equalities(), outputs, sink, text)
+    except ModelError as error:
+        site.adopt(scope.members[0].span, error)
+
+
+def _lengths(site: Site, parsed: Select, windows: Windows) -> list[int | None]:
+    """The window of each table, from the brackets behind its name or alias or from the query-wide clause."""
+    free = list(windows.brackets)
+    lengths: list[int | None] = []
+    for table in parsed.tables:
+        mine = [bracket for bracket in free if bracket.after in (table.stream.span[1], table.alias.span[1])]
+        if len(mine) > 1:
+            site.fail(mine[1].span, f"alias {table.alias.text} has two windows", hint="keep one of them")
+        if not mine and not windows.has_overall:
+            site.fail(
+                table.alias.span,
+                f"alias {table.alias.text} has no window",
+                hint=f"write {table.stream.text} [RANGE 10 SECONDS] or [UNBOUNDED],"
+                " or WINDOW 10 SECONDS at the end of the query",
+            )
+        lengths.append(mine[0].window if mine else windows.overall)
+        free = [bracket for bracket in free if bracket not in mine]
+    if free:
+        site.fail(free[0].span, "this window belongs to no stream", hint="put it behind a stream's name or alias")
+    return lengths

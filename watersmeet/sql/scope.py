@@ -1,0 +1,135 @@
+"""What the names in a SELECT stand for. Streams, aliases and columns are found whatever their case."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from watersmeet.errors import ModelError
+from watersmeet.model import Column, Stream
+from watersmeet.model.stream import check_name
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Name, Reference, Table
+
+
+@dataclass(frozen=True)
+class Member:
+    """One alias of the FROM list."""
+
+    alias: str
+    stream: Stream
+    span: Span
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.stream.columns if column.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A reference with its meaning: a column of a member, and fields inside it where it is a struct."""
+
+    member: Member
+    column: Column
+    fields: tuple[str, ...]
+
+
+@dataclass
+class Scope:
+    site: Site
+    members: list[Member] = field(default_factory=list)
+    merged: dict[str, list[Member]] = field(default_factory=dict)  # columns made one by USING, by lower-case name
+
+    def add(self, table: Table, streams: Mapping[str, Stream]) -> Member:
+        stream = streams.get(table.stream.text) or next(
+            (known for name, known in streams.items() if name.lower() == table.stream.text.lower()), None
+        )
+        if stream is None:
+            self._unknown(table.stream, "stream", streams, "Streams")
+        alias = table.alias
+        try:
+            check_name("alias", alias.text)
+        except ModelError as error:
+            self.site.adopt(alias.span, error)
+        if self.member(alias.text):
+            self.site.fail(
+                alias.span,
+                f"alias {alias.text} is used twice",
+                hint=f"name each use of a stream, for example {stream.name} AS {alias.text}{len(self.members) + 1}",
+            )
+        member = Member(alias.text, stream, alias.span)
+        self.members.append(member)
+        return member
+
+    def member(self, alias: str) -> Member | None:
+        return next((member for member in self.members if member.alias.lower() == alias.lower()), None)
+
+    def known_member(self, name: Name) -> Member:
+        member = self.member(name.text)
+        if member is None:
+            self._unknown(name, "alias", [member.alias for member in self.members], "Aliases")
+        return member
+
+    def merge(self, name: Name, right: Member) -> tuple[Resolved, Resolved]:
+        """`USING (name)` for the newest member: the two columns it makes equal."""
+        earlier = [member for member in self.members if member is not right and member.column(name.text)]
+        group = self.merged.setdefault(name.text.lower(), [])
+        if not earlier or not right.column(name.text):
+            lacking = right if earlier else self.members[0]
+            self._no_column(name, [lacking])
+        if len(earlier) > 1 and any(member not in group for member in earlier):
+            self._ambiguous(name, earlier)
+        group.extend(member for member in (earlier[0], right) if member not in group)
+        left = earlier[0]
+        return Resolved(left, left.stream.column(name.text), ()), Resolved(right, right.stream.column(name.text), ())
+
+    def resolve(self, reference: Reference) -> Resolved:
+        first = reference.parts[0]
+        member = self.member(first)
+        if member and len(reference.parts) > 1:
+            name = Name(reference.parts[1], reference.span)
+            column = member.column(name.text)
+            if column is None:
+                self._no_column(name, [member])
+            return Resolved(member, column, reference.parts[2:])
+        name = Name(first, reference.span)
+        having = [member for member in self.members if member.column(first)]
+        if not having:
+            if len(reference.parts) > 1:
+                self._unknown(name, "alias", [member.alias for member in self.members], "Aliases")
+            self._no_column(name, self.members)
+        if len(having) > 1 and any(member not in self.merged.get(first.lower(), []) for member in having):
+            self._ambiguous(name, having)
+        return Resolved(having[0], having[0].stream.column(first), reference.parts[1:])
+
+    def _unknown(self, name: Name, kind: str, known: Iterable[str], label: str) -> NoReturn:
+        names = sorted(known)
+        detail = f"{label}: {', '.join(names)}." if names else f"There are no {label.lower()}."
+        self.site.fail(name.span, f"unknown {kind} {name.text}", detail=detail, hint=did_you_mean(name.text, names))
+
+    def _no_column(self, name: Name, members: list[Member]) -> NoReturn:
+        detail = "\n".join(
+            f"Columns of {member.alias}: {', '.join(column.name for column in member.stream.columns)}."
+            for member in members
+        )
+        known = [column.name for member in members for column in member.stream.columns]
+        problem = f"unknown column {name.text}"
+        if len(members) == 1:
+            problem = f"{members[0].alias} (stream {members[0].stream.name}) has no column {name.text}"
+        self.site.fail(name.span, problem, detail=detail, hint=did_you_mean(name.text, known))
+
+    def _ambiguous(self, name: Name, having: list[Member]) -> NoReturn:
+        choices = [f"{member.alias}.{name.text}" for member in having]
+        self.site.fail(
+            name.span,
+            f"column {name.text} is ambiguous",
+            detail=f"Aliases that have it: {', '.join(member.alias for member in having)}.",
+            hint=f"write {' or '.join(choices)}",
+        )
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> str:
+    folded = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(written.lower(), folded, n=1)
+    return f"did you mean {folded[close[0]]}?" if close else ""

@@ -1,0 +1,176 @@
+"""A script: CREATE STREAM, CREATE QUERY and DROP QUERY statements between semicolons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet.errors import ModelError, Place
+from watersmeet.model import Column, Sink, Source, Stream
+from watersmeet.model.stream import check_name
+from watersmeet.model.types import KNOWN_TYPES
+from watersmeet.sql.adapter import tokenize
+from watersmeet.sql.cursor import Cursor
+from watersmeet.sql.duration import duration
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Token
+
+SINK_FORMATS = ("parquet", "json", "csv", "console")
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    stream: Stream
+    place: Place
+
+
+@dataclass(frozen=True)
+class CreateQuery:
+    name: str
+    select: str
+    sink: Sink
+    place: Place
+    offset: int  # of `select` in the script, so that its errors point into the file
+
+
+@dataclass(frozen=True)
+class DropQuery:
+    name: str
+    place: Place
+
+
+Statement = CreateStream | CreateQuery | DropQuery
+
+
+def parse_script(text: str, file: str = "") -> tuple[Statement, ...]:
+    """The statements of a script in order; raises SqlError at the first problem."""
+    site = Site(text, Place(text, 0, len(text), file))
+    statements: list[Statement] = []
+    piece: list[Token] = []
+    for token in tokenize(site, text):
+        if token.kind == "symbol" and token.text == ";":
+            if piece:
+                statements.append(_statement(Cursor(site, piece)))
+            piece = []
+        else:
+            piece.append(token)
+    if piece:
+        statements.append(_statement(Cursor(site, piece)))
+    return tuple(statements)
+
+
+def _statement(cursor: Cursor) -> Statement:
+    if cursor.take("CREATE", "STREAM"):
+        return _create_stream(cursor)
+    if cursor.take("CREATE", "QUERY"):
+        return _create_query(cursor)
+    if cursor.take("DROP", "QUERY"):
+        name = cursor.name("query")
+        cursor.finish()
+        return DropQuery(name.text, cursor.site.place(name.span))
+    first = cursor.tokens[0]
+    if first.is_word("SELECT", "WITH", "FROM"):
+        cursor.site.fail(first.span, "a query in a script needs a name", hint="write CREATE QUERY name AS SELECT …")
+    if first.is_word("DROP") and cursor.take("DROP", "STREAM"):
+        cursor.site.fail(first.span, "DROP STREAM is not supported", hint="drop the queries that read it")
+    words = " ".join(token.text for token in cursor.tokens[:2] if token.kind == "word").upper()
+    cursor.site.fail(
+        (first.start, cursor.tokens[:2][-1].end if words else first.end),
+        f"statements that start with {words or first.text} are not supported",
+        hint="use CREATE STREAM, CREATE QUERY or DROP QUERY",
+    )
+
+
+def _create_stream(cursor: Cursor) -> CreateStream:
+    site = cursor.site
+    name = cursor.name("stream")
+    _check(cursor, "stream", name)
+    columns = _columns(cursor, name)
+    cursor.expect("TIMESTAMP", hint="TIMESTAMP BY names the column that holds the event time")
+    cursor.expect("BY")
+    time = cursor.name("column")
+    if time.text.lower() not in {column.name.lower() for column in columns}:
+        detail = f"Its columns: {', '.join(column.name for column in columns)}."
+        site.fail(time.span, f"stream {name.text} has no column {time.text}", detail=detail)
+    lateness = 0
+    if late := cursor.take("LATENESS"):
+        lateness = duration(site, cursor.until("FROM"), late.span)
+    cursor.expect("FROM", hint="write FROM, a format and a path, for example FROM parquet 'events'")
+    source_format = cursor.name("format").text.lower()
+    path = cursor.string("path").text
+    options = _options(cursor)
+    cursor.finish()
+    source = Source(source_format, path, options)
+    try:
+        stream = Stream(name.text, columns, time.text, lateness, source)
+    except ModelError as error:
+        site.adopt(time.span, error)
+    return CreateStream(stream, site.place(name.span))
+
+
+def _columns(cursor: Cursor, stream: Token) -> tuple[Column, ...]:
+    site = cursor.site
+    cursor.expect("(", hint="list the stream's columns and their types")
+    columns: list[Column] = []
+    while True:
+        name = cursor.name("column")
+        if any(name.text.lower() == column.name.lower() for column in columns):
+            site.fail(name.span, f"stream {stream.text} has two columns named {name.text}", hint="names ignore case")
+        kind = cursor.type_tokens()
+        if not kind:
+            site.fail(name.span, f"column {name.text} has no type", detail=f"Types: {', '.join(KNOWN_TYPES)}.")
+        span = (kind[0].start, kind[-1].end)
+        try:
+            columns.append(Column(name.text, site.text[span[0] : span[1]]))
+        except ModelError as error:
+            detail = error.detail or f"Types: {', '.join(KNOWN_TYPES)}."
+            site.adopt(span, ModelError(error.problem, detail=detail, hint=error.hint))
+        if not cursor.take(","):
+            break
+    cursor.expect(")")
+    return tuple(columns)
+
+
+def _create_query(cursor: Cursor) -> CreateQuery:
+    site = cursor.site
+    name = cursor.name("query")
+    _check(cursor, "query", name)
+    sink = Sink()
+    if cursor.take("INTO"):
+        kind = cursor.name("format")
+        if kind.text.lower() not in SINK_FORMATS:
+            site.fail(kind.span, f"unknown format {kind.text}", detail=f"Formats: {', '.join(SINK_FORMATS)}.")
+        path = cursor.string("path").text if cursor.peek_kind() == "string" else None
+        sink = Sink(kind.text.lower(), path, _options(cursor))
+    cursor.expect("AS", hint="write CREATE QUERY name [INTO format 'path'] AS SELECT …")
+    body = cursor.rest()
+    if not body:
+        site.fail(name.span, f"query {name.text} has no SELECT", hint="write SELECT … after AS")
+    start, end = body[0].start, body[-1].end
+    return CreateQuery(name.text, site.text[start:end], sink, site.place(name.span), start)
+
+
+def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    if not cursor.take("WITH"):
+        return ()
+    cursor.expect("(", hint="write WITH (option = value, …)")
+    options: dict[str, str] = {}
+    while True:
+        first = cursor.name_or_string("option")
+        name = first.text
+        while cursor.take("."):
+            name += "." + cursor.name("option").text
+        if name in options:
+            cursor.site.fail(first.span, f"option {name} is given twice")
+        cursor.expect("=", hint="write option = value")
+        options[name] = cursor.value()
+        if not cursor.take(","):
+            break
+    cursor.expect(")")
+    return tuple(options.items())
+
+
+def _check(cursor: Cursor, kind: str, name: Token) -> None:
+    try:
+        check_name(kind, name.text)
+    except ModelError as error:
+        cursor.site.adopt(name.span, error)

@@ -1,0 +1,109 @@
+"""Tokens and the parts of one SELECT as plain values, so that only the adapter knows the parser's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from watersmeet.sql.site import Site, Span
+
+
+@dataclass(frozen=True)
+class Token:
+    kind: str  # word, quoted, string, number or symbol
+    text: str
+    start: int
+    end: int
+
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
+
+    def is_word(self, *words: str) -> bool:
+        return self.kind == "word" and self.text.upper() in words
+
+    def means(self, *words: str) -> bool:
+        """Is it one of these words or symbols, and not a string or a quoted name that looks like one?"""
+        return self.kind in ("word", "symbol") and self.text.upper() in words
+
+
+@dataclass(frozen=True)
+class Name:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A column as written: `x`, `a.x`, and with struct fields behind it `a.x.f`."""
+
+    parts: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Something this system does not do: the word for it, what was written, and where."""
+
+    what: str
+    written: str
+    span: Span
+
+
+class Scalar(Protocol):
+    """A scalar expression in Spark's dialect."""
+
+    @property
+    def span(self) -> Span: ...
+
+    @property
+    def is_true(self) -> bool: ...
+
+    @property
+    def is_null_safe_equality(self) -> bool: ...
+
+    def references(self) -> tuple[Reference, ...]: ...
+
+    def only_reference(self) -> Reference | None:
+        """The column that this is, where it is nothing else."""
+
+    def functions(self) -> tuple[Name, ...]:
+        """Calls of functions that the parser does not know, so that nobody has translated them."""
+
+    def conjuncts(self) -> tuple[Scalar, ...]: ...
+
+    def sides(self) -> tuple[Scalar, Scalar] | None:
+        """Both sides, where this is an equality."""
+
+    def may_fail(self, family: Callable[[Reference], str]) -> bool:
+        """Could it raise on some row? `family` tells numbers, strings and times apart."""
+
+    def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
+        """Its text for DuckDB with each column replaced by a path of quoted names."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of the SELECT list; without a scalar it is `*` or `alias.*`."""
+
+    scalar: Scalar | None
+    name: Name | None
+    qualifier: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Table:
+    stream: Name
+    alias: Name
+    on: Scalar | None
+    using: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class Select:
+    items: tuple[Item, ...]
+    tables: tuple[Table, ...]
+    where: Scalar | None
+    refused: tuple[Refused, ...]  # in the order of the text

@@ -1,0 +1,92 @@
+"""The windows of a SELECT: `[RANGE 10 SECONDS]` or `[UNBOUNDED]` at a stream, `WINDOW …` at the end.
+
+They are not part of any SQL dialect. They are cut out before the text is parsed, with spaces in their
+place, so that every position the parser reports is still a position in what the person wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet.sql.duration import duration
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Token
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """One window in brackets; `after` is the end of the token it stands behind."""
+
+    window: int | None
+    span: Span
+    after: int
+
+
+@dataclass(frozen=True)
+class Windows:
+    brackets: tuple[Bracket, ...]
+    overall: int | None  # of aliases without brackets, where `has_overall`
+    has_overall: bool
+    blanked: str
+    tokens: tuple[Token, ...]  # without those of the windows
+
+
+def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
+    """Find all windows of one SELECT and blank them in `text`."""
+    kept: list[Token] = []
+    brackets: list[Bracket] = []
+    spans: list[Span] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        if token.text == "[" and at + 1 < len(tokens) and tokens[at + 1].is_word("RANGE", "UNBOUNDED"):
+            close = next((i for i in range(at, len(tokens)) if tokens[i].text == "]"), None)
+            if close is None:
+                site.fail((token.start, tokens[at + 1].end), "this window has no closing bracket", hint="add ]")
+            span = (token.start, tokens[close].end)
+            if not kept:
+                site.fail(span, "a window stands behind a stream's name or alias")
+            brackets.append(Bracket(_window(site, tokens[at + 1 : close], span), span, kept[-1].end))
+            spans.append(span)
+            at = close + 1
+            continue
+        kept.append(token)
+        at += 1
+    start = _trailing(kept)
+    overall: int | None = None
+    if start is not None:
+        span = (kept[start].start, kept[-1].end)
+        clause = tuple(kept[start + 1 :])
+        _check_last(site, clause)
+        overall = _window(site, clause, span)
+        spans.append(span)
+        kept = kept[:start]
+    for begin, end in spans:
+        text = text[:begin] + "".join(char if char == "\n" else " " for char in text[begin:end]) + text[end:]
+    return Windows(tuple(brackets), overall, start is not None, text, tuple(kept))
+
+
+def _trailing(tokens: list[Token]) -> int | None:
+    """Where a query-wide WINDOW clause starts; standard SQL's `WINDOW w AS (…)` is left to the parser."""
+    for at in range(len(tokens) - 2, 0, -1):
+        following = tokens[at + 1]
+        if tokens[at].is_word("WINDOW") and (
+            following.kind in ("number", "string") or following.is_word("UNBOUNDED", "INTERVAL", "RANGE")
+        ):
+            return at
+    return None
+
+
+def _check_last(site: Site, clause: tuple[Token, ...]) -> None:
+    length = 1 if clause[0].is_word("UNBOUNDED") else 2
+    at = length + sum(token.is_word("RANGE", "INTERVAL") for token in clause[:2])
+    if len(clause) > at and clause[at].kind == "word":
+        site.fail(clause[at].span, "WINDOW is the last clause of a query", hint="move it to the end")
+
+
+def _window(site: Site, tokens: tuple[Token, ...], span: Span) -> int | None:
+    if tokens[0].is_word("UNBOUNDED"):
+        if len(tokens) > 1:
+            site.fail((tokens[1].start, tokens[-1].end), "nothing may follow UNBOUNDED", hint="end the query here")
+        return None
+    return duration(site, tokens[1:] if tokens[0].is_word("RANGE") else tokens, span)

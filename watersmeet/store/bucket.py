@@ -1,0 +1,264 @@
+"""A bucket: the rows of one store that arrived in a range of ticks, in one immutable, memory-mapped file.
+
+Invariants
+ 1. A bucket file never changes after it was written. Its name is new for every attempt to write it, so a
+    late write of a dead process can only make a file that nobody names.
+ 2. The rows stand in columns, as one Arrow record batch; `tau` is their event time in microseconds, never
+    NULL. The rows of a bucket belong to one partition of one layout of the store.
+ 3. Everything else in the file is derived from the rows: an index for a key, the codes of a key, a mask for
+    a filter. A part that is missing (a query came after the bucket) is derived when it is first asked for.
+ 4. `BucketInfo` repeats size and checksum, so that a torn or exchanged file is found before it is used.
+
+File: sections, each aligned to 64 bytes, a JSON directory of them, its length, and a magic word.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import StateError
+from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode, fixed_width
+from watersmeet.store.evaluate import evaluate
+from watersmeet.store.kernels import I32, I64, U8, build_index
+
+MAGIC = b"WMBUCKT1"
+_ALIGN = 64
+_TAIL = struct.Struct("<I8s")
+
+
+@dataclass(frozen=True)
+class BucketInfo:
+    """What the manifest knows of a bucket."""
+
+    store: str
+    file: str  # relative to the home
+    rows: int
+    bytes: int
+    checksum: int
+    tau_min: int
+    tau_max: int
+    first_tick: int
+    last_tick: int
+    partition: int = 0
+    layout: str = ""  # text of the layout's key part; "" where the store is whole
+
+    @property
+    def level(self) -> int:
+        """Buckets of one level have about the same size: they are merged with each other."""
+        return max(0, (self.rows // 4096).bit_length() + 1) // 2
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Which derived parts a bucket is written with."""
+
+    keys: tuple[Key, ...] = ()
+    filters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Index:
+    starts: I32
+    order: I32
+    codes: Codes
+
+
+def key_text(key: Key) -> str:
+    return " & ".join(f"{part.expression}:{part.type}" for part in key)
+
+
+def damaged(path: Path, why: str) -> StateError:
+    return StateError(
+        f"the state file {path} is damaged: {why}",
+        detail="The engine does not go on with damaged state; nothing was changed.",
+        hint="restore the file from a backup of the home folder, or start anew with another --home",
+    )
+
+
+class Bucket:
+    """An open bucket. Parts that the file lacks are derived on first use and kept while it is open."""
+
+    def __init__(self, rows: pa.RecordBatch, tau: I64, sections: dict[str, np.ndarray] | None = None) -> None:
+        self.rows = rows
+        self.tau = tau
+        self._sections: dict[str, np.ndarray] = sections or {}
+        self._codes: dict[Key, Codes] = {}
+        self._indexes: dict[Key, Index] = {}
+        self.failures: dict[str, int] = {}  # filter -> rows on which it raised, where this object evaluated it
+
+    def __len__(self) -> int:
+        return len(self.tau)
+
+    @classmethod
+    def open(cls, home: Path, info: BucketInfo) -> Bucket:
+        path = home / info.file
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != info.bytes:
+                    raise damaged(path, f"it has {size} bytes, its manifest says {info.bytes}")
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise damaged(path, "it is missing") from None
+        length, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
+        if magic != MAGIC:
+            raise damaged(path, "it does not end as a bucket file does")
+        directory = json.loads(mapped[size - _TAIL.size - length : size - _TAIL.size])
+        whole = pa.py_buffer(mapped)
+        begin, stop = directory["rows"]
+        batches = list(pa.ipc.open_stream(pa.BufferReader(whole.slice(begin, stop - begin))))
+        sections = {
+            name: np.frombuffer(whole.slice(begin, stop - begin), dtype) if stop > begin else np.empty(0, dtype)
+            for name, (dtype, begin, stop) in directory["sections"].items()
+        }
+        return cls(batches[0], sections.pop("tau"), sections)
+
+    def codes(self, key: Key) -> Codes:
+        if key not in self._codes:
+            name = key_text(key)
+            stored = self._sections.get(f"codes {name}")
+            if stored is not None:
+                self._codes[key] = Codes(stored, self._sections.get(f"valid {name}", EVERY_ROW))
+            else:
+                self._codes[key] = combine([self._part_codes(part) for part in key])
+        return self._codes[key]
+
+    def _part_codes(self, part: Any) -> Codes:
+        if part.column is not None:
+            return encode(self.rows.column(part.column), part.type)
+        return encode(self.values(part), part.type)
+
+    def values(self, part: Any) -> pa.Array:
+        """The values (not codes) of a key part."""
+        if part.column is not None:
+            return self.rows.column(part.column)
+        return evaluate(self.rows, [part.expression]).values[0]
+
+    def index(self, key: Key) -> Index:
+        if key not in self._indexes:
+            name = key_text(key)
+            codes = self.codes(key)
+            if f"starts {name}" in self._sections:
+                starts, order = self._sections[f"starts {name}"], self._sections[f"order {name}"]
+            else:
+                starts, order = build_index(codes.values, codes.valid, self._by_time(), _slot_bits(len(self)))
+            self._indexes[key] = Index(starts, order, codes)
+        return self._indexes[key]
+
+    def _by_time(self) -> I32:
+        if "by time" not in self._sections:
+            in_order = len(self) < 2 or bool((self.tau[1:] >= self.tau[:-1]).all())
+            self._sections["by time"] = (
+                np.empty(0, np.int32) if in_order else np.argsort(self.tau, kind="stable").astype(np.int32)
+            )
+        return self._sections["by time"]
+
+    def masks(self, filters: tuple[str, ...]) -> list[U8]:
+        """For each filter, which rows pass: 1 where it is true."""
+        missing = [text for text in filters if f"mask {text}" not in self._sections]
+        if missing:
+            evaluated = evaluate(self.rows, missing)
+            for text, values, failed in zip(missing, evaluated.values, evaluated.failures, strict=True):
+                passed = values.cast(pa.bool_()).fill_null(False).cast(pa.uint8())
+                self._sections[f"mask {text}"] = fixed_width(passed, np.uint8)
+                self.failures[text] = failed
+        return [self._sections[f"mask {text}"] for text in filters]
+
+    def any_of(self, filters: tuple[str, ...]) -> U8:
+        """Which rows pass at least one filter; empty where there is no filter at all."""
+        if not filters:
+            return EVERY_ROW
+        masks = self.masks(filters)
+        union = masks[0]
+        for mask in masks[1:]:
+            union = union | mask
+        return union
+
+    def write(self, home: Path, file: str, derived: Derived, **identity: Any) -> BucketInfo:
+        """Write the bucket with the derived parts asked for, and say what the manifest must know."""
+        sections: dict[str, np.ndarray] = {"tau": self.tau}
+        for text, mask in zip(derived.filters, self.masks(derived.filters), strict=True):
+            sections[f"mask {text}"] = mask
+        for key in derived.keys:
+            name, index = key_text(key), self.index(key)
+            sections[f"starts {name}"], sections[f"order {name}"] = index.starts, index.order
+            if not _is_own_code(key):
+                sections[f"codes {name}"] = index.codes.values
+                if len(index.codes.valid):
+                    sections[f"valid {name}"] = index.codes.valid
+        size, checksum = _write_file(home / file, self.rows, sections)
+        return BucketInfo(
+            file=file,
+            rows=len(self),
+            bytes=size,
+            checksum=checksum,
+            tau_min=int(self.tau.min()),
+            tau_max=int(self.tau.max()),
+            **identity,
+        )
+
+
+def _is_own_code(key: Key) -> bool:
+    """Whether the column's own buffer is the array of codes, so that storing them again is waste."""
+    return len(key) == 1 and key[0].column is not None and key[0].type in ("bigint", "timestamp", "timestamp_ntz")
+
+
+def _slot_bits(rows: int) -> int:
+    return max(1, (max(rows, 1) - 1).bit_length())
+
+
+def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray]) -> tuple[int, int]:
+    checksum, position = 0, 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+
+        def put(data: Any) -> tuple[int, int]:
+            nonlocal checksum, position
+            padding = bytes(-position % _ALIGN)
+            for piece in (padding, data):
+                file.write(piece)
+                checksum = zlib.crc32(piece, checksum)
+                position += len(memoryview(piece).cast("B"))
+            return position - len(memoryview(data).cast("B")), position
+
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows)
+        directory: dict[str, Any] = {"rows": put(sink.getvalue()), "sections": {}}
+        for name, array in sections.items():
+            if len(array):
+                directory["sections"][name] = (array.dtype.str, *put(np.ascontiguousarray(array)))
+            else:
+                directory["sections"][name] = (array.dtype.str, position, position)
+        listed = json.dumps(directory).encode()
+        for piece in (listed, _TAIL.pack(len(listed), MAGIC)):
+            file.write(piece)
+            checksum = zlib.crc32(piece, checksum)
+            position += len(piece)
+    return position, checksum
+
+
+def verify_file(home: Path, info: BucketInfo) -> None:
+    """Compare a bucket file with what the manifest says of it, byte for byte (by checksum)."""
+    path = home / info.file
+    checksum = 0
+    try:
+        if path.stat().st_size != info.bytes:
+            raise damaged(path, f"it has {path.stat().st_size} bytes, its manifest says {info.bytes}")
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                checksum = zlib.crc32(chunk, checksum)
+    except FileNotFoundError:
+        raise damaged(path, "it is missing") from None
+    if checksum != info.checksum:
+        raise damaged(path, "its content does not have the checksum that its manifest names")

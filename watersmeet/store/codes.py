@@ -1,0 +1,103 @@
+"""Keys as 64-bit codes: equal values have equal codes, whatever the type.
+
+Integers, dates, timestamps, booleans, doubles and short decimals are their own code (`is_exact`). Strings,
+binaries, long decimals and keys of several columns are hashed; two different values may then share a code,
+so a result that rests on such a key is verified by value where it leaves the engine.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model import KeyPart
+from watersmeet.model.types import arrow_type
+from watersmeet.store.kernels import I64, U8, hash_bytes, mix_codes
+
+Key = tuple[KeyPart, ...]
+_SHORT_DECIMAL_DIGITS = 18
+EVERY_ROW = np.empty(0, np.uint8)  # stands for a mask of ones
+
+
+class Codes(NamedTuple):
+    values: I64
+    valid: U8 = EVERY_ROW  # EVERY_ROW: no NULL among the keys
+
+    def take(self, rows: np.ndarray) -> Codes:
+        return Codes(self.values[rows], self.valid[rows] if len(self.valid) else self.valid)
+
+
+def is_exact(key: Key) -> bool:
+    """Whether equal codes prove equal keys."""
+    if len(key) != 1:
+        return False
+    kind = arrow_type(key[0].type)
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= _SHORT_DECIMAL_DIGITS)
+    return not (pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def encode(values: pa.Array, declared: str) -> Codes:
+    """The codes of an Arrow array of a key part's declared type."""
+    kind = arrow_type(declared)
+    if values.type != kind:
+        values = values.cast(kind)
+    valid = EVERY_ROW
+    if values.null_count:
+        valid = np.asarray(values.is_valid()).astype(np.uint8)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        codes = _encode_bytes(values)
+    elif pa.types.is_decimal(kind):
+        codes = _encode_decimal(values)
+    elif pa.types.is_floating(kind):
+        codes = _encode_float(values)
+    elif pa.types.is_boolean(kind):
+        codes = fixed_width(values.cast(pa.uint8()), np.uint8).astype(np.int64)
+    elif kind.bit_width == 64:
+        codes = fixed_width(values, np.int64)
+    else:
+        codes = fixed_width(values, np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64)
+    return Codes(codes, valid)
+
+
+def combine(parts: list[Codes]) -> Codes:
+    """The code of a key of one or several parts; NULL in any part makes the key NULL."""
+    values, valid = parts[0].values, parts[0].valid
+    for part in parts[1:]:
+        values = mix_codes(values, part.values)
+        if len(part.valid):
+            valid = part.valid & valid if len(valid) else part.valid
+    return Codes(values, valid)
+
+
+def fixed_width(values: pa.Array, dtype: np.dtype | type) -> np.ndarray:
+    """The data buffer of a fixed-width array without a copy; slots of NULLs hold anything."""
+    buffer = values.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(values), dtype)
+    return np.frombuffer(buffer, dtype)[values.offset : values.offset + len(values)]
+
+
+def _encode_bytes(values: pa.Array) -> I64:
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+    content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    out = np.empty(len(values), np.int64)
+    hash_bytes(bounds, content, out)
+    return out
+
+
+def _encode_decimal(values: pa.Array) -> I64:
+    words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)[values.offset : values.offset + len(values)]
+    if values.type.precision <= _SHORT_DECIMAL_DIGITS:
+        return np.ascontiguousarray(words[:, 0])
+    return mix_codes(np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]))
+
+
+def _encode_float(values: pa.Array) -> I64:
+    numbers = fixed_width(pc.cast(values, pa.float64()), np.float64) + 0.0  # turns -0.0 into 0.0, which it equals
+    numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaNs, which SQL treats as equal
+    return numbers.view(np.int64)

@@ -1,0 +1,65 @@
+"""Scalar SQL over Arrow data, by an embedded DuckDB: filters, key expressions, computed columns.
+
+A value that cannot be computed (an overflow, a failed conversion) is NULL and counted; it never stops a
+tick, because one row must not stop the queries that do not look at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import duckdb
+import pyarrow as pa
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A private in-memory DuckDB: one thread (tasks are the parallelism), UTC, nothing fetched."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+    return connection
+
+
+@lru_cache(maxsize=1)
+def _connection() -> duckdb.DuckDBPyConnection:
+    return connect()
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    values: list[pa.Array]
+    failures: list[int]  # for each expression, the rows on which it raised
+
+
+def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluated:
+    """Each expression on each row, in the order of the rows."""
+    if not expressions:
+        return Evaluated([], [])
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    connection = _connection()
+    connection.register("input_rows", table)
+    try:
+        try:
+            return Evaluated(_select(connection, expressions), [0] * len(expressions))
+        except duckdb.Error:
+            return _evaluate_carefully(connection, expressions)
+    finally:
+        connection.unregister("input_rows")
+
+
+def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> list[pa.Array]:
+    listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
+    result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
+    return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
+
+
+def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> Evaluated:
+    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
+    values, failures = [], []
+    for expression in expressions:
+        value, failed = _select(
+            connection, [f"TRY({expression})", f"TRY(struct_pack(v := ({expression}))) IS NULL"]
+        )
+        values.append(value)
+        failures.append(failed.true_count)
+    return Evaluated(values, failures)

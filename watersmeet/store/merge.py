@@ -1,0 +1,80 @@
+"""Merging buckets: a probe should touch O(log ticks) of them.
+
+Buckets of one store, partition and layout whose sizes are alike (one level) are merged as soon as there
+are `FAN_IN` of them, oldest first, so a row is rewritten once for each level that it climbs. Rows that have
+expired are left behind. A bucket that has reached `MAX_BYTES` is never merged again: the price of one tick
+stays bounded, and whole buckets of that size expire in O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.store.retention import KEEP_ALL
+
+FAN_IN = 4
+MAX_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class MergeJob:
+    inputs: tuple[BucketInfo, ...]
+    horizon: int
+
+
+def choose_merges(buckets: Iterable[BucketInfo], horizons: dict[str, int]) -> list[MergeJob]:
+    """The merges worth doing now."""
+    levels: dict[tuple[str, int, str, int], list[BucketInfo]] = {}
+    for bucket in sorted(buckets, key=lambda bucket: (bucket.first_tick, bucket.file)):
+        if bucket.bytes < MAX_BYTES // 2:
+            levels.setdefault((bucket.store, bucket.partition, bucket.layout, bucket.level), []).append(bucket)
+    jobs = [
+        MergeJob(_within_limit(members), horizons.get(store, KEEP_ALL))
+        for (store, _, _, _), members in levels.items()
+        if len(members) >= FAN_IN
+    ]
+    return [job for job in jobs if len(job.inputs) > 1]
+
+
+def _within_limit(run: list[BucketInfo]) -> tuple[BucketInfo, ...]:
+    total, kept = 0, []
+    for bucket in run:
+        total += bucket.bytes
+        if total > MAX_BYTES:
+            break
+        kept.append(bucket)
+    return tuple(kept)
+
+
+def merge(home: Path, job: MergeJob, file: str, derived: Derived) -> BucketInfo | None:
+    """Write the union of the job's live rows; None where every row has expired."""
+    batches, taus = [], []
+    for info in job.inputs:
+        bucket = Bucket.open(home, info)
+        alive = bucket.tau >= job.horizon
+        if alive.all():
+            batches.append(bucket.rows)
+            taus.append(bucket.tau)
+        elif alive.any():
+            batches.append(bucket.rows.filter(pa.array(alive)))
+            taus.append(bucket.tau[alive])
+    if not batches:
+        return None
+    rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    first = job.inputs[0]
+    return Bucket(rows, np.concatenate(taus)).write(
+        home,
+        file,
+        derived,
+        store=first.store,
+        partition=first.partition,
+        layout=first.layout,
+        first_tick=min(info.first_tick for info in job.inputs),
+        last_tick=max(info.last_tick for info in job.inputs),
+    )

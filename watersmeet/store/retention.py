@@ -1,0 +1,39 @@
+"""How long a store must keep its rows.
+
+A row of alias i can still take part in a result while some other alias j of the query may deliver a row
+with τj ≤ τi + wi. Rows of j below j's watermark are dropped as late, so once every other alias's watermark
+has passed τi + wi the row is dead. The horizon of a store is the smallest τ that is still alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from watersmeet.model import Query, Stream
+
+KEEP_ALL = -(1 << 62)
+KEEP_NONE = 1 << 62
+
+
+def watermarks(streams: Iterable[Stream], newest: Mapping[str, int]) -> dict[str, int]:
+    """For each stream, the event time below which a row is late."""
+    return {
+        stream.name: newest[stream.name] - stream.lateness if stream.name in newest else KEEP_ALL
+        for stream in streams
+    }
+
+
+def horizons(queries: Iterable[Query], marks: Mapping[str, int]) -> dict[str, int]:
+    """For each stream that a query reads, the event time from which rows are kept."""
+    kept: dict[str, int] = {}
+    for query in queries:
+        for alias in query.aliases:
+            others = [marks[other.stream] for other in query.aliases if other.name != alias.name]
+            if not others:
+                horizon = KEEP_NONE
+            elif alias.window is None:
+                horizon = KEEP_ALL
+            else:
+                horizon = max(KEEP_ALL, min(others) - alias.window)
+            kept[alias.stream] = min(kept.get(alias.stream, KEEP_NONE), horizon)
+    return kept
