@@ -1,10 +1,10 @@
 """The Python API: an engine with streams and queries.
 
-    engine = watersmeet.Engine(home="auctions")
-    engine.stream("bids", spark.readStream…, time="at", lateness="5 seconds")
-    hot = engine.query("hot", "SELECT … FROM bids [RANGE 10 SECONDS] b, auctions [UNBOUNDED] a WHERE b.auction = a.id")
-    engine.start()
-    hot.results().show()
+engine = watersmeet.Engine(home="auctions")
+engine.stream("bids", spark.readStream…, time="at", lateness="5 seconds")
+hot = engine.query("hot", "SELECT … FROM bids [RANGE 10 SECONDS] b, auctions [UNBOUNDED] a WHERE b.auction = a.id")
+engine.start()
+hot.results().show()
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from watersmeet.store.manifest import Manifest, home_lock, load_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class Engine:
@@ -222,7 +222,11 @@ class Engine:
             self._groups = Groups(self.home)
             self._groups.join(self.streams)
             self._runtime = SparkRuntime(
-                self.spark, self.home, manifest, self._plan(manifest), check_input=InputCheck(self.home, self._streams, self._groups)
+                self.spark,
+                self.home,
+                manifest,
+                self._plan(manifest),
+                check_input=InputCheck(self.home, self._streams, self._groups),
             )
             self._deliveries.connect(self.spark, lambda: self._queries)
             self._runtime.after_commit = self._deliveries.deliver
@@ -302,12 +306,14 @@ class QueryHandle:
     def results(self) -> DataFrame:
         """All committed results, each exactly once."""
         self._prepare()
-        return self._reader(self._engine.spark.read).load(str(self.folder))
+        frame: DataFrame = self._reader(self._engine.spark.read).load(str(self.folder))
+        return frame
 
     def stream(self) -> DataFrame:
         """The results as a streaming DataFrame, for use downstream."""
         self._prepare()
-        return self._reader(self._engine.spark.readStream).load(str(self.folder))
+        frame: DataFrame = self._reader(self._engine.spark.readStream).load(str(self.folder))
+        return frame
 
     def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:
         """Call `deliver(results_of_the_tick, tick)` after each commit that has results.

@@ -60,9 +60,7 @@ class WatersmeetError(Exception):
         return _rebuild, (type(self), self.problem, self.detail, self.hint, self.place)
 
 
-def _rebuild(
-    kind: type[WatersmeetError], problem: str, detail: str, hint: str, place: Place | None
-) -> WatersmeetError:
+def _rebuild(kind: type[WatersmeetError], problem: str, detail: str, hint: str, place: Place | None) -> WatersmeetError:
     return kind(problem, detail=detail, hint=hint, place=place)
 
 

@@ -36,9 +36,8 @@ def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
                 detail="Options: " + "; ".join(f"{o.name} ({o.metadata['help']})" for o in known.values()) + ".",
                 hint=f"did you mean {close[0]}?" if close else "settings of Spark have a dot in their name",
             )
-        kind = type(known[name].default)
         try:
-            own[name] = kind(value)
+            own[name] = int(value) if isinstance(known[name].default, int) else str(value)
         except ValueError:
-            raise ModelError(f"option {name} takes a value of type {kind.__name__}, not {value!r}") from None
+            raise ModelError(f"option {name} takes a whole number, not {value!r}") from None
     return Options(**own), spark

@@ -48,7 +48,12 @@ class Stats:
 
 
 _REASONS = (
-    "unreadable", "no event time", "event time out of range", "late", "unreadable files", "failed_filters",
+    "unreadable",
+    "no event time",
+    "event time out of range",
+    "late",
+    "unreadable files",
+    "failed_filters",
 )
 
 
@@ -63,7 +68,11 @@ def collect_stats(
             StreamStats(
                 stream.name,
                 totals.get(f"rows/{stream.name}", 0),
-                {reason: totals[f"{reason}/{stream.name}"] for reason in _REASONS if f"{reason}/{stream.name}" in totals},
+                {
+                    reason: totals[f"{reason}/{stream.name}"]
+                    for reason in _REASONS
+                    if f"{reason}/{stream.name}" in totals
+                },
                 manifest.newest.get(stream.name),
             )
             for stream in streams
@@ -78,7 +87,8 @@ def collect_stats(
             for name in sorted({bucket.store for bucket in manifest.buckets})
         ),
         tuple(
-            QueryStats(name, totals.get(f"results/{name}", 0), totals.get(f"failed_values/{name}", 0)) for name in queries
+            QueryStats(name, totals.get(f"results/{name}", 0), totals.get(f"failed_values/{name}", 0))
+            for name in queries
         ),
         tuple(ticks),
     )

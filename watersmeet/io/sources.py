@@ -31,7 +31,11 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
     reader = spark.readStream.format(source.format).options(**dict(source.options))
     names = [column.name for column in stream.columns]
     if source.format in _FILE_FORMATS:
-        if "://" not in source.path and not any(char in source.path for char in "*?[{") and not Path(source.path).exists():
+        if (
+            "://" not in source.path
+            and not any(char in source.path for char in "*?[{")
+            and not Path(source.path).exists()
+        ):
             raise InputError(
                 f"stream {stream.name}: there is nothing at {source.path}",
                 hint="create the folder (it may be empty) or correct the path after FROM",

@@ -71,9 +71,7 @@ def arrow_type(text: str) -> pa.DataType:
     if match:
         precision, scale = int(match[1] or 10), int(match[2] or 0)
         if not 1 <= precision <= 38 or scale > precision:
-            raise ModelError(
-                f"{text} is not a decimal type", hint="use a precision of 1 to 38 and a scale no larger"
-            )
+            raise ModelError(f"{text} is not a decimal type", hint="use a precision of 1 to 38 and a scale no larger")
         return pa.decimal128(precision, scale)
     outer = re.fullmatch(r"(array|map|struct)<(.*)>", folded)
     if outer:

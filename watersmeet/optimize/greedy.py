@@ -27,7 +27,11 @@ def greedy(queries: Sequence[Query], statistics: Statistics, partitions: int = 1
             while len(order) < len(query.aliases):
                 bound = frozenset(order)
                 choice = min(
-                    (alias.name for alias in query.aliases if alias.name not in bound and query.between(bound, alias.name)),
+                    (
+                        alias.name
+                        for alias in query.aliases
+                        if alias.name not in bound and query.between(bound, alias.name)
+                    ),
                     key=lambda name: (
                         round(expansion(query, bound, name, statistics), 9),
                         _trace(query, [*order, name]) not in taken,

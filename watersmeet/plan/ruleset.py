@@ -68,10 +68,6 @@ class StoreRule:
     filters: tuple[str, ...]
     layout: KeyPart | None  # the attribute that decides a row's place; None where the store is whole
 
-    @property
-    def layout_text(self) -> str:
-        return self.layout.expression if self.layout else ""
-
 
 @dataclass(frozen=True)
 class ResultRule:
@@ -92,8 +88,10 @@ class Ruleset:
     def store(self, stream: str) -> StoreRule:
         return next(rule for rule in self.stores if rule.stream == stream)
 
-    def result(self, query: str) -> ResultRule:
-        return next(rule for rule in self.results if rule.query == query)
+    def layout_text(self, stream: str) -> str:
+        """How rows of the stream are placed, as buckets remember it; "" where the store is whole."""
+        layout = self.store(stream).layout
+        return f"{layout.expression} % {self.partitions}" if layout else ""
 
     def all_steps(self) -> list[Step]:
         """Every step, parents before children."""

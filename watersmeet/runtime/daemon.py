@@ -4,9 +4,6 @@ Named by `spark.python.daemon.module`; a session that does not name it works too
 """
 
 import duckdb  # noqa: F401
-import pyarrow.compute
-import pyarrow.csv
-import pyarrow.parquet
 from pyspark import daemon
 
 import watersmeet.runtime.worker  # noqa: F401

@@ -106,7 +106,7 @@ class Gather:
             first_tick=self.order.tick,
             last_tick=self.order.tick,
             partition=place,
-            layout=self.rule.layout_text,
+            layout=self.order.rules.layout_text(self.rule.stream),
         )
         for failed in bucket.failures.values():
             if failed:

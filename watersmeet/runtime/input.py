@@ -56,9 +56,7 @@ class InputCheck:
                 return [_local(entry["path"]) for entry in entries if entry["batchId"] == batch]
         return []
 
-    def _set_aside(
-        self, name: str, refused: list[tuple[str, InputError]], reports: list[GatherReport]
-    ) -> None:
+    def _set_aside(self, name: str, refused: list[tuple[str, InputError]], reports: list[GatherReport]) -> None:
         folder = self._home / "rejected" / name
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "files.jsonl").open("a") as file:

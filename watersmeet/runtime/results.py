@@ -124,7 +124,11 @@ class Results:
         schema = result_schema(rule.outputs)
         arrays = []
         for output, field in zip(rule.outputs, schema, strict=True):
-            array = values[output.name] if output.name in values else columns[member_column(str(output.alias), str(output.column))]
+            array = (
+                values[output.name]
+                if output.name in values
+                else columns[member_column(str(output.alias), str(output.column))]
+            )
             arrays.append(array.cast(field.type) if array.type != field.type else array)
         return pa.Table.from_arrays(arrays, schema=schema)
 

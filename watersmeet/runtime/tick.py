@@ -63,9 +63,7 @@ class Tick:
             tuple(choose_merges(old, alive)),
         )
 
-    def finished(
-        self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]
-    ) -> tuple[Manifest, list[str]]:
+    def finished(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> tuple[Manifest, list[str]]:
         """The manifest that commits the tick, and the state files that nobody needs after it."""
         newest = dict(self.before.newest)
         for report in gathered:
@@ -85,17 +83,16 @@ class Tick:
         written += [merged for report in probed for _, merged in report.merged if merged is not None]
         named = {bucket.file for bucket in kept}
         totals = Counter(self.before.totals)
-        for counted in (*gathered, *probed):
-            totals.update(counted.counts)
+        for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
+            totals.update(counts)
         manifest = replace(
             self.before,
             tick=self.number,
             batches={**self.before.batches, self.group: self.batch},
             newest=newest,
             buckets=kept,
-            results=tuple(
-                file for report in gathered for file in report.rejected
-            ) + tuple(file for report in probed for file in report.results),
+            results=tuple(file for report in gathered for file in report.rejected)
+            + tuple(file for report in probed for file in report.results),
             totals=dict(totals),
             plan=self.rules.version,
         )

@@ -82,7 +82,7 @@ class Stores:
 
     def gather(self, store: str, refs: Refs, read: Callable[[Bucket], np.ndarray], dtype: type) -> np.ndarray:
         """One value for each reference, from the array that `read` finds in a bucket."""
-        out = np.empty(len(refs.row), dtype)
+        out: np.ndarray = np.empty(len(refs.row), dtype)
         for number in np.unique(refs.bucket):
             chosen = refs.bucket == number
             out[chosen] = read(self.at(store, int(number)))[refs.row[chosen]]
@@ -99,6 +99,12 @@ class Walk:
         self.place = place
         self.counts: Counter[str] = Counter()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
+        # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
+        self._mixed = {
+            rule.stream
+            for rule in order.rules.stores
+            if any(not self._placed(info) for info in order.buckets.get(rule.stream, ()))
+        }
 
     def arrivals(self, start: Start, info: BucketInfo, begin: int, end: int) -> Iterator[Partial]:
         """The rows of a new bucket as partial results of one member, in chunks."""
@@ -132,7 +138,7 @@ class Walk:
     def targets(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
         """For each place the rows that must go there; None where each row must go to all."""
         layout = self.order.rules.store(step.store).layout
-        if layout is None or layout not in step.key:
+        if layout is None or layout not in step.key or step.store in self._mixed:
             return None
         codes = partial.codes[step.sources[step.key.index(layout)]]
         place = partition_of(np.ascontiguousarray(codes.values), self.order.rules.partitions)
@@ -153,7 +159,7 @@ class Walk:
         earliest, last = int(partial.latest.min()) - step.window, int(partial.deadline.max())
         found = _Matches()
         for number, info in enumerate(self.stores.infos.get(step.store, ())):
-            if not self._reaches(step, info) or info.tau_max < earliest or info.tau_min > last:
+            if not self._reaches(step, number, info) or info.tau_max < earliest or info.tau_min > last:
                 continue
             bucket = self.stores.bucket(info)
             index, mask = bucket.index(step.key), bucket.any_of(step.filters)
@@ -166,9 +172,14 @@ class Walk:
         if found.count:
             yield self._expand(step, partial, found)
 
-    def _reaches(self, step: Step, info: BucketInfo) -> bool:
-        if self.place is not None and info.partition != self.place:
-            return False
+    def _placed(self, info: BucketInfo) -> bool:
+        return info.layout == self.order.rules.layout_text(info.store)
+
+    def _reaches(self, step: Step, number: int, info: BucketInfo) -> bool:
+        if self.place is not None:
+            place = info.partition if self._placed(info) else number % self.order.rules.partitions
+            if place != self.place:
+                return False
         return step.sees_current or not self.order.is_new(info)
 
     def _expand(self, step: Step, partial: Partial, found: _Matches) -> Partial:
@@ -204,7 +215,16 @@ class _Matches:
         return self.count == ROWS_OUT
 
     def fill(
-        self, number: int, bucket: Bucket, index: Index, mask: U8, codes: I64, partial: Partial, window: int, row: int, at: int
+        self,
+        number: int,
+        bucket: Bucket,
+        index: Index,
+        mask: U8,
+        codes: I64,
+        partial: Partial,
+        window: int,
+        row: int,
+        at: int,
     ) -> tuple[int, int]:
         free = slice(self.count, None)
         found, row, at = probe(
@@ -230,9 +250,7 @@ class _Matches:
         return row, at
 
     def codes(self, lookup: Lookup) -> Codes:
-        parts = [
-            bucket.codes((lookup[1],)).take(self.row[begin:end]) for begin, end, _, bucket in self.segments
-        ]
+        parts = [bucket.codes((lookup[1],)).take(self.row[begin:end]) for begin, end, _, bucket in self.segments]
         values = np.concatenate([part.values for part in parts])
         if not any(len(part.valid) for part in parts):
             return Codes(values)

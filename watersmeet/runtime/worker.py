@@ -29,7 +29,9 @@ def gather_order_path(home: str, group: str, batch: int | str) -> Path:
     return Path(home) / "orders" / group / f"{batch}.pickle"
 
 
-def make_gather(home: str, group: str, stream: Stream) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def make_gather(
+    home: str, group: str, stream: Stream
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark runs over every task's rows of a stream, the same for the life of the query.
 
     What to do changes from tick to tick, so it is read from the order that the driver wrote for the batch."""

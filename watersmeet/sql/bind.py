@@ -73,9 +73,14 @@ class Binder:
             self._cursor.register("one_row", row)
             found = self._cursor.sql(f"SELECT {text} AS value FROM one_row").to_arrow_table()
         except duckdb.Error as error:
-            self._site.fail(scalar.span, *_reason(str(error)), hint="check the types; CAST(… AS …) converts a value")
+            self._site.fail(scalar.span, _reason(str(error)), hint="CAST(… AS …) converts a value to another type")
+        kind = found.schema.field(0).type
+        if pa.types.is_interval(kind) or pa.types.is_duration(kind):
+            self._site.fail(
+                scalar.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
+            )
         try:
-            return type_of_arrow(found.schema.field(0).type)
+            return type_of_arrow(kind)
         except ModelError as error:
             self._site.adopt(scalar.span, error, hint="CAST the expression to a known type")
 
@@ -84,13 +89,13 @@ class Binder:
 _TIMELY = {"monotonically_increasing_id", "spark_partition_id", "input_file_name", "sysdate", "randstr", "uniform"}
 
 
-def _reason(message: str) -> tuple[str]:
+def _reason(message: str) -> str:
     first = message.strip().splitlines()[0]
     first = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first)
     first = re.sub(r"\s*(You might need to add explicit type casts\.|Did you mean.*|Use TRY.*)$", "", first)
     first = first.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
     missing = re.match(r"Scalar Function with name (\S+) does not exist", first)
-    return (f"function {missing[1]} is not available" if missing else first[:1].lower() + first[1:],)
+    return f"function {missing[1]} is not available" if missing else first[:1].lower() + first[1:]
 
 
 @cache

@@ -131,22 +131,7 @@ class Condition:
         text = scalar.duckdb(self._site, rename)
         columns = {column.name: column.arrow for column in member.stream.columns}
         kind = self._binder.type_of(scalar, text, columns)
-        return guarded(self._scope, scalar, text), kind
-
-
-def guarded(scope: Scope, scalar: Scalar, text: str) -> str:
-    """An expression that may raise on some row gives NULL there instead, so that one bad row stops nothing."""
-    return f"TRY({text})" if scalar.may_fail(lambda reference: _family(scope.resolve(reference))) else text
-
-
-def _family(resolved: Resolved) -> str:
-    if resolved.fields:
-        return "unknown"
-    kind = resolved.column.type
-    if kind.startswith(("date", "timestamp")):
-        return "time"
-    known = {"string": "string", "boolean": "boolean", "binary": "binary"}
-    return known.get(kind, "nested" if "<" in kind else "number")
+        return text, kind
 
 
 def _key_part(text: str, kind: str, column: str | None, common: str) -> KeyPart:

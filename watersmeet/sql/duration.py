@@ -45,7 +45,7 @@ def duration(site: Site, tokens: tuple[Token, ...], span: Span) -> int:
     if not length.is_finite() or length < 0 or length > LONGEST:
         site.fail(span, "a length of time is from 0 to 1000 years", hint="use UNBOUNDED to keep rows for ever")
     if length != length.to_integral_value():
-        site.fail(span, "this length is not a whole number of microseconds")
+        site.fail(span, "this length is not a whole number of microseconds", hint="round it")
     return int(length)
 
 

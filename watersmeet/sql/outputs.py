@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from watersmeet.model import Output, member_column
 from watersmeet.model.types import arrow_type
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.condition import guarded
 from watersmeet.sql.scope import Member, Scope
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Item, Reference, Scalar
@@ -83,4 +82,4 @@ def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar
     text = scalar.duckdb(site, rename)
     columns = {member_column(*pair): arrow_type(kind) for pair, kind in read.items()}
     kind = binder.type_of(scalar, text, columns)
-    return Output(item.name.text, kind, expression=guarded(scope, scalar, text), reads=tuple(sorted(read)))
+    return Output(item.name.text, kind, expression=text, reads=tuple(sorted(read)))

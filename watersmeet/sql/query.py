@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from watersmeet.errors import ModelError, Place
 from watersmeet.model import Alias, Query, Sink, Stream
+from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
@@ -29,6 +30,7 @@ def build_query(
 
     `origin` is where the SELECT stands in a script: its text is the script and its start the offset there.
     """
+    check_name("query", name)
     site = Site(select, origin)
     tokens = tokenize(site, select)
     if not tokens:

@@ -95,6 +95,8 @@ class Scope:
             return Resolved(member, column, reference.parts[2:])
         name = Name(first, reference.span)
         having = [member for member in self.members if member.column(first)]
+        if len(reference.parts) > 1:  # only a struct has fields; for other columns the first part was to be an alias
+            having = [member for member in having if member.stream.column(first).type.startswith("struct")]
         if not having:
             if len(reference.parts) > 1:
                 self._unknown(name, "alias", [member.alias for member in self.members], "Aliases")

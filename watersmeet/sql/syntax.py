@@ -76,9 +76,6 @@ class Scalar(Protocol):
     def sides(self) -> tuple[Scalar, Scalar] | None:
         """Both sides, where this is an equality."""
 
-    def may_fail(self, family: Callable[[Reference], str]) -> bool:
-        """Could it raise on some row? `family` tells numbers, strings and times apart."""
-
     def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
         """Its text for DuckDB with each column replaced by a path of quoted names."""
 

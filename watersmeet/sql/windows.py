@@ -45,7 +45,7 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
                 site.fail((token.start, tokens[at + 1].end), "this window has no closing bracket", hint="add ]")
             span = (token.start, tokens[close].end)
             if not kept:
-                site.fail(span, "a window stands behind a stream's name or alias")
+                site.fail(span, "a window stands behind a stream's name or alias", hint="move it")
             brackets.append(Bracket(_window(site, tokens[at + 1 : close], span), span, kept[-1].end))
             spans.append(span)
             at = close + 1

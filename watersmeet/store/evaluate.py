@@ -17,6 +17,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     """A private in-memory DuckDB: one thread (tasks are the parallelism), UTC, nothing fetched."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+    connection.execute("SET TimeZone = 'UTC'")
     return connection
 
 
@@ -57,9 +58,7 @@ def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list
     # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
     values, failures = [], []
     for expression in expressions:
-        value, failed = _select(
-            connection, [f"TRY({expression})", f"TRY(struct_pack(v := ({expression}))) IS NULL"]
-        )
+        value, failed = _select(connection, [f"TRY({expression})", f"TRY(struct_pack(v := ({expression}))) IS NULL"])
         values.append(value)
         failures.append(failed.true_count)
     return Evaluated(values, failures)

@@ -18,8 +18,7 @@ KEEP_NONE = 1 << 62
 def watermarks(streams: Iterable[Stream], newest: Mapping[str, int]) -> dict[str, int]:
     """For each stream, the event time below which a row is late."""
     return {
-        stream.name: newest[stream.name] - stream.lateness if stream.name in newest else KEEP_ALL
-        for stream in streams
+        stream.name: newest[stream.name] - stream.lateness if stream.name in newest else KEEP_ALL for stream in streams
     }
 
 

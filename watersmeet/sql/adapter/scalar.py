@@ -1,8 +1,8 @@
 """A scalar expression of Spark's dialect and its text for DuckDB, with Spark's meaning kept.
 
-sqlglot already writes `CAST` as `TRY_CAST`: a value that does not fit becomes NULL instead of stopping
-the stream, and division by zero is NULL. What it leaves different between the dialects is mended in
-`_mended`: times are naive UTC here, so no TIMESTAMPTZ may appear, whose meaning a session's zone changes.
+A `CAST` stays one that raises, as in Spark: whoever evaluates the text counts the rows on which it does and
+goes on with NULL. What sqlglot leaves different between the dialects is mended in `_mended`. Times are naive
+UTC here: a TIMESTAMPTZ never leaves an expression, and the session that evaluates one has UTC as its time zone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ from sqlglot.errors import SqlglotError
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Reference, Scalar
 
+_INSTANTS = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
 _FLIPPED = {exp.GT: exp.LT, exp.LT: exp.GT, exp.GTE: exp.LTE, exp.LTE: exp.GTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
-_COMPARISONS = (*_FLIPPED, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Like, exp.ILike, exp.Case)
-# Expressions that give a value or NULL whatever they are fed; all others may raise on some row.
-_SAFE = (
-    *(*_COMPARISONS, exp.And, exp.Or, exp.Not, exp.Paren, exp.Is, exp.Null, exp.Boolean, exp.Literal, exp.Column),
-    *(exp.Identifier, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.If, exp.Coalesce, exp.Tuple, exp.Dot),
-    *(exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.DPipe, exp.Concat, exp.Div, exp.Escape),
-)
 
 
 @dataclass(frozen=True)
@@ -65,23 +59,6 @@ class SparkScalar:
         if not isinstance(node, exp.EQ):
             return None
         return SparkScalar(node.this, self.locate), SparkScalar(node.expression, self.locate)
-
-    def may_fail(self, family: Callable[[Reference], str]) -> bool:
-        if not all(isinstance(node, _SAFE) for node in self.node.walk()):
-            return True
-        # Comparing a string with a number converts the string, and not every string is a number.
-        for mixing in self.node.find_all(*_COMPARISONS, exp.Div, exp.Coalesce, exp.If):
-            families = {family(self._reference(column)) for column in mixing.find_all(exp.Column)}
-            families |= {"number" for literal in mixing.find_all(exp.Literal) if not literal.is_string}
-            families |= {"boolean" for _ in mixing.find_all(exp.Boolean)}
-            if len(families) > 1:
-                return True
-        # So does a string in the place of a truth value.
-        for column in self.node.find_all(exp.Column):
-            in_logic = isinstance(column.parent, exp.And | exp.Or | exp.Not | exp.Paren | exp.Is)
-            if in_logic and family(self._reference(column)) == "string":
-                return True
-        return False
 
     def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
         # Rewriting replaces nodes in their parent, so even the root needs one.
@@ -168,14 +145,22 @@ def _minus_one(node: Any) -> Any:
 
 
 def _times(node: Any, factor: int) -> Any:
-    scaled = exp.Mul(this=exp.Paren(this=node), expression=exp.Literal.number(factor))
-    return _try_cast(scaled, "BIGINT")
+    # Seconds of our time fit into 32 bits, their microseconds do not.
+    return exp.Mul(this=_try_cast(node, "BIGINT"), expression=exp.Literal.number(factor))
 
 
 def _mended(node: Any) -> Any:
     """The node, or another one with the meaning that Spark gives it; its children are mended already."""
-    if isinstance(node, exp.DataType) and node.this in (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
+    if isinstance(node, exp.DataType) and node.this in _INSTANTS and not isinstance(node.parent, exp.Cast):
         return exp.DataType.build("TIMESTAMP")
+    if isinstance(node, exp.Cast):
+        # sqlglot reads Spark's CAST as the forgiving one; only TRY_CAST is marked as safe.
+        kind = exp.TryCast if node.args.get("safe") else exp.Cast
+        if node.to.this in _INSTANTS:
+            # Only a TIMESTAMPTZ heeds an offset in a string such as '2024-01-01 02:00:00+02'.
+            instant = kind(this=node.this.copy(), to=exp.DataType.build("TIMESTAMPTZ"))
+            return kind(this=instant, to=exp.DataType.build("TIMESTAMP"))
+        return kind(this=node.this.copy(), to=node.to.copy())
     if isinstance(node, exp.Anonymous):
         arity, mend = _MENDED_CALLS.get(node.name.lower(), (-1, None))
         return mend(node.copy()) if mend and len(node.expressions) == arity else node

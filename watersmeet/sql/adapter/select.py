@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -59,6 +60,7 @@ class _Reader:
 
     def __init__(self, tokens: tuple[Token, ...], length: int) -> None:
         self.tokens = tokens
+        self.starts = [token.start for token in tokens]
         self.whole: Span = (tokens[0].start, tokens[-1].end) if tokens else (0, length)
         self.refused: list[Refused] = []
 
@@ -82,7 +84,7 @@ class _Reader:
             tuple(item for item in items if item),
             tuple(tables),
             self.scalar(where.this) if where else None,
-            tuple(sorted(self.refused, key=lambda refused: refused.span)),
+            tuple(sorted(self.refused, key=lambda refused: (refused.span[0], -refused.span[1]))),
         )
         return selected
 
@@ -146,10 +148,11 @@ class _Reader:
         for inner in node.walk():
             what = _refusal(inner)
             if what:
-                written = inner.name if isinstance(inner, exp.Anonymous) else inner.key
-                if isinstance(inner, exp.Func):
-                    written = inner.name if isinstance(inner, exp.Anonymous) else inner.sql_name().lower()
-                self.refuse(what, written, self.span(inner, written))
+                word = inner.sql_name() if isinstance(inner, exp.Func) else ""
+                span = self.span(inner, word)
+                # sqlglot has one name for each function; people look for the one they wrote.
+                first = next((token.text for token in self.tokens if token.start == span[0]), word)
+                self.refuse(what, first, span)
         return SparkScalar(node, self.span)
 
     def name(self, node: Any) -> Name:
@@ -171,14 +174,11 @@ class _Reader:
         if not marks:
             return self.word(word.upper()) if word else self.whole
         start, end = min(mark["start"] for mark in marks), max(mark["end"] for mark in marks) + 1
-        inside = [at for at, token in enumerate(self.tokens) if start <= token.start < end]
-        if not inside:
-            return start, end
-        first, last = inside[0], inside[-1]
+        first, last = bisect_left(self.starts, start), bisect_left(self.starts, end) - 1
         if isinstance(node, exp.Func) and "start" not in node.meta and first > 1 and self.tokens[first - 1].means("("):
             first -= 2
-        elif isinstance(node, exp.Query | exp.Case):
-            opening = "CASE" if isinstance(node, exp.Case) else "SELECT"
+        elif isinstance(node, exp.Query | exp.Case | exp.Lateral):
+            opening = node.key.upper() if isinstance(node, exp.Case | exp.Lateral) else "SELECT"
             first = next((at for at in range(first, -1, -1) if self.tokens[at].is_word(opening)), first)
         depth = sum(token.means("(", "[") - token.means(")", "]") for token in self.tokens[first : last + 1])
         while depth > 0 and last + 1 < len(self.tokens):
@@ -203,6 +203,8 @@ def _refusal(node: Any) -> str | None:
         return "parameter"
     if isinstance(node, _ZONES):
         return "time zone"
-    if isinstance(node, exp.Star) or (isinstance(node, exp.Exists) and not isinstance(node.this, exp.Query)):
-        return "star" if isinstance(node, exp.Star) else "table function"
+    if isinstance(node, exp.Star):
+        return "star"
+    if isinstance(node, exp.Exists) and not isinstance(node.this, exp.Query):
+        return "array exists"
     return None

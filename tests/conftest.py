@@ -1,0 +1,28 @@
+"""One Spark session for the whole run, and Hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), print_blob=True
+)
+settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from watersmeet.session import make_session
+
+    session = make_session("local[2,4]")
+    yield session
+    session.stop()

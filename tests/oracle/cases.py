@@ -1,0 +1,217 @@
+"""Random schemas, data and queries, each as Watersmeet's SQL and as one batch query for DuckDB."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from dataclasses import dataclass
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+SECOND = 1_000_000
+EPOCH = dt.datetime(2026, 1, 1)
+_DOMAIN = 4
+
+# declared type -> the few values that keys of that type take, so that joins find partners
+KEY_TYPES: dict[str, list[object]] = {
+    "INT": [0, 1, -1, 2],
+    "BIGINT": [0, 1, -1, 2**40],
+    "STRING": ["", "a", "é", "a much longer value than eight bytes"],
+    "DATE": [dt.date(2026, 1, 1), dt.date(2026, 1, 2), dt.date(1969, 12, 31), dt.date(2000, 2, 29)],
+    "TIMESTAMP": [EPOCH, EPOCH + dt.timedelta(days=1), dt.datetime(1969, 12, 31), dt.datetime(2000, 2, 29, 1, 2, 3)],
+    "DECIMAL(10,2)": [decimal.Decimal(text) for text in ("0.00", "1.00", "-1.00", "12345678.90")],
+    "DECIMAL(30,4)": [decimal.Decimal(text) for text in ("0.0000", "1.0000", "-1.0000", "12345678901234567890.1234")],
+    "BOOLEAN": [True, False, True, False],
+    "DOUBLE": [0.0, 1.0, -1.0, 1e300],
+}
+NUMERIC = ("INT", "BIGINT", "DECIMAL(10,2)", "DECIMAL(30,4)", "DOUBLE")
+ARROW = {
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "STRING": pa.string(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "DECIMAL(10,2)": pa.decimal128(10, 2),
+    "DECIMAL(30,4)": pa.decimal128(30, 4),
+    "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
+}
+
+
+@dataclass(frozen=True)
+class StreamCase:
+    name: str
+    columns: tuple[tuple[str, str], ...]  # besides ts and id
+    lateness: int
+    rows: pa.Table  # in order of arrival
+    cuts: tuple[int, ...]  # tick boundaries: positions in rows, ascending
+
+    @property
+    def create(self) -> str:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        return (
+            f"CREATE STREAM {self.name} (ts TIMESTAMP, id BIGINT, {columns}) TIMESTAMP BY ts "
+            f"LATENESS INTERVAL '{self.lateness}' MICROSECONDS FROM parquet "
+        )
+
+    def piece(self, tick: int) -> pa.Table:
+        bounds = (0, *self.cuts, self.rows.num_rows)
+        return self.rows.slice(bounds[tick], bounds[tick + 1] - bounds[tick])
+
+
+@dataclass(frozen=True)
+class QueryCase:
+    name: str
+    sql: str
+    oracle: str
+
+
+@dataclass(frozen=True)
+class Case:
+    streams: tuple[StreamCase, ...]
+    queries: tuple[QueryCase, ...]
+    partitions: int
+    restarts: frozenset[int]  # ticks after which the engine is stopped and started
+    tasks: int
+
+    @property
+    def ticks(self) -> int:
+        return len(self.streams[0].cuts) + 1
+
+
+@st.composite
+def cases(draw: st.DrawFn, max_streams: int = 4, max_queries: int = 20, max_rows: int = 40, max_ticks: int = 8) -> Case:
+    kinds = draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
+    ticks = draw(st.integers(1, max_ticks))
+    streams = tuple(
+        draw(_stream(f"s{number}", kinds, ticks, max_rows)) for number in range(draw(st.integers(1, max_streams)))
+    )
+    count = draw(st.one_of(st.integers(1, 3), st.integers(1, max_queries)))
+    queries = tuple(draw(_query(f"q{number}", streams)) for number in range(count))
+    restarts = frozenset(draw(st.lists(st.integers(0, ticks), max_size=3)))
+    return Case(streams, queries, draw(st.sampled_from((1, 3))), restarts, draw(st.integers(1, 3)))
+
+
+@st.composite
+def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: int) -> StreamCase:
+    columns = (*tuple((f"k{number}", kind) for number, kind in enumerate(kinds)), ("v", "INT"))
+    count = draw(st.integers(0, max_rows))
+    span = draw(st.sampled_from((1, 20, 200)))  # seconds of event time
+    jitter = draw(st.sampled_from((0, 1, 5 * SECOND)))
+    arrivals = []
+    for number in range(count):
+        tau = draw(st.integers(0, span * 10)) * SECOND // 10
+        values = [draw(st.one_of(st.none(), st.integers(0, _DOMAIN - 1), st.integers(0, 1))) for _ in kinds]
+        arrivals.append((tau + draw(st.integers(0, jitter)), tau, number, values, draw(st.integers(-3, 3))))
+    arrivals.sort(key=lambda row: (row[0], row[2]))
+    data: dict[str, pa.Array] = {
+        "ts": pa.array([EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals], pa.timestamp("us", tz="UTC")),
+        "id": pa.array([row[2] for row in arrivals], pa.int64()),
+    }
+    for at, (column, kind) in enumerate(columns[:-1]):
+        chosen = [None if row[3][at] is None else KEY_TYPES[kind][row[3][at]] for row in arrivals]
+        data[column] = pa.array(chosen, ARROW[kind])
+    data["v"] = pa.array([row[4] for row in arrivals], pa.int32())
+    cuts = tuple(sorted(draw(st.integers(0, count)) for _ in range(ticks - 1)))
+    return StreamCase(name, columns, jitter, pa.table(data), cuts)
+
+
+_WINDOWS = (0, 1, SECOND // 2, SECOND, 5 * SECOND, 30 * SECOND, None)
+
+
+@st.composite
+def _query(draw: st.DrawFn, name: str, streams: tuple[StreamCase, ...]) -> QueryCase:
+    size = draw(st.sampled_from((1, 2, 2, 3, 3, 3, 4, 5, 6)))
+    members = [(f"a{number}", draw(st.sampled_from(streams))) for number in range(size)]
+    windows = [draw(st.sampled_from(_WINDOWS)) for _ in members]
+    if draw(st.booleans()):
+        windows = [windows[0]] * size
+    shape = draw(st.sampled_from(("chain", "star", "cycle", "any")))
+    pairs = []
+    for number in range(1, size):
+        partner = {"chain": number - 1, "cycle": number - 1, "star": 0}.get(shape)
+        pairs.append((draw(st.integers(0, number - 1)) if partner is None else partner, number))
+    if shape == "cycle" and size > 2:
+        pairs.append((0, size - 1))
+    if size > 1 and draw(st.booleans()):
+        pairs.append(draw(st.sampled_from(pairs)))  # several predicates between two aliases
+    conditions, oracle_conditions = [], []
+    for left, right in pairs:
+        ours, theirs = draw(_equality(members[left], members[right]))
+        conditions.append(ours)
+        oracle_conditions.append(theirs)
+    for alias, _ in members:
+        if draw(st.integers(0, 3)) == 0:
+            text = draw(_filter(alias))
+            conditions.append(text)
+            oracle_conditions.append(text)
+    draw(st.randoms(use_true_random=False)).shuffle(conditions)
+    outputs = [f"{alias}.id AS {alias}_id" for alias, _ in members]
+    if draw(st.booleans()):
+        outputs.append(f"{members[0][0]}.v * 2 + {members[-1][0]}.v AS computed")
+    if draw(st.booleans()):
+        outputs.append(f"{members[-1][0]}.k0 AS key, {members[0][0]}.ts AS at")
+    selected = ", ".join(outputs)
+    same = len(set(windows)) == 1 and draw(st.booleans())
+    tables = ", ".join(
+        f"{stream.name} {'' if same else _bracket(window)} AS {alias}"
+        for (alias, stream), window in zip(members, windows, strict=True)
+    )
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    suffix = f" WINDOW {_bracket(windows[0])[1:-1].removeprefix('RANGE ')}" if same else ""
+    return QueryCase(
+        name,
+        f"SELECT {selected} FROM {tables}{where}{suffix}",
+        _oracle(selected, members, windows, oracle_conditions),
+    )
+
+
+def _bracket(window: int | None) -> str:
+    return "[UNBOUNDED]" if window is None else f"[RANGE {window} MICROSECONDS]"
+
+
+def _oracle(
+    selected: str, members: list[tuple[str, StreamCase]], windows: list[int | None], conditions: list[str]
+) -> str:
+    tables = ", ".join(f"{stream.name} AS {alias}" for alias, stream in members)
+    newest = f"greatest({', '.join(f'epoch_us({alias}.ts)' for alias, _ in members)})"
+    tests = [
+        f"{newest} - epoch_us({alias}.ts) <= {window}"
+        for (alias, _), window in zip(members, windows, strict=True)
+        if window is not None
+    ]
+    return f"SELECT {selected} FROM {tables} WHERE {' AND '.join([*conditions, *tests, 'true'])}"
+
+
+@st.composite
+def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> tuple[str, str]:
+    left_column, kind = draw(st.sampled_from(left[1].columns[:-1]))
+    comparable = [
+        column
+        for column, other in right[1].columns[:-1]
+        if other == kind or {kind, other} <= set(NUMERIC) or {kind, other} <= {"DATE", "TIMESTAMP"}
+    ]
+    right_column = draw(st.sampled_from(comparable))
+    text = f"{left[0]}.{left_column} = {right[0]}.{right_column}"
+    if draw(st.integers(0, 9)) == 0:
+        text = f"{left[0]}.v + 1 = {right[0]}.v"
+    return text, text
+
+
+@st.composite
+def _filter(draw: st.DrawFn, alias: str) -> str:
+    number = draw(st.integers(-3, 3))
+    return draw(
+        st.sampled_from(
+            (
+                f"{alias}.v > {number}",
+                f"{alias}.v BETWEEN {number} AND 2",
+                f"{alias}.v IN ({number}, 0)",
+                f"NOT ({alias}.v = {number} OR {alias}.k0 IS NULL)",
+                f"CASE WHEN {alias}.v > 0 THEN {alias}.v ELSE -{alias}.v END >= {abs(number)}",
+                f"{alias}.k0 IS NOT NULL",
+                f"CAST({alias}.v AS STRING) LIKE '-%'",
+            )
+        )
+    )

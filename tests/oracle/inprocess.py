@@ -1,0 +1,107 @@
+"""A driver without Spark: the same ticks, tasks, files and manifests, called one after the other.
+
+It stands where `runtime/spark.py` stands, so that hundreds of random cases can run in seconds; the tests in
+`test_on_spark.py` run the same kind of cases through Spark itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from pathlib import Path
+
+import pyarrow as pa
+
+from tests.oracle.cases import Case
+from watersmeet.io.sinks import prepare_folder, result_folder
+from watersmeet.model import Query, Stream
+from watersmeet.optimize.greedy import greedy
+from watersmeet.optimize.solution import Solution, Statistics
+from watersmeet.plan.compile import compile_solution
+from watersmeet.runtime.gather import Gather
+from watersmeet.runtime.home import discard, publish, recover
+from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick import Tick
+from watersmeet.runtime.walk import Stores
+from watersmeet.runtime.worker import probe_first, probe_next, probe_whole
+from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.store.manifest import commit
+
+
+class InProcess:
+    def __init__(self, home: Path, case: Case, solution: Solution | None = None) -> None:
+        self.home, self.case = home, case
+        scripts = [parse_script(stream.create + "'nowhere';") for stream in case.streams]
+        statements = [statement for script in scripts for statement in script]
+        self.streams: dict[str, Stream] = {
+            statement.stream.name: statement.stream for statement in statements if isinstance(statement, CreateStream)
+        }
+        self.queries: list[Query] = [build_query(query.name, query.sql, self.streams) for query in case.queries]
+        found = solution or greedy(self.queries, Statistics(), case.partitions)
+        self.rules = compile_solution(tuple(self.streams.values()), self.queries, found, case.partitions)
+        for query in self.queries:
+            prepare_folder(result_folder(home, query.name, query.sink), query.sink, query.outputs)
+        self.restart()
+
+    def restart(self) -> None:
+        Stores._open.clear()
+        self.manifest = recover(self.home, [])
+        named = {bucket.file for bucket in self.manifest.buckets}
+        on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
+        assert on_disk == named, "state that no manifest names was left, or state is missing"
+
+    def tick(self, pieces: dict[str, pa.Table]) -> None:
+        tick = Tick(
+            str(self.home),
+            "0",
+            self.manifest.batches.get("0", -1) + 1,
+            secrets.token_hex(4),
+            self.rules,
+            tuple(self.streams.values()),
+            tuple(self.queries),
+            self.manifest,
+        )
+        gathered = self._gather(tick, pieces)
+        probed = self._probe(tick.gathered(gathered, self.case.tasks))
+        self.manifest, garbage = tick.finished(gathered, probed)
+        commit(self.home, self.manifest)
+        publish(self.manifest.results)
+        discard(self.home, garbage)
+
+    def _gather(self, tick: Tick, pieces: dict[str, pa.Table]) -> list[GatherReport]:
+        reports, order = [], tick.begin()
+        for name, piece in pieces.items():
+            rule = next((rule for rule in self.rules.stores if rule.stream == name), None)
+            if rule is None:
+                continue
+            share = max(1, -(-piece.num_rows // self.case.tasks))
+            for task, begin in enumerate(range(0, piece.num_rows, share)):
+                batches = piece.slice(begin, share).to_batches(max_chunksize=7)
+                reports.append(Gather(order, rule, True, str(task)).run(batches))
+        return reports
+
+    def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
+        if not order.work and not order.merges:
+            return []
+        if order.rules.partitions == 1:
+            tasks = len(order.work) + len(order.merges)
+            return [report for task in range(tasks) for report in _named(probe_whole(order), task, [])]
+        places = order.rules.partitions
+        blobs = [blob for task in range(places + len(order.merges)) for blob in _named(probe_first(order), task, [])]
+        for _ in range(max(1, order.rules.depth()) - 1):
+            sent = [[blob for blob in blobs if blob[0] == place] for place in range(places)]
+            blobs = [blob for place in range(places) for blob in _named(probe_next(order), place, sent[place])]
+        return [pickle.loads(data) for _, (_, data) in blobs]
+
+
+def _named(function, task, items):  # type: ignore[no-untyped-def]
+    """Run a task's function under a name of its own, as Spark's task attempt id gives it one."""
+    from watersmeet.runtime import worker
+
+    previous = worker._task_name
+    name = f"t{secrets.token_hex(4)}"
+    worker._task_name = lambda: name
+    try:
+        return list(function(task, items))
+    finally:
+        worker._task_name = previous

@@ -1,0 +1,31 @@
+"""The streams that the SQL tests read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from watersmeet.model import Query, Stream
+from watersmeet.sql import CreateStream, build_query, parse_script
+
+SCRIPT = """
+CREATE STREAM orders (id BIGINT, customer INT, price DECIMAL(10, 2), Note STRING, day DATE, ts TIMESTAMP)
+  TIMESTAMP BY ts FROM parquet 'orders';
+CREATE STREAM items (order_id BIGINT, sku STRING, qty INT, weight DOUBLE, ts TIMESTAMP_NTZ)
+  TIMESTAMP BY ts FROM parquet 'items';
+CREATE STREAM wide (k INT, x INT, y INT, d DOUBLE, n STRING, ts TIMESTAMP, dt DATE, m MAP<STRING, INT>,
+  arr ARRAY<INT>, de DECIMAL(10, 2), b BINARY, st STRUCT<f: INT>, ok BOOLEAN, tn TIMESTAMP_NTZ)
+  TIMESTAMP BY ts FROM parquet 'wide';
+"""
+
+
+@pytest.fixture(scope="session")
+def streams() -> dict[str, Stream]:
+    found = parse_script(SCRIPT)
+    return {one.stream.name: one.stream for one in found if isinstance(one, CreateStream)}
+
+
+@pytest.fixture(scope="session")
+def query(streams: dict[str, Stream]) -> Callable[[str], Query]:
+    return lambda sql: build_query("q", sql, streams)

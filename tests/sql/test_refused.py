@@ -1,0 +1,143 @@
+"""What a query may not say: each case with the place it points at and a fragment of the message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from watersmeet.errors import SqlError
+from watersmeet.model import Query
+
+Build = Callable[[str], Query]
+FROM = "FROM wide a WINDOW 1 DAY"
+
+CASES = [
+    # windows
+    ("SELECT a.k FROM wide a", "a", "alias a has no window"),
+    ("SELECT a.k FROM wide [RANGE 1 DAY] a, wide b WHERE a.k = b.k", "b WHERE", "alias b has no window"),
+    ("SELECT a.k FROM wide [RANGE 1 MONTH] a", "1 MONTH", "a month has no fixed length"),
+    ("SELECT a.k FROM wide [RANGE 1 PARSEC] a", "1 PARSEC", "Units: MICROSECONDS"),
+    ("SELECT a.k FROM wide [RANGE] a", "[RANGE]", "not a length of time"),
+    ("SELECT a.k FROM wide [RANGE 0.5 MICROSECONDS] a", "0.5", "whole number of microseconds"),
+    ("SELECT a.k FROM wide [RANGE 'x' DAYS] a", "'x'", "x is not a number"),
+    ("SELECT a.k FROM wide [RANGE 999999999 WEEKS] a", "999999999", "use UNBOUNDED"),
+    ("SELECT a.k FROM wide [UNBOUNDED 1 DAY] a", "1 DAY", "nothing may follow UNBOUNDED"),
+    ("SELECT a.k FROM wide [RANGE 1 DAY] a [UNBOUNDED]", "[UNBOUNDED]", "two windows"),
+    ("SELECT a.k FROM wide [RANGE 1 DAY a", "[RANGE", "no closing bracket"),
+    ("SELECT a.k [UNBOUNDED] FROM wide [RANGE 1 DAY] a", "[UNBOUNDED]", "belongs to no stream"),
+    ("SELECT a.k FROM wide a WINDOW 1 DAY WHERE a.k = 1", "WHERE", "WINDOW is the last clause"),
+    ("SELECT a.k FROM wide a WINDOW w AS (ORDER BY a.k)", "WINDOW", "write WINDOW 10 SECONDS"),
+    # clauses
+    ("SELECT a.k FROM wide a GROUP BY a.k WINDOW 1 DAY", "GROUP BY", "GROUP BY is not supported"),
+    ("SELECT a.k FROM wide a HAVING a.k > 1 WINDOW 1 DAY", "HAVING", "HAVING is not supported"),
+    ("SELECT DISTINCT a.k FROM wide a WINDOW 1 DAY", "DISTINCT", "DISTINCT is not supported"),
+    ("SELECT a.k FROM wide a\nORDER BY a.k WINDOW 1 DAY", "ORDER BY", "have no last row"),
+    ("SELECT a.k FROM wide a SORT BY a.k WINDOW 1 DAY", "SORT BY", "SORT BY is not supported"),
+    ("SELECT a.k FROM wide a LIMIT 3 WINDOW 1 DAY", "LIMIT", "LIMIT is not supported"),
+    ("SELECT a.k FROM wide a QUALIFY a.k > 1 WINDOW 1 DAY", "QUALIFY", "QUALIFY is not supported"),
+    ("SELECT a.k FROM wide TABLESAMPLE (5 PERCENT) a WINDOW 1 DAY", "TABLESAMPLE", "TABLESAMPLE is not supported"),
+    ("SELECT * FROM wide PIVOT (sum(x) FOR y IN (1, 2)) WINDOW 1 DAY", "PIVOT", "PIVOT is not supported"),
+    ("WITH c AS (SELECT 1) SELECT a.k FROM wide a WINDOW 1 DAY", "WITH", "WITH is not supported"),
+    ("SELECT a.k FROM wide a UNION ALL SELECT b.k FROM wide b WINDOW 1 DAY", "UNION", "one query for each SELECT"),
+    ("SELECT a.k FROM wide a EXCEPT SELECT b.k FROM wide b WINDOW 1 DAY", "EXCEPT", "EXCEPT is not supported"),
+    ("SELECT a.k FROM wide a LATERAL VIEW explode(a.arr) e WINDOW 1 DAY", "LATERAL", "LATERAL VIEW"),
+    ("SELECT * EXCEPT (k) FROM wide a WINDOW 1 DAY", "*", "list the columns"),
+    ("INSERT INTO wide SELECT 1", "INSERT", "INSERT is not a SELECT"),
+    ("SELECT a.k FROM wide [UNBOUNDED] a; SELECT 2", "SELECT 2", "one query is one SELECT"),
+    # joins
+    ("SELECT a.k FROM wide a LEFT JOIN wide b ON a.k = b.k WINDOW 1 DAY", "LEFT JOIN", "LEFT JOIN is not supported"),
+    ("SELECT a.k FROM wide a FULL OUTER JOIN wide b ON a.k = b.k WINDOW 1 DAY", "FULL OUTER JOIN", "inner equi-joins"),
+    ("SELECT a.k FROM wide a LEFT SEMI JOIN wide b ON a.k = b.k WINDOW 1 DAY", "LEFT SEMI", "LEFT SEMI JOIN is not"),
+    ("SELECT a.k FROM wide a ANTI JOIN wide b ON a.k = b.k WINDOW 1 DAY", "ANTI JOIN", "ANTI JOIN is not supported"),
+    ("SELECT a.k FROM wide a CROSS JOIN wide b WINDOW 1 DAY", "CROSS JOIN", "CROSS JOIN is not supported"),
+    ("SELECT a.k FROM wide a NATURAL JOIN wide b WINDOW 1 DAY", "NATURAL JOIN", "NATURAL JOIN is not supported"),
+    ("SELECT a.k FROM wide a, LATERAL (SELECT 1) b WINDOW 1 DAY", "LATERAL", "only streams can stand in FROM"),
+    ("SELECT a.k FROM wide a, wide b WINDOW 1 DAY", "b WINDOW", "nothing joins b to a"),
+    ("SELECT a.k FROM wide a JOIN wide b WINDOW 1 DAY", "b WINDOW", "cross products are not supported"),
+    ("SELECT a.k FROM wide a, wide b, wide c WHERE a.k = b.k WINDOW 1 DAY", "c WHERE", "nothing joins c to a"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.k < b.k WINDOW 1 DAY", "a.k < b.k", "non-equi join predicate"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.k = b.k OR a.x = b.x WINDOW 1 DAY", "a.k = b.k OR", "non-equi join"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.n LIKE b.n WINDOW 1 DAY", "a.n LIKE b.n", "non-equi join predicate"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.k - b.k = 0 WINDOW 1 DAY", "a.k - b.k = 0", "put all of one alias"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.k <=> b.k WINDOW 1 DAY", "a.k <=> b.k", "null-safe equality"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.k = b.n WINDOW 1 DAY", "a.k = b.n", "cannot compare INT with STRING"),
+    ("SELECT a.k FROM wide a, wide b WHERE a.arr = b.arr WINDOW 1 DAY", "a.arr = b.arr", "ARRAY<INT>"),
+    # subqueries
+    ("SELECT a.k FROM (SELECT * FROM wide) a WINDOW 1 DAY", "SELECT * FROM", "not a subquery"),
+    ("SELECT a.k FROM wide a WHERE a.k IN (SELECT 1) WINDOW 1 DAY", "SELECT 1", "subqueries are not supported"),
+    ("SELECT a.k FROM wide a WHERE EXISTS (SELECT 1) WINDOW 1 DAY", "SELECT 1", "subqueries are not supported"),
+    ("SELECT (SELECT 1) AS one FROM wide a WINDOW 1 DAY", "SELECT 1", "subqueries are not supported"),
+    # names
+    ("SELECT a.k FROM wilde a WINDOW 1 DAY", "wilde", "did you mean wide?"),
+    ("SELECT a.k FROM nothing a WINDOW 1 DAY", "nothing", "Streams: items, orders, wide."),
+    ("SELECT a.k FROM db.wide a WINDOW 1 DAY", "db.wide", "is not the name of a stream"),
+    (f"SELECT a.kk {FROM}", "a.kk", "Columns of a: k, x, y"),
+    (f"SELECT a.k, z {FROM}", "z", "has no column z"),
+    (f"SELECT b.k {FROM}", "b.k", "unknown alias b"),
+    (f"SELECT b.* {FROM}", "b", "Aliases: a."),
+    ("SELECT k FROM wide a, wide b WHERE a.k = b.k WINDOW 1 DAY", "k FROM", "Aliases that have it: a, b."),
+    ("SELECT a.k FROM wide a, wide A WHERE a.k = 1 WINDOW 1 DAY", "A WHERE", "alias A is used twice"),
+    ("SELECT a.k FROM wide a JOIN items b USING (k) WINDOW 1 DAY", "k) WINDOW", "b (stream items) has no column k"),
+    ("SELECT 1 AS c FROM wide `a.b` WINDOW 1 DAY", "`a.b`", "cannot be the name of a alias"),
+    (f"SELECT a.k, a.x AS K {FROM}", "K FROM", "two outputs are named K"),
+    (f"SELECT a.k + 1 {FROM}", "a.k + 1", "a computed output needs a name"),
+    # scalar expressions
+    (f"SELECT sum(a.x) AS s {FROM}", "sum(a.x)", "aggregate function sum is not supported"),
+    (f"SELECT approx_count_distinct(a.x) AS s {FROM}", "approx_count", "function approx_count_distinct is not"),
+    (f"SELECT rank() OVER (ORDER BY a.x) AS r {FROM}", "rank()", "window functions (OVER)"),
+    (f"SELECT rand() AS r {FROM}", "rand", "function rand is not deterministic"),
+    (f"SELECT uuid() AS r {FROM}", "uuid", "function uuid is not deterministic"),
+    (f"SELECT now() AS r {FROM}", "now", "function now is not deterministic"),
+    (
+        "SELECT a.k FROM wide a WHERE a.ts < current_timestamp WINDOW 1 DAY",
+        "current_timestamp",
+        "must not depend on when",
+    ),
+    ("SELECT a.k FROM wide a WHERE a.ts < current_date() WINDOW 1 DAY", "current_date", "is not deterministic"),
+    (f"SELECT unix_timestamp() AS r {FROM}", "", "is not deterministic"),
+    (f"SELECT lenght(a.n) AS r {FROM}", "lenght(a.n)", "did you mean length?"),
+    (f"SELECT hash(a.n) AS r {FROM}", "hash(a.n)", "unknown function hash"),
+    (f"SELECT explode(a.arr) AS r {FROM}", "explode(a.arr)", "makes several rows of one"),
+    (f"SELECT from_utc_timestamp(a.ts, 'CET') AS r {FROM}", "from_utc_timestamp", "every time is UTC"),
+    (f"SELECT a.ts - a.tn AS r {FROM}", "a.ts - a.tn", "an INTERVAL can be neither"),
+    (f"SELECT a.x LIKE a.ts AS r {FROM}", "a.x LIKE a.ts", "no function matches"),
+    ("SELECT a.k FROM wide a WHERE a.x WINDOW 1 DAY", "a.x WINDOW", "this condition is INT, not BOOLEAN"),
+    ("SELECT a.k FROM wide a WHERE a.ts > 'soon' WINDOW 1 DAY", "a.ts > 'soon'", "invalid timestamp"),
+    ("SELECT a.k FROM wide a WHERE a.x = ? WINDOW 1 DAY", "", "parameters are not supported"),
+    # syntax
+    ("", "", "query q is empty"),
+    ("SELECT", "SELECT", "no FROM"),
+    ("SELECT 1 AS c", "SELECT", "no FROM"),
+    (f"SELECT a.k y z {FROM}", "z", "unexpected z"),
+    ("SELECT a.k FROM wide a WHERE WINDOW 1 DAY", "WHERE", "something is missing at WHERE"),
+    ("SELECT a.k FROM wide a WHERE (a.k = 1 WINDOW 1 DAY", "", "line 1"),
+    (f"SELECT 'open {FROM}", "'", "never closed"),
+]
+
+
+@pytest.mark.parametrize(("sql", "points_at", "fragment"), CASES)
+def test_refused(query: Build, sql: str, points_at: str, fragment: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        query(sql)
+    assert fragment in str(caught.value)
+    place = caught.value.place
+    assert place is not None
+    if points_at:
+        assert sql[place.start :].startswith(points_at), caught.value
+        assert place.end > place.start
+
+
+def test_every_refusal_says_what_to_do_or_what_exists(query: Build) -> None:
+    for sql, _, _ in CASES:
+        with pytest.raises(SqlError) as caught:
+            query(sql)
+        assert caught.value.hint or caught.value.detail, sql
+
+
+def test_line_and_column(query: Build) -> None:
+    with pytest.raises(SqlError) as caught:
+        query("SELECT a.k\nFROM wide a [RANGE\n 1 DAY]\nWHERE a.k > 1\n  AND a.zz = 3")
+    assert caught.value.place is not None
+    assert (caught.value.place.line, caught.value.place.column) == (5, 7)
+    assert caught.value.place.picture().endswith("^^^^")
