@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -55,10 +56,11 @@ def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> li
 
 
 def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> Evaluated:
-    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
+    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct. One
+    # statement each, or DuckDB would compute what two of them share once, outside of TRY.
     values, failures = [], []
     for expression in expressions:
-        value, failed = _select(connection, [f"TRY({expression})", f"TRY(struct_pack(v := ({expression}))) IS NULL"])
-        values.append(value)
-        failures.append(failed.true_count)
+        (packed,) = _select(connection, [f"TRY(struct_pack(v := ({expression})))"])
+        values.append(pc.struct_field(packed, [0]))
+        failures.append(packed.null_count)
     return Evaluated(values, failures)
