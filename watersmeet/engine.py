@@ -10,6 +10,7 @@ hot.results().show()
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +34,7 @@ from watersmeet.runtime.input import InputCheck
 from watersmeet.runtime.spark import Plan, SparkRuntime, explain_failure
 from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather
 from watersmeet.session import make_session
-from watersmeet.sql import CreateQuery, CreateStream, DropQuery, build_query, parse_duration, parse_script
+from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_duration, parse_script
 from watersmeet.stats import Stats, collect_stats
 from watersmeet.store.manifest import Manifest, home_lock, load_newest
 
@@ -117,25 +118,29 @@ class Engine:
             self._deliveries.forget(name)
             self._replan()
 
-    def sql(self, script: str, file: str = "") -> list[QueryHandle]:
-        """Run CREATE STREAM, CREATE QUERY and DROP QUERY statements; returns the queries created."""
-        created = []
-        for statement in parse_script(script, file):
-            try:
-                if isinstance(statement, CreateStream):
-                    self.stream(statement.stream.name, statement.stream)
-                elif isinstance(statement, CreateQuery):
-                    query = build_query(
-                        statement.name, statement.select, self._streams, statement.sink, origin=_origin(statement)
-                    )
-                    created.append(self._add(statement.name, query))
-                elif isinstance(statement, DropQuery):
-                    self.drop(statement.name)
-            except ModelError as problem:
-                raise SqlError(
-                    problem.problem, detail=problem.detail, hint=problem.hint, place=statement.place
-                ) from None
-        return created
+    def sql(self, script: str, file: str | Path = "") -> list[QueryHandle]:
+        """Run CREATE STREAM, CREATE QUERY and DROP QUERY statements; returns the queries created.
+
+        Relative paths are relative to the folder of `file`, the script's file; without one, to the current folder.
+        """
+        created = [self.execute(statement) for statement in parse_script(script, str(file))]
+        return [handle for handle in created if handle is not None]
+
+    def execute(self, statement: Statement) -> QueryHandle | None:
+        """Carry out one parsed statement; any error points at it."""
+        file = statement.place.file
+        try:
+            if isinstance(statement, CreateStream):
+                self.stream(statement.stream.name, _source_beside(file, statement.stream))
+            elif isinstance(statement, CreateQuery):
+                sink = replace(statement.sink, path=statement.sink.path and path_beside(file, statement.sink.path))
+                query = build_query(statement.name, statement.select, self._streams, sink, origin=_origin(statement))
+                return self._add(statement.name, query)
+            else:
+                self.drop(statement.name)
+        except ModelError as problem:
+            raise SqlError(problem.problem, detail=problem.detail, hint=problem.hint, place=statement.place) from None
+        return None
 
     def _known(self, name: str) -> Query:
         if name not in self._queries:
@@ -157,24 +162,21 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = make_session(self.options.master or None, self._spark_settings)
+            self._spark = make_session(self.options.master or None, self._spark_settings, self.home / "spark.log")
         return self._spark
 
     # Running -------------------------------------------------------------------------------------
 
-    def start(self) -> Engine:
-        """Begin to run ticks in the background, until `stop`."""
+    def start(self, *, once: bool = False) -> Engine:
+        """Begin to run ticks in the background, until `stop`, or with `once` until the sources hold nothing new."""
         with self._change:
             self._open()
-            self._start_groups(once=False)
+            self._start_groups(once)
         return self
 
     def run_once(self) -> Engine:
         """Run ticks until everything that the sources hold now is processed, then return."""
-        with self._change:
-            self._open()
-            self._start_groups(once=True)
-        self.wait()
+        self.start(once=True).wait()
         self._running.clear()
         return self
 
@@ -336,6 +338,18 @@ class QueryHandle:
     def __repr__(self) -> str:
         joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)
         return f"<Query {self.name}: {joined}>"
+
+
+def path_beside(file: str, path: str) -> str:
+    """A relative path as seen from the folder of the script; an absolute one or an address stays as it is."""
+    if not file or not path or "://" in path:
+        return path
+    return os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
+
+
+def _source_beside(file: str, stream: Stream) -> Stream:
+    source = stream.source
+    return replace(stream, source=replace(source, path=path_beside(file, source.path))) if source else stream
 
 
 def _origin(statement: CreateQuery) -> Place:

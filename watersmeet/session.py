@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.errors import RunError
@@ -31,19 +32,51 @@ SETTINGS = {
 }
 
 
-def make_session(master: str | None = None, settings: dict[str, str] | None = None) -> SparkSession:
-    """A session of our own: all cores of this machine, each task tried up to four times."""
+def make_session(
+    master: str | None = None, settings: dict[str, str] | None = None, log: Path | None = None
+) -> SparkSession:
+    """A session of our own: all cores of this machine, each task tried up to four times.
+
+    `log` is the file for all that Spark says, if this process has no Spark yet; without it that goes to the terminal.
+    """
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if not master or master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
+    chosen = {**SETTINGS, **(settings or {})}
+    if log is not None:
+        _launch_jvm(chosen, log)
     builder = SparkSession.builder.appName("watersmeet").master(master or "local[*,4]")
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _launch_jvm(settings: dict[str, str], log: Path) -> None:
+    """Start the JVM with its output in a file, and in a session of its own.
+
+    A signal for the whole group of processes (Ctrl-C, a supervisor's SIGTERM) then leaves it alive until the
+    running tick is finished; it ends when this process does, because its standard input is then closed.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("ab") as output:
+            output_to = {"stdout": output, "stderr": output, "start_new_session": True}
+            gateway = launch_gateway(SparkConf().setAll(list(settings.items())), output_to)
+    except PySparkRuntimeError:
+        raise RunError("Spark's Java process ended before it was ready", hint=f"its own words are in {log}") from None
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def check_java() -> None:

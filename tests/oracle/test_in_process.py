@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 from hypothesis import given, settings
 
 from tests.oracle.answers import oracle_answers, stored_answers
@@ -36,4 +38,21 @@ def test_random_queries_give_the_oracles_results(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = run_case(case, Path(folder))
         assert not any(name.startswith("late/") for name in engine.manifest.totals)
+        check_answers(case, Path(folder))
+
+
+@given(cases(max_rows=25, max_queries=5))
+@settings(max_examples=40)
+def test_keys_whose_hashes_all_collide_give_the_oracles_results(case: Case) -> None:
+    """Different values with equal codes are told apart by value before a result leaves."""
+
+    def constant(*codes: np.ndarray) -> np.ndarray:
+        return np.zeros(len(codes[0]), np.int64)
+
+    with (
+        mock.patch("watersmeet.store.codes._encode_bytes", constant),
+        mock.patch("watersmeet.store.codes.mix_codes", constant),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        run_case(case, Path(folder))
         check_answers(case, Path(folder))

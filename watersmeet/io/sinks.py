@@ -128,7 +128,7 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> Non
     """Make the folder readable before the first result: an empty Parquet file carries the columns."""
     folder.mkdir(parents=True, exist_ok=True)
     schema = result_schema(outputs)
-    described = folder / "_columns.json"
+    described = folder / "_columns"
     listed = json.dumps([[field.name, str(field.type)] for field in schema])
     if described.exists() and described.read_text() != listed:
         raise ModelError(

@@ -23,6 +23,7 @@ _TEXTUAL = ("csv", "json", "xml")
 
 def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
     """The streaming DataFrame of a stream that was declared with FROM."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     source = stream.source
@@ -44,16 +45,20 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
             columns += f", `{CORRUPT_COLUMN}` string"
             names.append(CORRUPT_COLUMN)
             reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN).option("mode", "PERMISSIVE")
+        if source.format == "parquet":
+            # One bad file must not stop the other streams; runtime/input.py notices what was skipped.
+            reader = reader.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
         reader = reader.schema(columns)
     try:
         frame = reader.load(source.path) if source.path else reader.load()
         if source.format in _FILE_FORMATS:
             return frame.select(*names)
         return frame.selectExpr(*(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in stream.columns))
-    except PySparkException as problem:
+    except (PySparkException, Py4JJavaError) as problem:
+        said = [line for line in str(problem).splitlines() if "[" in line] or [str(problem)]
         raise InputError(
             f"stream {stream.name}: Spark cannot read {source.format} from {source.path!r}",
-            detail=str(problem).splitlines()[0],
+            detail=said[0][said[0].find("[") :].strip(),
             hint="check the format, the path and the options after WITH",
         ) from None
 

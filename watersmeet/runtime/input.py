@@ -18,6 +18,8 @@ from watersmeet.model import Stream
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.orders import GatherReport
 
+_MOVE = "replace it or move it away, and run again with the same home"
+
 
 class InputCheck:
     def __init__(self, home: Path, streams: Mapping[str, Stream], groups: Groups) -> None:
@@ -38,23 +40,30 @@ class InputCheck:
                     promised += check_parquet_file(stream, path)
                 except InputError as problem:
                     refused.append((path, problem))
+            if arrived > promised and refused:  # Spark made something of it all the same, such as NULLs
+                problem = refused[0][1]
+                raise InputError(problem.problem, detail=problem.detail, hint=_MOVE)
             if arrived != promised:
                 raise InputError(
                     f"stream {name}: {promised} rows were promised by this tick's files, {arrived} could be read",
                     detail="Files: " + ", ".join(paths[:5]) + (" …" if len(paths) > 5 else ""),
-                    hint="one of them is damaged inside or changed while it was read; replace it and run again",
+                    hint=f"one of them is damaged inside or changed while it was read; {_MOVE}",
                 )
             if refused:
                 self._set_aside(name, refused, reports)
 
     def _files(self, group: str, number: int, batch: int) -> list[str]:
-        """The files of one source in one batch, from the log that Spark wrote before the batch began."""
-        folder = self._home / "checkpoints" / group / "sources" / str(number)
-        for log in (folder / str(batch), folder / f"{batch}.compact"):
-            if log.exists():
-                entries = [json.loads(line) for line in log.read_text().splitlines()[1:] if line]
-                return [_local(entry["path"]) for entry in entries if entry["batchId"] == batch]
-        return []
+        """The files of one source in one batch, from the logs that Spark wrote before the batch began."""
+        folder = self._home / "checkpoints" / group
+        before, now = (_offset(folder / "offsets" / str(at), number) for at in (batch - 1, batch))
+        paths = []
+        for offset in range(before + 1, now + 1):
+            log = folder / "sources" / str(number) / str(offset)
+            if not log.exists():
+                log = log.with_name(f"{offset}.compact")
+            entries = [json.loads(line) for line in log.read_text().splitlines()[1:] if line]
+            paths += [_local(entry["path"]) for entry in entries if entry["batchId"] == offset]
+        return paths
 
     def _set_aside(self, name: str, refused: list[tuple[str, InputError]], reports: list[GatherReport]) -> None:
         folder = self._home / "rejected" / name
@@ -65,6 +74,12 @@ class InputCheck:
         report = GatherReport(name)
         report.counts[f"unreadable files/{name}"] = len(refused)
         reports.append(report)
+
+
+def _offset(log: Path, number: int) -> int:
+    """How far one source of a batch goes: two lines of head, then one for each source, "-" before its first file."""
+    lines = log.read_text().splitlines()[2:] if log.exists() else []
+    return int(json.loads(lines[number])["logOffset"]) if len(lines) > number and lines[number] != "-" else -1
 
 
 def _local(address: str) -> str:

@@ -2,6 +2,15 @@
 
 from watersmeet.sql.duration import parse_duration
 from watersmeet.sql.query import build_query
-from watersmeet.sql.script import CreateQuery, CreateStream, DropQuery, Statement, parse_script
+from watersmeet.sql.script import CreateQuery, CreateStream, DropQuery, Statement, parse_each, parse_script
 
-__all__ = ["CreateQuery", "CreateStream", "DropQuery", "Statement", "build_query", "parse_duration", "parse_script"]
+__all__ = [
+    "CreateQuery",
+    "CreateStream",
+    "DropQuery",
+    "Statement",
+    "build_query",
+    "parse_duration",
+    "parse_each",
+    "parse_script",
+]

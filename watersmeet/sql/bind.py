@@ -6,6 +6,7 @@ literals that cannot be converted, and tells the type of the result, without any
 
 from __future__ import annotations
 
+import atexit
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -108,6 +109,8 @@ def _database() -> Any:
     }
     connection = duckdb.connect(":memory:", config=settings)
     connection.execute("SET TimeZone = 'UTC'")
+    # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
+    atexit.register(_database.cache_clear)
     return connection
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watersmeet.errors import ModelError, Place
+from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
 from watersmeet.model.stream import check_name
 from watersmeet.model.types import KNOWN_TYPES
@@ -43,19 +44,32 @@ Statement = CreateStream | CreateQuery | DropQuery
 
 def parse_script(text: str, file: str = "") -> tuple[Statement, ...]:
     """The statements of a script in order; raises SqlError at the first problem."""
+    return tuple(_statement(cursor) for cursor in _pieces(text, file))
+
+
+def parse_each(text: str, file: str = "") -> Iterator[Statement | SqlError]:
+    """The statements of a script in order, and for each that is wrong its error."""
+    try:
+        pieces = _pieces(text, file)
+    except SqlError as error:  # what is not even tokens has no statements
+        yield error
+        return
+    for cursor in pieces:
+        try:
+            yield _statement(cursor)
+        except SqlError as error:
+            yield error
+
+
+def _pieces(text: str, file: str) -> list[Cursor]:
     site = Site(text, Place(text, 0, len(text), file))
-    statements: list[Statement] = []
-    piece: list[Token] = []
+    pieces: list[list[Token]] = [[]]
     for token in tokenize(site, text):
         if token.kind == "symbol" and token.text == ";":
-            if piece:
-                statements.append(_statement(Cursor(site, piece)))
-            piece = []
+            pieces.append([])
         else:
-            piece.append(token)
-    if piece:
-        statements.append(_statement(Cursor(site, piece)))
-    return tuple(statements)
+            pieces[-1].append(token)
+    return [Cursor(site, piece) for piece in pieces if piece]
 
 
 def _statement(cursor: Cursor) -> Statement:

@@ -6,6 +6,7 @@ tick, because one row must not stop the queries that do not look at it.
 
 from __future__ import annotations
 
+import atexit
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 @lru_cache(maxsize=1)
 def _connection() -> duckdb.DuckDBPyConnection:
+    # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
+    atexit.register(_connection.cache_clear)
     return connect()
 
 

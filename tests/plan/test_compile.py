@@ -1,0 +1,105 @@
+"""Which steps are shared, and what a query still checks for itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watersmeet.model import Query, Stream
+from watersmeet.optimize.greedy import greedy
+from watersmeet.optimize.solution import Statistics
+from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.explain import explain_text
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.sql import CreateStream, build_query, parse_script
+
+SCRIPT = """
+CREATE STREAM r (ts TIMESTAMP, a INT, n STRING) TIMESTAMP BY ts FROM parquet 'r';
+CREATE STREAM s (ts TIMESTAMP, a INT, b INT, n STRING) TIMESTAMP BY ts FROM parquet 's';
+CREATE STREAM t (ts TIMESTAMP, b INT, c INT) TIMESTAMP BY ts FROM parquet 't';
+CREATE STREAM u (ts TIMESTAMP, c INT, a INT) TIMESTAMP BY ts FROM parquet 'u';
+"""
+STREAMS: dict[str, Stream] = {
+    statement.stream.name: statement.stream for statement in parse_script(SCRIPT) if isinstance(statement, CreateStream)
+}
+RS = "SELECT r.a FROM r, s WHERE r.a = s.a WINDOW 10 SECONDS"
+RST = "SELECT x.a FROM r AS x, s AS y, t AS z WHERE y.a = x.a AND y.b = z.b WINDOW 10 SECONDS"
+
+
+def plan(*texts: str, partitions: int = 1, statistics: Statistics | None = None) -> Ruleset:
+    queries: list[Query] = [build_query(f"q{at}", text, STREAMS) for at, text in enumerate(texts)]
+    solution = greedy(queries, statistics or Statistics(), partitions)
+    return compile_solution(tuple(STREAMS.values()), queries, solution, partitions)
+
+
+def test_equal_steps_of_different_queries_are_one() -> None:
+    alone = len(plan(RS).all_steps()) + len(plan(RST).all_steps())
+    together = plan(RS, RST)
+    assert len(together.all_steps()) == alone - 2  # r → s and s → r are in both
+    (from_r,) = [start for start in together.starts if start.stream == "r"]
+    (shared,) = from_r.steps
+    assert [emit.query for emit in shared.emits] == ["q0"]
+    assert [emit.query for emit in shared.steps[0].emits] == ["q1"]
+
+
+def test_the_same_query_twice_costs_no_further_step() -> None:
+    assert len(plan(RST, RST, RST).all_steps()) == len(plan(RST).all_steps())
+
+
+def test_a_shared_step_takes_the_widest_window_and_the_narrower_query_checks_its_own() -> None:
+    rules = plan(RS, RS.replace("10", "2"))
+    for step in rules.all_steps():
+        assert step.window == 10_000_000
+        wide, narrow = step.emits
+        assert (wide.windows, narrow.windows) == (None, (2_000_000, 2_000_000))
+
+
+def test_a_shared_step_passes_what_any_query_wants_and_each_checks_its_filter() -> None:
+    filtered = RS.replace("WHERE", "WHERE s.b > 1 AND")
+    rules = plan(filtered, RS.replace("WHERE", "WHERE s.b < 0 AND"))
+    probing_s = next(step for step in rules.all_steps() if step.store == "s")
+    assert probing_s.filters == ('"b" < 0', '"b" > 1')
+    assert [emit.filters for emit in probing_s.emits] == [(None, '"b" > 1'), (None, '"b" < 0')]
+    same = plan(filtered, filtered)
+    assert all(emit.filters == (None, None) for step in same.all_steps() for emit in step.emits)
+    unfiltered = plan(filtered, RS)
+    assert next(step for step in unfiltered.all_steps() if step.store == "s").filters == ()
+
+
+def test_only_hashed_keys_are_verified_by_value() -> None:
+    assert all(not emit.verify for step in plan(RST).all_steps() for emit in step.emits)
+    text = plan("SELECT r.a FROM r, s WHERE r.n = s.n WINDOW 1 SECOND")
+    assert all(len(emit.verify) == 1 for step in text.all_steps() for emit in step.emits)
+    two = plan("SELECT r.a FROM r, s WHERE r.n = s.n AND r.a = s.a WINDOW 1 SECOND")
+    assert all(len(step.key) == 2 and len(step.emits[0].verify) == 2 for step in two.all_steps())
+
+
+def test_a_cycle_is_closed_by_a_key_of_two_columns() -> None:
+    rules = plan("SELECT s.a FROM s, t, u WHERE s.b = t.b AND t.c = u.c AND u.a = s.a WINDOW 1 SECOND")
+    closing = [step for step in rules.all_steps() if step.emits]
+    assert closing
+    assert all(len(step.key) == 2 for step in closing)
+
+
+def test_each_result_is_found_from_its_last_alias_only() -> None:
+    rules = plan("SELECT x.a FROM r AS x, r AS y WHERE x.a = y.a WINDOW 1 SECOND")
+    seen = [(step.emits[0].members, step.sees_current) for step in rules.all_steps()]
+    assert sorted(seen) == [((0, 1), False), ((1, 0), True)]
+
+
+def test_the_greedy_order_goes_where_fewest_partners_are() -> None:
+    statistics = Statistics(
+        rows={"r": 100, "s": 100, "t": 100},
+        distinct={("t", '"b"'): 1000.0, ("s", '"b"'): 1000.0, ("r", '"a"'): 2.0, ("s", '"a"'): 2.0},
+    )
+    rules = plan(RST, statistics=statistics)
+    (from_s,) = [start for start in rules.starts if start.stream == "s"]
+    assert [step.store for step in from_s.steps] == ["t"]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_explain_matches_its_golden_file(partitions: int) -> None:
+    text = explain_text(plan(RS, RST, RS.replace("WHERE", "WHERE r.n LIKE 'x%' AND"), partitions=partitions), {})
+    golden = Path(__file__).with_name(f"explain_{partitions}.txt")
+    assert text + "\n" == golden.read_text()

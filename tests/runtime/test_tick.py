@@ -1,0 +1,100 @@
+"""The tick as a pure function: who works on what, what is kept, what is thrown away."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from watersmeet.model import Alias, Column, Equality, KeyPart, Output, Query, Stream
+from watersmeet.optimize.greedy import greedy
+from watersmeet.optimize.solution import Statistics
+from watersmeet.plan.compile import compile_solution
+from watersmeet.runtime.orders import GatherReport, ProbeReport
+from watersmeet.runtime.tick import MIN_SLICE, Tick, split
+from watersmeet.store.bucket import BucketInfo
+from watersmeet.store.manifest import Manifest, ResultFile
+from watersmeet.store.merge import FAN_IN
+
+KEY = KeyPart('"k"', "int", "k")
+STREAMS = tuple(Stream(name, (Column("ts", "timestamp"), Column("k", "int")), "ts", lateness=5) for name in ("a", "b"))
+QUERY = Query(
+    "q",
+    (Alias("x", "a", 100), Alias("y", "b", 10)),
+    (Equality("x", KEY, "y", KEY),),
+    (Output("k", "int", "x", "k"),),
+)
+
+
+def bucket(store: str, tick: int, tau_min: int, tau_max: int, rows: int = 10) -> BucketInfo:
+    return BucketInfo(store, f"{store}-{tick}-{tau_min}", rows, 100, 0, tau_min, tau_max, tick, tick)
+
+
+def tick_after(before: Manifest) -> Tick:
+    rules = compile_solution(STREAMS, [QUERY], greedy([QUERY], Statistics()))
+    return Tick("home", "0", 7, "attempt", rules, STREAMS, (QUERY,), before)
+
+
+def report(stream: str, *buckets: BucketInfo, newest: int | None = None) -> GatherReport:
+    counts = Counter({f"rows/{stream}": sum(bucket.rows for bucket in buckets)})
+    return GatherReport(stream, list(buckets), [], counts, newest)
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 7])
+def test_every_new_row_is_in_exactly_one_share(tasks: int) -> None:
+    buckets = [bucket("a", 1, at, at, rows) for at, rows in enumerate((1, MIN_SLICE, 5 * MIN_SLICE + 3, 2))]
+    shares = split(buckets, tasks)
+    assert len(shares) <= tasks
+    covered = Counter(
+        (piece.bucket.file, row) for share in shares for piece in share for row in range(piece.begin, piece.end)
+    )
+    assert set(covered.values()) == {1}
+    assert len(covered) == sum(bucket.rows for bucket in buckets)
+    sizes = [sum(piece.end - piece.begin for piece in share) for share in shares]
+    assert max(sizes) - min(sizes) <= tasks
+
+
+def test_a_small_tick_is_not_split_and_an_empty_one_is_no_work() -> None:
+    assert len(split([bucket("a", 1, 0, 0, 5)], 8)) == 1
+    assert split([], 8) == ()
+
+
+def test_late_is_what_is_below_the_streams_own_watermark() -> None:
+    order = tick_after(Manifest(tick=3, newest={"a": 50})).begin()
+    assert order.tick == 4
+    assert order.watermarks["a"] == 45
+    assert order.watermarks["b"] < -(1 << 60)
+
+
+def test_a_row_is_kept_until_every_other_watermark_has_passed_its_window() -> None:
+    # A row of a (window 100) is dead once b's watermark is past τ + 100; b's newest is 155, its watermark 150.
+    dead, alive = bucket("a", 1, 0, 49), bucket("a", 2, 0, 50)
+    before = Manifest(tick=3, newest={"a": 60, "b": 100}, buckets=(dead, alive))
+    tick = tick_after(before)
+    manifest, garbage = tick.finished([report("b", bucket("b", 4, 60, 155), newest=155)], [])
+    assert {kept.file for kept in manifest.buckets} == {alive.file, "b-4-60"}
+    assert garbage == [dead.file]
+    assert manifest.newest == {"a": 60, "b": 155}
+
+
+def test_merged_buckets_replace_their_inputs_in_the_same_manifest() -> None:
+    inputs = tuple(bucket("a", tick, 100, 200) for tick in range(1, FAN_IN + 1))
+    tick = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs))
+    order = tick.gathered([report("a", bucket("a", 10, 190, 210))], 2)
+    (job,) = order.merges
+    assert job.inputs == inputs
+    merged = BucketInfo("a", "merged", 40, 100, 0, 100, 200, 1, FAN_IN)
+    manifest, garbage = tick.finished([report("a", bucket("a", 10, 190, 210))], [ProbeReport(merged=[(job, merged)])])
+    assert {kept.file for kept in manifest.buckets} == {"merged", "a-10-190"}
+    assert sorted(garbage) == sorted(old.file for old in inputs)
+
+
+def test_the_manifest_names_batch_results_and_running_totals() -> None:
+    tick = tick_after(Manifest(tick=1, batches={"0": 6, "1": 2}, totals={"rows/a": 5}))
+    result = ResultFile("q", "staged", "final", 3)
+    manifest, _ = tick.finished(
+        [report("a", bucket("a", 2, 0, 9), newest=9)], [ProbeReport(results=[result], counts=Counter({"results/q": 3}))]
+    )
+    assert manifest.batches == {"0": 7, "1": 2}
+    assert manifest.results == (result,)
+    assert manifest.totals == {"rows/a": 15, "results/q": 3}

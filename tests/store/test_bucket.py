@@ -1,0 +1,101 @@
+"""Buckets: what is written comes back, derived parts or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watersmeet.model import KeyPart
+from watersmeet.store.bucket import Bucket, Derived, verify_file
+from watersmeet.store.codes import encode
+from watersmeet.store.kernels import build_index, probe
+
+NUMBER = (KeyPart('"n"', "int", "n"),)
+TEXT = (KeyPart('"s"', "string", "s"),)
+BOTH = (KeyPart('"n"', "int", "n"), KeyPart('lower("s")', "string"))
+FILTER = '"n" > 1'
+
+
+def some_bucket() -> Bucket:
+    rows = pa.record_batch(
+        {
+            "n": pa.array([1, None, 3, 1], pa.int32()),
+            "s": pa.array(["A", "b", None, "a"]),
+            "l": pa.array([[1], [], None, [2, 3]]),
+        }
+    )
+    return Bucket(rows, np.array([30, 10, 20, 40]))
+
+
+@pytest.mark.parametrize("derived", [Derived(), Derived((NUMBER, TEXT, BOTH), (FILTER,))])
+def test_an_opened_bucket_equals_the_one_written(tmp_path: Path, derived: Derived) -> None:
+    written = some_bucket()
+    info = written.write(tmp_path, "state/s/1.bucket", derived, store="s", first_tick=1, last_tick=1)
+    verify_file(tmp_path, info)
+    opened = Bucket.open(tmp_path, info)
+    assert opened.rows.equals(written.rows)
+    assert opened.tau.tolist() == [30, 10, 20, 40]
+    assert (info.rows, info.tau_min, info.tau_max) == (4, 10, 40)
+    for key in (NUMBER, TEXT, BOTH):
+        there, here = opened.index(key), written.index(key)
+        assert there.order.tolist() == here.order.tolist()
+        assert there.starts.tolist() == here.starts.tolist()
+        valid = here.codes.valid.astype(bool) if len(here.codes.valid) else np.ones(4, bool)
+        assert there.codes.values[valid].tolist() == here.codes.values[valid].tolist()
+        assert there.codes.valid.tolist() == here.codes.valid.tolist()
+    assert opened.masks((FILTER,))[0].tolist() == [0, 0, 1, 0]
+
+
+def test_a_bucket_is_never_written_twice(tmp_path: Path) -> None:
+    some_bucket().write(tmp_path, "b", Derived(), store="s", first_tick=1, last_tick=1)
+    with pytest.raises(FileExistsError):
+        some_bucket().write(tmp_path, "b", Derived(), store="s", first_tick=1, last_tick=1)
+
+
+def test_equal_values_of_different_types_have_equal_codes() -> None:
+    def code(values: list[object], kind: str) -> list[int]:
+        return encode(pa.array(values), kind).values.tolist()
+
+    assert code([1, -5], "int") == code([1, -5], "bigint") == [1, -5]
+    assert code([0.0, float("nan")], "double") == code([-0.0, -float("nan")], "double")
+    sliced = pa.array(["skipped", "x", "yy"]).slice(1)
+    assert encode(sliced, "string").values.tolist() == code(["x", "yy"], "string")
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.booleans(), st.booleans()), max_size=60),
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.integers(0, 30)), max_size=20),
+    st.sampled_from((0, 3, 1000)),
+    st.integers(1, 9),
+)
+def test_the_probe_loop_finds_what_nested_loops_find(
+    stored: list[tuple[int, int, bool, bool]], probing: list[tuple[int, int, int]], window: int, room: int
+) -> None:
+    codes = np.array([row[0] for row in stored], np.int64)
+    tau = np.array([row[1] for row in stored], np.int64)
+    valid = np.array([row[2] for row in stored], np.uint8)
+    mask = np.array([row[3] for row in stored], np.uint8)
+    by_time = np.argsort(tau, kind="stable").astype(np.int32)
+    starts, order = build_index(codes, valid, by_time, max(1, len(stored).bit_length()))
+    left = np.array([row[0] for row in probing], np.int64)
+    latest = np.array([row[1] for row in probing], np.int64)
+    deadline = latest + np.array([row[2] for row in probing], np.int64)
+    found, row, at = [], 0, -1
+    while row < len(left):
+        outs = [np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int64)]
+        count, row, at = probe(
+            left, latest, deadline, row, at, starts, order, codes, tau, mask if len(mask) else valid, window, *outs
+        )
+        found += list(zip(*(out[:count].tolist() for out in outs), strict=True))
+    expected = [
+        (i, j, max(latest[i], tau[j]), min(deadline[i], tau[j] + window))
+        for i in range(len(left))
+        for j in range(len(stored))
+        if left[i] == codes[j] and valid[j] and mask[j] and max(latest[i], tau[j]) <= min(deadline[i], tau[j] + window)
+    ]
+    assert sorted(found) == sorted(expected)

@@ -1,0 +1,59 @@
+"""Which buckets are merged, and that nothing alive is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.store.merge import FAN_IN, MAX_BYTES, MergeJob, choose_merges, merge
+
+
+def info(tick: int, rows: int = 100, partition: int = 0, size: int = 1000) -> BucketInfo:
+    return BucketInfo("s", f"f{tick}-{partition}-{rows}", rows, size, 0, tick, tick, tick, tick, partition)
+
+
+def test_too_few_buckets_of_one_size_are_left_alone() -> None:
+    assert choose_merges([info(tick) for tick in range(1, FAN_IN)], {}) == []
+
+
+def test_buckets_of_one_size_are_merged_oldest_first() -> None:
+    buckets = [info(tick) for tick in range(FAN_IN, 0, -1)]
+    (job,) = choose_merges([*buckets, info(50, rows=1_000_000)], {"s": 7})
+    assert [bucket.first_tick for bucket in job.inputs] == list(range(1, FAN_IN + 1))
+    assert job.horizon == 7
+
+
+def test_partitions_are_not_mixed_and_large_buckets_stay() -> None:
+    assert choose_merges([info(tick, partition=tick % 2) for tick in range(1, 2 * FAN_IN - 1)], {}) == []
+    assert choose_merges([info(tick, size=MAX_BYTES) for tick in range(1, 20)], {}) == []
+
+
+def test_the_number_of_buckets_grows_with_the_logarithm_of_the_ticks() -> None:
+    buckets: list[BucketInfo] = []
+    for tick in range(1, 1001):
+        buckets.append(info(tick, rows=5000))
+        for job in choose_merges(buckets, {}):
+            rows = sum(bucket.rows for bucket in job.inputs)
+            buckets = [bucket for bucket in buckets if bucket not in job.inputs]
+            buckets.append(info(job.inputs[-1].last_tick, rows=rows))
+    assert sum(bucket.rows for bucket in buckets) == 5_000_000
+    assert len(buckets) <= 4 * FAN_IN
+
+
+def test_a_merge_keeps_the_live_rows_and_leaves_the_expired_ones(tmp_path: Path) -> None:
+    inputs = []
+    for number, taus in enumerate(([5, 1], [3, 9], [2])):
+        rows = pa.record_batch({"v": pa.array(taus)})
+        bucket = Bucket(rows, np.array(taus))
+        inputs.append(
+            bucket.write(tmp_path, f"in{number}", Derived(), store="s", first_tick=number + 1, last_tick=number + 1)
+        )
+    merged = merge(tmp_path, MergeJob(tuple(inputs), 3), "out", Derived())
+    assert merged is not None
+    assert Bucket.open(tmp_path, merged).rows.column(0).to_pylist() == [5, 3, 9]
+    assert (merged.first_tick, merged.last_tick, merged.tau_min, merged.tau_max) == (1, 3, 3, 9)
+    assert merge(tmp_path, MergeJob(tuple(inputs), 10), "none", Derived()) is None
+    assert not (tmp_path / "none").exists()
