@@ -20,7 +20,7 @@ def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
         verify_file(home, bucket)
     publish(manifest.results)
     named = {home / bucket.file for bucket in manifest.buckets}
-    for path in (home / "state").glob("*/*"):
+    for path in (*(home / "state").glob("*/*"), *(home / "manifests").glob("*.draft")):
         if path not in named:
             path.unlink(missing_ok=True)
     folders = {*result_folders, *(home / "results").glob("*"), *(home / "rejected").glob("*")}
@@ -32,16 +32,17 @@ def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
 
 def publish(results: Iterable[ResultFile]) -> None:
     """Rename the files of a committed tick to where readers look. Doing it twice is harmless."""
-    for file in results:
-        try:
-            os.rename(file.staged, file.final)
-        except FileNotFoundError:
-            if not Path(file.final).exists():
-                raise StateError(
-                    f"the committed result file {file.final} is missing",
-                    detail=f"{file.rows} results of {file.query} were in it.",
-                    hint="restore it from a backup, or start anew with another --home",
-                ) from None
+    # A final file is complete, so it stays: what now has its staged name came late from a dead process.
+    waiting = [file for file in results if not Path(file.final).exists()]
+    for file in waiting:
+        if not Path(file.staged).exists():
+            raise StateError(
+                f"the committed result file {file.final} is missing",
+                detail=f"{file.rows} results of {file.query} were in it.",
+                hint="restore it from a backup, or start anew with another --home",
+            )
+    for file in waiting:
+        os.rename(file.staged, file.final)
 
 
 def discard(home: Path, files: Iterable[str]) -> None:

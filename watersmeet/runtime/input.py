@@ -41,8 +41,8 @@ class InputCheck:
                 except InputError as problem:
                     refused.append((path, problem))
             if arrived > promised and refused:  # Spark made something of it all the same, such as NULLs
-                problem = refused[0][1]
-                raise InputError(problem.problem, detail=problem.detail, hint=_MOVE)
+                first = refused[0][1]
+                raise InputError(first.problem, detail=first.detail, hint=_MOVE)
             if arrived != promised:
                 raise InputError(
                     f"stream {name}: {promised} rows were promised by this tick's files, {arrived} could be read",

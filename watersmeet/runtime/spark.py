@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
+import json
 import pickle
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ from watersmeet.store.manifest import Manifest, commit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-log = logging.getLogger("watersmeet")
+TICK_LOG = "ticks.jsonl"  # in the home: one line a tick, for whoever watches or measures
+_LONGEST_LOG = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class SparkRuntime:
             time.time(),
         )
         self.recent = [*self.recent[-999:], times]
-        log.info("tick %d: %d rows, %.0f ms", times.tick, times.rows, times.total * 1000)
+        self._log(times)
 
     def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
         if not order.work and not order.merges:
@@ -139,6 +140,13 @@ class SparkRuntime:
         for _ in range(max(1, order.rules.depth()) - 1):
             blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(probe_next(order))
         return [pickle.loads(data) for _, (_, data) in blobs.collect()]
+
+    def _log(self, times: TickTimes) -> None:
+        path = self.home / TICK_LOG
+        if path.exists() and path.stat().st_size > _LONGEST_LOG:
+            path.replace(path.with_suffix(".old"))
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(times)) + "\n")
 
     def _commit(self, manifest: Manifest, garbage: list[str]) -> None:
         commit(self.home, manifest)

@@ -1,0 +1,132 @@
+"""`bench/run WORKLOAD`: three-way, window, state."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench.systems import measure
+from bench.three_streams import query_sql, streams_sql, write_streams
+
+app = typer.Typer(add_completion=False, help=__doc__)
+OUT = Path(__file__).parent / "out"
+
+
+def report(workload: str, title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any]) -> None:
+    table = Table(*columns, title=title)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    OUT.mkdir(exist_ok=True)
+    path = OUT / f"{workload}.json"
+    path.write_text(json.dumps({"workload": workload, "machine": machine, **figures}, indent=1))
+    print(f"written: {path}")
+
+
+def in_scratch(work: Callable[[Path], None]) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
+    try:
+        work(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@app.command("three-way")
+def three_way(
+    rows: Annotated[int, typer.Option(help="rows for each tick and stream")] = 200_000,
+    ticks: Annotated[int, typer.Option(help="ticks for Watersmeet")] = 12,
+    spark_ticks: Annotated[int, typer.Option(help="ticks for Spark's own joins, which are slow")] = 4,
+    skip: Annotated[int, typer.Option(help="first ticks that are not counted")] = 3,
+) -> None:
+    """R ⋈ S ⋈ T with windows of 10 s: Watersmeet, Spark's own joins, DuckDB in one batch."""
+
+    def work(folder: Path) -> None:
+        write_streams(folder / "in", ticks, rows, ticks_in_window=2)
+        ours = measure("watersmeet", script=streams_sql(folder / "in") + query_sql(), home=folder / "home")
+        batch = measure("duckdb", folder=folder / "in")
+        assert ours.results == batch.results, f"results differ: {ours.results} and DuckDB's {batch.results}"
+        spark = measure("spark", folder=folder / "in", ticks=spark_ticks)
+        speeds = {
+            "Watersmeet": ours.rows_per_second(skip),
+            "Spark, chained joins": spark.rows_per_second(min(skip, len(spark.ended) - 1)),
+            "DuckDB, one batch": batch.rows_per_second(1),
+        }
+        base = speeds["Spark, chained joins"]
+        table = [[name, f"{speed:,.0f}", f"{speed / base:.1f} ×"] for name, speed in speeds.items()]
+        parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in ours.details.items())
+        title = f"three-way, {3 * rows:,} rows a tick; results equal DuckDB's: {ours.results:,}; a tick: {parts}"
+        report(
+            "three-way",
+            title,
+            ["system", "input rows/s", "against Spark"],
+            table,
+            {"rows_per_second": speeds, **ours.details},
+        )
+
+    in_scratch(work)
+
+
+@app.command()
+def window(
+    rows: Annotated[int, typer.Option(help="rows for each tick and stream")] = 20_000,
+    windows: Annotated[list[int], typer.Option("--window", help="ticks in a window")] = [10, 100, 400],  # noqa: B006
+    last: Annotated[int, typer.Option(help="ticks measured, once the window is full")] = 30,
+) -> None:
+    """The time of a tick as the window grows, at a constant number of results."""
+    seconds: dict[int, float] = {}
+    table: list[list[str]] = []
+
+    for length in windows:
+
+        def work(folder: Path, length: int = length) -> None:
+            write_streams(folder / "in", length + last + 1, rows, ticks_in_window=length)
+            ours = measure("watersmeet", script=streams_sql(folder / "in") + query_sql(), home=folder / "home")
+            seconds[length] = ours.seconds_per_tick(last)
+            state = f"{ours.state_bytes / 1e6:,.0f} MB"
+            table.append(
+                [str(length), f"{seconds[length]:.3f}", f"{seconds[length] / seconds[windows[0]]:.2f} ×", state]
+            )
+
+        in_scratch(work)
+    title = f"window, {3 * rows:,} rows a tick"
+    report(
+        "window",
+        title,
+        ["ticks in the window", "seconds a tick", "against the first", "state"],
+        table,
+        {"seconds": seconds},
+    )
+
+
+@app.command()
+def state(rows: int = 50_000, ticks: int = 8, queries: int = 10) -> None:
+    """State for many queries over the same three streams, against one."""
+
+    def work(folder: Path) -> None:
+        write_streams(folder / "in", ticks, rows, ticks_in_window=4)
+        sizes = {}
+        for count in (1, queries):
+            script = streams_sql(folder / "in") + "".join(
+                query_sql(f"q{number}", selected=f"r.id AS r, s.id AS s, t.id AS t, t.c + {number} AS c")
+                for number in range(count)
+            )
+            sizes[count] = measure("watersmeet", script=script, home=folder / f"home{count}").state_bytes
+        table = [[str(count), f"{size / 1e6:,.1f} MB", f"{size / sizes[1]:.2f} ×"] for count, size in sizes.items()]
+        report("state", "state by number of queries", ["queries", "state", "against one"], table, {"bytes": sizes})
+
+    in_scratch(work)
+
+
+if __name__ == "__main__":
+    app()
