@@ -32,7 +32,7 @@ from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import recover
 from watersmeet.runtime.input import InputCheck
 from watersmeet.runtime.spark import Plan, SparkRuntime, explain_failure
-from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather
+from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather, no_space
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_duration, parse_script
 from watersmeet.stats import Stats, collect_stats
@@ -170,8 +170,14 @@ class Engine:
     def start(self, *, once: bool = False) -> Engine:
         """Begin to run ticks in the background, until `stop`, or with `once` until the sources hold nothing new."""
         with self._change:
-            self._open()
-            self._start_groups(once)
+            try:
+                self._open()
+                self._start_groups(once)
+            except Exception as problem:
+                if "No space left on device" not in str(problem):
+                    raise
+                self.stop()
+                raise no_space(str(self.home)) from problem
         return self
 
     def run_once(self) -> Engine:

@@ -21,6 +21,8 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
+    # Files below this size are not split: half of a Parquet file with one row group is a task without rows.
+    "spark.sql.files.openCostInBytes": "16777216",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.ui.enabled": "false",
@@ -73,7 +75,8 @@ def _launch_jvm(settings: dict[str, str], log: Path) -> None:
     try:
         with log.open("ab") as output:
             output_to = {"stdout": output, "stderr": output, "start_new_session": True}
-            gateway = launch_gateway(SparkConf().setAll(list(settings.items())), output_to)
+            conf = SparkConf().setAll(list(settings.items()))
+            gateway = launch_gateway(conf, output_to)  # type: ignore[no-untyped-call]
     except PySparkRuntimeError:
         raise RunError("Spark's Java process ended before it was ready", hint=f"its own words are in {log}") from None
     SparkContext._ensure_initialized(gateway=gateway)

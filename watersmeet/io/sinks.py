@@ -139,4 +139,7 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> Non
         draft = folder / "_empty.staged"
         pq.write_table(schema.empty_table(), draft)
         draft.rename(folder / "empty.parquet")
-    described.write_text(listed)
+    if not described.exists():
+        draft = folder / "_columns.staged"  # a description that is cut short would be taken for other columns
+        draft.write_text(listed)
+        draft.rename(described)

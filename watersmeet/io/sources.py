@@ -32,15 +32,8 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
     reader = spark.readStream.format(source.format).options(**dict(source.options))
     names = [column.name for column in stream.columns]
     if source.format in _FILE_FORMATS:
-        if (
-            "://" not in source.path
-            and not any(char in source.path for char in "*?[{")
-            and not Path(source.path).exists()
-        ):
-            raise InputError(
-                f"stream {stream.name}: there is nothing at {source.path}",
-                hint="create the folder (it may be empty) or correct the path after FROM",
-            )
+        if problem := missing_folder(stream):
+            raise problem
         if source.format in _TEXTUAL:
             columns += f", `{CORRUPT_COLUMN}` string"
             names.append(CORRUPT_COLUMN)
@@ -61,6 +54,19 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
             detail=said[0][said[0].find("[") :].strip(),
             hint="check the format, the path and the options after WITH",
         ) from None
+
+
+def missing_folder(stream: Stream) -> InputError | None:
+    """The error for a stream whose files would be in a folder that does not exist."""
+    source = stream.source
+    if source is None or source.format not in _FILE_FORMATS or "://" in source.path:
+        return None
+    if any(char in source.path for char in "*?[{") or Path(source.path).exists():
+        return None
+    return InputError(
+        f"stream {stream.name}: there is nothing at {source.path}",
+        hint="create the folder (it may be empty) or correct the path after FROM",
+    )
 
 
 def columns_of(schema: StructType) -> tuple[Column, ...]:

@@ -164,7 +164,7 @@ class _Placement:
 
     def __init__(self, refs: Refs) -> None:
         self.refs = refs
-        self.numbers = np.unique(refs.bucket)
+        self.numbers = np.flatnonzero(np.bincount(refs.bucket))
         if len(self.numbers) > 1:
             narrow = refs.bucket.astype(np.uint16) if self.numbers[-1] < 1 << 16 else refs.bucket
             self.order = np.argsort(narrow, kind="stable")  # a radix sort for 16 bits

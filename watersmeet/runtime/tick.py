@@ -82,8 +82,9 @@ class Tick:
         written = [*self.before.buckets, *(b for report in gathered for b in report.buckets)]
         written += [merged for report in probed for _, merged in report.merged if merged is not None]
         named = {bucket.file for bucket in kept}
-        same_plan = self.rules.version == self.before.plan  # the numbers of steps mean nothing under another
-        totals = Counter({name: n for name, n in self.before.totals.items() if same_plan or not name.startswith("step_")})
+        totals = Counter(self.before.totals)
+        if self.rules.version != self.before.plan:  # the numbers of steps mean nothing under another plan
+            totals = Counter({name: count for name, count in totals.items() if not name.startswith("step_")})
         for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
             totals.update(counts)
         manifest = replace(

@@ -154,16 +154,18 @@ def probe(
                     high = middle
         while at < stop:
             stored = order[at]
-            tau = stored_tau[stored]
-            if tau > last:
-                break
-            if stored_codes[stored] == code and tau >= earliest and (every_row or stored_mask[stored] != 0):
-                if found == room:
-                    return found, row, at
-                out_left[found] = row
-                out_row[found] = stored
-                out_latest[found] = max(latest[row], tau)
-                out_deadline[found] = min(last, tau + window)
-                found += 1
+            # The code first: reading the time of a stranger in the slot would be one more cache miss.
+            if stored_codes[stored] == code:
+                tau = stored_tau[stored]
+                if tau > last:
+                    break
+                if tau >= earliest and (every_row or stored_mask[stored] != 0):
+                    if found == room:
+                        return found, row, at
+                    out_left[found] = row
+                    out_row[found] = stored
+                    out_latest[found] = max(latest[row], tau)
+                    out_deadline[found] = min(last, tau + window)
+                    found += 1
             at += 1
     return found, len(codes), -1

@@ -64,11 +64,11 @@ def commit(home: Path, manifest: Manifest) -> None:
     text = json.dumps({"format": FORMAT, "checksum": zlib.crc32(body.encode())}) + "\n" + body
     draft = path.with_suffix(f".{os.getpid()}.draft")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with draft.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         os.link(draft, path)  # unlike a rename, a link never replaces a manifest that is already there
     except FileExistsError:
         raise StateError(
@@ -89,8 +89,8 @@ def load_newest(home: Path) -> Manifest:
 
 
 def load(path: Path) -> Manifest:
-    head, _, body = path.read_text().partition("\n")
     try:
+        head, _, body = path.read_text().partition("\n")
         header = json.loads(head)
         version = header["format"]
         if version <= FORMAT and header["checksum"] != zlib.crc32(body.encode()):

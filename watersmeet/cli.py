@@ -1,0 +1,289 @@
+"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`.
+
+Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error that is explained, 2 wrong usage,
+70 an error of Watersmeet itself, 130 interrupted before anything ran.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from watersmeet import __version__
+from watersmeet.errors import SqlError, WatersmeetError
+from watersmeet.reporting import reporting, show_error
+
+if TYPE_CHECKING:
+    from watersmeet.engine import Engine
+
+app = typer.Typer(
+    name="watersmeet",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Pipeline = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PIPELINE.SQL",
+        exists=True,
+        dir_okay=False,
+        show_default=False,
+        help="A file of CREATE STREAM and CREATE QUERY statements.",
+    ),
+]
+Home = Annotated[
+    Path,
+    typer.Option(file_okay=False, help="The folder of all state; the same one goes on where it stopped."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        show_default=False,
+        help="An option of the engine (partitions, tick, master), or of Spark if its name has a dot. Repeatable.",
+    ),
+]
+
+
+def _help(*paragraphs: str, examples: tuple[str, ...] = ()) -> str:
+    # Not docstrings: their line breaks would stay in the help, wherever the edge of the terminal is.
+    shown = "\n".join(f"  {example}" for example in examples)
+    return "\n\n".join([*paragraphs, *(["Examples:", shown] if examples else [])])
+
+
+def main() -> None:
+    app(prog_name="watersmeet")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"watersmeet {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    help=_help(
+        "Many continuous multi-way join queries over shared streams, on Spark, with one shared state.",
+        "To see it work: [bold]watersmeet demo[/bold]. To begin with a project of your own:",
+        "  watersmeet init shop && cd shop\n  watersmeet run pipeline.sql --once",
+    )
+)
+def watersmeet(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options that belong to no command."""
+
+
+@app.command(
+    help=_help(
+        "Run a pipeline and show how it goes, until Ctrl-C.",
+        "Ctrl-C or SIGTERM ends it after the running tick. Started again with the same home it goes on where it "
+        "stopped: nothing is lost, nothing repeated. Relative paths in the file are relative to the file's folder.",
+        examples=(
+            "watersmeet run pipeline.sql --once",
+            "watersmeet run pipeline.sql --home /var/lib/shop --set tick='1 second'",
+            "watersmeet run pipeline.sql --set spark.driver.memory=4g",
+        ),
+    )
+)
+def run(
+    pipeline: Pipeline,
+    once: Annotated[bool, typer.Option("--once", help="Process what the sources hold now, then end.")] = False,
+    home: Home = Path("watersmeet-home"),
+    set_: Settings = None,
+) -> None:
+    options = _options(set_)
+    with reporting(home):
+        from watersmeet.engine import Engine
+        from watersmeet.live import WAIT, StopRequest, show_until, step
+        from watersmeet.view import Watch, as_line, as_table
+
+        console = Console()
+        engine = Engine(home=home, **options)
+        engine.sql(_text(pipeline), pipeline)
+        with step(console, "starting Spark"):
+            _ = engine.spark
+        with StopRequest(console) as stop, engine:
+            with step(console, "recovering" if (engine.home / "manifests").exists() else "preparing"):
+                engine.start(once=once)
+            watch = Watch(engine)
+            picture = watch.look()
+
+            def finished() -> bool:
+                nonlocal picture
+                ended = engine.wait(WAIT)
+                picture = watch.look()
+                return ended or stop.wanted
+
+            def line() -> str:
+                return as_line(picture) if picture.tick_times else "first tick …"
+
+            show_until(
+                console, finished, lambda: as_table(picture) if picture.tick_times else Text(" first tick …"), line
+            )
+            engine.stop()
+        _summary(console, engine, stopped=stop.wanted)
+
+
+@app.command(
+    help=_help(
+        "Check a pipeline without reading data or starting Spark; reports every error.",
+        examples=("watersmeet check pipeline.sql",),
+    )
+)
+def check(pipeline: Pipeline, set_: Settings = None) -> None:
+    options = _options(set_)
+    with reporting(None):
+        from watersmeet.engine import Engine
+        from watersmeet.io.sources import missing_folder
+
+        engine = Engine(**options)
+        errors = _errors(engine, _text(pipeline), str(pipeline))
+        for error in errors:
+            show_error(error)
+        if errors:
+            typer.echo(f"{len(errors)} error{'s' if len(errors) > 1 else ''}", err=True)
+            raise typer.Exit(1)
+        engine.explain()  # plans the queries together, which is the last thing that could be refused
+        streams, queries = len(engine.streams), len(engine.queries)
+        typer.echo(f"ok: {_count(streams, 'stream', 'streams')}, {_count(queries, 'query', 'queries')}")
+        for stream in engine.streams:
+            if problem := missing_folder(stream):
+                typer.echo(f"note: {problem.problem}; it has to be there when the pipeline runs")
+
+
+@app.command(
+    help=_help(
+        "Show the plan: what is kept, and which steps serve which queries. Does not start Spark.",
+        examples=("watersmeet explain pipeline.sql", "watersmeet explain pipeline.sql --set partitions=3"),
+    )
+)
+def explain(pipeline: Pipeline, set_: Settings = None) -> None:
+    options = _options(set_)
+    with reporting(None):
+        from watersmeet.engine import Engine
+
+        engine = Engine(**options)
+        engine.sql(_text(pipeline), pipeline)
+        typer.echo(engine.explain())
+
+
+@app.command(
+    help=_help(
+        "Write a sample project that runs: a commented pipeline, small data files, a README.",
+        examples=("watersmeet init shop",),
+    )
+)
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")],
+) -> None:
+    with reporting(None):
+        from watersmeet.sample import write_sample
+
+        write_sample(folder)
+        typer.echo(f"A sample project is in {folder}. Run it:\n\n  cd {folder}\n  watersmeet run pipeline.sql --once\n")
+
+
+@app.command(
+    help=_help(
+        "Watch seven join queries over the live events of an auction site, with their rates and latencies.",
+        "The events are written into files at a steady rate, as another program would do it; Spark reads them, and the "
+        "results are Parquet files. It ends by itself; Ctrl-C ends it earlier.",
+        examples=("watersmeet demo", "watersmeet demo --seconds 60 --rate 10000"),
+    )
+)
+def demo(
+    seconds: Annotated[float, typer.Option(min=1, help="How long events happen.")] = 30,
+    rate: Annotated[float, typer.Option(min=10, max=1_000_000, help="Events each second.")] = 2000,
+    home: Annotated[
+        Path, typer.Option(file_okay=False, help="The demo's folder; what an earlier demo left there is removed.")
+    ] = Path("watersmeet-demo"),
+    set_: Settings = None,
+) -> None:
+    options = _options(set_)
+    with reporting(home):
+        from watersmeet.demo import run_demo
+
+        run_demo(Console(), home, seconds, rate, options)
+
+
+def _options(given: list[str] | None) -> dict[str, Any]:
+    """`--set name=value` as options of the engine; a wrong one is wrong usage."""
+    from watersmeet.options import read_options
+
+    options: dict[str, Any] = {}
+    for setting in given or ():
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{setting!r} is not NAME=VALUE", param_hint="--set")
+        options[name.strip()] = value.strip()
+    try:
+        read_options(options)
+    except WatersmeetError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--set") from None
+    return options
+
+
+def _text(pipeline: Path) -> str:
+    try:
+        return pipeline.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise WatersmeetError(f"{pipeline} is not UTF-8 text", detail=str(problem)) from None
+
+
+def _errors(engine: Engine, script: str, file: str) -> list[WatersmeetError]:
+    """Every error of a script, except those that only follow from another one."""
+    from watersmeet.sql import parse_each
+
+    errors: list[WatersmeetError] = []
+    for statement in parse_each(script, file):
+        try:
+            if isinstance(statement, SqlError):
+                raise statement
+            engine.execute(statement)
+        except WatersmeetError as error:
+            errors.append(error)
+    if not errors and not engine.streams:
+        errors.append(WatersmeetError(f"{file} declares no stream", hint="begin with CREATE STREAM …"))
+    meant = {name.lower() for name in re.findall(r"create\s+stream\s+`?(\w+)", script, re.IGNORECASE)}
+    broken = meant - {stream.name.lower() for stream in engine.streams}
+    return [error for error in errors if _pointed_at(error).lower() not in broken]
+
+
+def _pointed_at(error: WatersmeetError) -> str:
+    return error.place.text[error.place.start : error.place.end] if error.place else ""
+
+
+def _summary(console: Console, engine: Engine, stopped: bool) -> None:
+    from watersmeet.live import say
+    from watersmeet.view import set_aside_text
+
+    stats = engine.stats()
+    say(console, f"{'stopped' if stopped else 'done'} after tick {stats.tick}")
+    for stream in stats.streams:
+        aside = set_aside_text(stream.set_aside)
+        say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")
+    for query in stats.queries:
+        say(console, f"  {query.name}: {query.results:,} results in {engine[query.name].folder}")
+    if stopped:
+        say(console, f"The same command goes on from here; the state is in {engine.home}")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+if __name__ == "__main__":
+    main()
