@@ -28,10 +28,11 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
+
+# With all of Spark in one process nobody else has to reach it; on a cluster Spark finds the right address itself.
+LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def make_session(
@@ -44,11 +45,12 @@ def make_session(
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if not master or master.startswith("local"):
+    local = not master or master.startswith("local")
+    if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    chosen = {**SETTINGS, **(settings or {})}
+    chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **(settings or {})}
     if log is not None:
         _launch_jvm(chosen, log)
     builder = SparkSession.builder.appName("watersmeet").master(master or "local[*,4]")

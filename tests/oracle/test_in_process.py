@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from unittest import mock
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.oracle.answers import oracle_answers, stored_answers
 from tests.oracle.cases import Case, cases
@@ -39,6 +42,26 @@ def test_random_queries_give_the_oracles_results(case: Case) -> None:
         engine = run_case(case, Path(folder))
         assert not any(name.startswith("late/") for name in engine.manifest.totals)
         check_answers(case, Path(folder))
+
+
+@given(cases(max_streams=3, max_queries=4, max_rows=12), st.randoms(use_true_random=False))
+@settings(max_examples=25)
+def test_ticks_of_one_row_and_one_tick_for_all_give_the_same(case: Case, random: Random) -> None:
+    arrivals = [stream.name for stream in case.streams for _ in range(stream.rows.num_rows)]
+    random.shuffle(arrivals)
+
+    def cuts(name: str) -> tuple[int, ...]:
+        """After each arrival, how many rows of the stream have come."""
+        return tuple(arrivals[: tick + 1].count(name) for tick in range(len(arrivals)))
+
+    one_by_one = tuple(replace(stream, cuts=cuts(stream.name)) for stream in case.streams)
+    at_once = tuple(replace(stream, cuts=()) for stream in case.streams)
+    for streams in (one_by_one, at_once):
+        for partitions in (1, 3):
+            other = replace(case, streams=streams, partitions=partitions)
+            with tempfile.TemporaryDirectory() as folder:
+                run_case(other, Path(folder))
+                check_answers(other, Path(folder))
 
 
 @given(cases(max_rows=25, max_queries=5))
