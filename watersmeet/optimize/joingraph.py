@@ -1,0 +1,151 @@
+"""Queries as the optimizer sees them: relations, equalities, and the subqueries that partial results stand for.
+
+A *relation* is a use of a stream in a query: `r`, and `r@2` for the second alias over r in one query. Names of
+aliases do not matter, so the same subquery in different queries is the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from watersmeet.model import KeyPart, Query
+
+Attribute = tuple[str, KeyPart]  # a key of a relation
+
+
+@dataclass(frozen=True)
+class Link:
+    """An equality between two relations, the smaller name first."""
+
+    left: Attribute
+    right: Attribute
+
+    @property
+    def relations(self) -> frozenset[str]:
+        return frozenset((self.left[0], self.right[0]))
+
+    def side(self, relation: str) -> Attribute:
+        return self.left if self.left[0] == relation else self.right
+
+
+@dataclass(frozen=True)
+class Subquery:
+    """A connected set of relations with all equalities that the query has between them."""
+
+    relations: frozenset[str]
+    links: frozenset[Link]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Subqueries are keys of every table of the search; hashing two sets each time would dominate it.
+        object.__setattr__(self, "_hash", hash((self.relations, self.links)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def __str__(self) -> str:
+        return "⋈".join(sorted(self.relations))
+
+    @cached_property
+    def sort_key(self) -> tuple[object, ...]:
+        """An order that does not depend on hashing, so that plans are a function of their input."""
+        return len(self), sorted(self.relations), sorted(str(link) for link in self.links)
+
+    @property
+    def is_stream(self) -> bool:
+        return len(self.relations) == 1
+
+
+@dataclass(frozen=True)
+class QueryGraph:
+    name: str
+    relations: tuple[str, ...]  # in the order of the query's aliases
+    links: frozenset[Link]
+
+    @cached_property
+    def whole(self) -> Subquery:
+        return Subquery(frozenset(self.relations), self.links)
+
+    def within(self, relations: frozenset[str]) -> Subquery:
+        return Subquery(relations, frozenset(link for link in self.links if link.relations <= relations))
+
+    @cached_property
+    def neighbours(self) -> dict[str, frozenset[str]]:
+        return {
+            relation: frozenset().union(*(link.relations for link in self.links if relation in link.relations))
+            - {relation}
+            for relation in self.relations
+        }
+
+    @cached_property
+    def connected(self) -> tuple[Subquery, ...]:
+        """The materializable intermediate results: every connected subset, streams and the whole included."""
+        found: set[frozenset[str]] = {frozenset((relation,)) for relation in self.relations}
+        frontier = list(found)
+        while frontier:
+            subset = frontier.pop()
+            for relation in self.reachable(subset):
+                larger = subset | {relation}
+                if larger not in found:
+                    found.add(larger)
+                    frontier.append(larger)
+        return tuple(sorted((self.within(subset) for subset in found), key=lambda sub: sub.sort_key))
+
+    def reachable(self, relations: frozenset[str]) -> frozenset[str]:
+        """The relations outside that an equality links to these."""
+        return frozenset().union(*(self.neighbours[relation] for relation in relations)) - relations
+
+
+def relation_of(stream: str, occurrence: int) -> str:
+    return stream if occurrence == 1 else f"{stream}@{occurrence}"
+
+
+def stream_of(relation: str) -> str:
+    return relation.split("@", maxsplit=1)[0]
+
+
+def store_of(subquery: Subquery) -> Subquery:
+    """The store that holds a subquery's tuples: all relations over one stream share the stream's."""
+    if not subquery.is_stream:
+        return subquery
+    (relation,) = subquery.relations
+    return Subquery(frozenset((stream_of(relation),)), frozenset())
+
+
+def end_in(store: Subquery, link: Link) -> Attribute:
+    """The attribute by which an equality looks into a store, as the store names it."""
+    (relation,) = link.relations & store.relations
+    name, part = link.side(relation)
+    return (stream_of(name), part) if store.is_stream else (name, part)
+
+
+def relations_of(query: Query) -> dict[str, str]:
+    """For each alias its relation."""
+    seen: dict[str, int] = {}
+    named = {}
+    for alias in query.aliases:
+        seen[alias.stream] = seen.get(alias.stream, 0) + 1
+        named[alias.name] = relation_of(alias.stream, seen[alias.stream])
+    return named
+
+
+def graph_of(query: Query) -> QueryGraph:
+    named = relations_of(query)
+    links = []
+    for equality in query.equalities:
+        ends = [(named[equality.left], equality.left_key), (named[equality.right], equality.right_key)]
+        ends.sort(key=lambda end: (end[0], end[1].expression, end[1].type))
+        links.append(Link(*ends))
+    return QueryGraph(query.name, tuple(named.values()), frozenset(links))
+
+
+def links_between(links: Iterable[Link], left: frozenset[str], right: frozenset[str]) -> Iterator[Link]:
+    for link in links:
+        one, other = link.left[0], link.right[0]
+        if (one in left and other in right) or (other in left and one in right):
+            yield link

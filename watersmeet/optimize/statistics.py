@@ -1,0 +1,120 @@
+"""What is known of the streams, and the sizes of subqueries that follow from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from watersmeet.errors import ModelError
+from watersmeet.optimize.joingraph import Attribute, Link, Subquery, stream_of
+
+DEFAULT_SIZE = 1000.0
+Named = tuple[str, str]  # (stream, key expression)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Tuples of each stream in its window, and the share of pairs that satisfy an equality.
+
+    What is not given has a neutral default: `DEFAULT_SIZE` rows, and one partner for each probe."""
+
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    selectivities: Mapping[frozenset[Named], float] = field(default_factory=dict)
+    distinct: Mapping[Named, float] = field(default_factory=dict)
+
+    def size(self, relation: str) -> float:
+        return max(1e-9, self.sizes.get(stream_of(relation), DEFAULT_SIZE))
+
+    def selectivity(self, link: Link) -> float:
+        given = self.selectivities.get(frozenset((_named(link.left), _named(link.right))))
+        if given is not None:
+            return given
+        return 1.0 / max(self._distinct(link.left), self._distinct(link.right))
+
+    def _distinct(self, attribute: Attribute) -> float:
+        return max(1.0, self.distinct.get(_named(attribute), self.size(attribute[0])))
+
+    def cardinality(self, subquery: Subquery) -> float:
+        """The expected size of the full join of the subquery's windows."""
+        size = 1.0
+        for relation in sorted(subquery.relations):
+            size *= self.size(relation)
+        for link in independent(subquery.links, self):
+            size *= self.selectivity(link)
+        return size
+
+
+def independent(links: Iterable[Link], statistics: Statistics) -> list[Link]:
+    """The equalities that do not follow from the others: a cycle over one shared value closes by itself.
+
+    Of each such cycle the least selective equality is left out."""
+    parent: dict[Attribute, Attribute] = {}
+
+    def root(attribute: Attribute) -> Attribute:
+        while parent.get(attribute, attribute) != attribute:
+            attribute = parent[attribute]
+        return attribute
+
+    kept = []
+    for link in sorted(links, key=lambda link: (statistics.selectivity(link), str(link))):
+        left, right = root(link.left), root(link.right)
+        if left != right:
+            parent[left] = right
+            kept.append(link)
+    return kept
+
+
+def _named(attribute: Attribute) -> Named:
+    relation, part = attribute
+    return stream_of(relation), part.column or part.expression
+
+
+def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> Statistics:
+    """Statistics from JSON: `{"sizes": {"r": 100}, "selectivities": [{"left": "r.a", "right": "s.a", "value": 0.01}]}`.
+
+    Instead of sizes there may be `"rates"`, rows a second, which `windows` (seconds, by stream) turns into sizes."""
+    try:
+        raw: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as problem:
+        raise ModelError(f"the statistics are not JSON: {problem}") from None
+    known = {"sizes", "rates", "selectivities", "distinct"}
+    if not isinstance(raw, dict) or set(raw) - known:
+        extra = ", ".join(sorted(set(raw) - known)) if isinstance(raw, dict) else type(raw).__name__
+        raise ModelError(f"the statistics have unknown parts: {extra}", detail=f"Parts: {', '.join(sorted(known))}.")
+    try:
+        sizes = {name: _positive(f"sizes.{name}", value) for name, value in raw.get("sizes", {}).items()}
+        for name, rate in raw.get("rates", {}).items():
+            if name not in (windows or {}):
+                raise ModelError(f"no query has a bounded window over {name}", hint=f"give sizes.{name} instead")
+            sizes.setdefault(name, _positive(f"rates.{name}", rate) * (windows or {})[name])
+        pairs = {}
+        for entry in raw.get("selectivities", []):
+            ends = frozenset(_column(entry[side]) for side in ("left", "right"))
+            value = _positive(f"selectivity of {entry['left']} = {entry['right']}", entry["value"])
+            if value > 1:
+                raise ModelError(f"the selectivity of {entry['left']} = {entry['right']} is above 1")
+            pairs[ends] = value
+        distinct = {
+            _column(name): _positive(f"distinct {name}", value) for name, value in raw.get("distinct", {}).items()
+        }
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ModelError(
+            f"the statistics do not have the expected form: {problem!r}",
+            hint='write {"sizes": {"r": 100}, "selectivities": [{"left": "r.a", "right": "s.a", "value": 0.01}]}',
+        ) from None
+    return Statistics(sizes, pairs, distinct)
+
+
+def _column(name: str) -> Named:
+    stream, dot, column = name.partition(".")
+    if not dot:
+        raise ModelError(f"{name} is not a column of a stream", hint="write stream.column")
+    return stream, column
+
+
+def _positive(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ModelError(f"{what} must be a number above 0, not {value!r}")
+    return float(value)
