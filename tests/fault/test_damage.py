@@ -107,6 +107,9 @@ def newer_manifest(home: Path) -> Path:
 
 
 def torn_groups(home: Path) -> Path:
+    positions = home / "checkpoints" / "0" / "offsets" / str(BEFORE - 1)
+    positions.parent.mkdir(parents=True)
+    positions.touch()  # Spark would have written them, and the engine looks for them first
     path = home / "groups.json"
     path.write_text('{"0": {"orders": {"time": "ts"')
     return path

@@ -44,7 +44,7 @@ class Restored:
             engine.run_once()
 
     def restore(self, source: Path, *names: str) -> None:
-        for name in names or [path.name for path in self.home.iterdir()]:
+        for name in names or [path.name for path in source.iterdir()]:
             shutil.rmtree(self.home / name, ignore_errors=True)
             if (source / name).is_dir():
                 shutil.copytree(source / name, self.home / name)

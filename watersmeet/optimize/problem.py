@@ -85,6 +85,21 @@ class Problem:
         return found
 
     @cached_property
+    def _over(self) -> dict[str, list[QueryGraph]]:
+        over: dict[str, list[QueryGraph]] = {}
+        for query in self.queries:
+            for relation in query.relations:
+                over.setdefault(relation, []).append(query)
+        return over
+
+    def host(self, subquery: Subquery) -> QueryGraph:
+        """A query that contains the subquery, found without the table of all that `hosts` is."""
+        for query in self._over[min(subquery.relations)]:
+            if subquery.links <= query.links and query.within(subquery.relations) == subquery:
+                return query
+        raise KeyError(subquery)
+
+    @cached_property
     def materializable(self) -> tuple[Subquery, ...]:
         """Subqueries that may become stores: some query extends them."""
         if not self.materialize:
@@ -184,7 +199,7 @@ def price(
     problem: Problem, paths: Mapping[Want, Path], layouts: Mapping[Subquery, tuple[Attribute, ...]], **facts: object
 ) -> Solution:
     """The Solution that these paths and layouts are, with its costs by the definitions above."""
-    moves = {move: None for want, path in paths.items() for move in moves_of(want, path, problem.hosts[want[1]])}
+    moves = {move: None for want, path in paths.items() for move in moves_of(want, path, problem.host(want[1]))}
     probe = 0.0
     for move in moves:
         known = links_between(move.joined.links, move.node[1].relations, move.store.relations)

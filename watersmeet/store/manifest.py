@@ -116,7 +116,7 @@ def load(path: Path) -> Manifest:
 
 
 def _committed(home: Path) -> list[int]:
-    return sorted(int(path.stem) for path in (home / "manifests").glob("*.json"))
+    return sorted(int(path.stem) for path in (home / "manifests").glob("*.json") if path.stem.isdigit())
 
 
 def sync_folder(folder: Path) -> None:
