@@ -106,9 +106,10 @@ class SparkRuntime:
         raise_first(gathered)
         self.check_input(group, batch, gathered)
         at_gathered = time.perf_counter()
-        order = tick.gathered(gathered, tasks=self.cores)
-        probed = self._probe(order)
-        raise_first(probed)
+        probed: list[ProbeReport] = []
+        for phase in tick.phases():
+            probed += self._probe(tick.probe_order(phase, gathered, probed, self.cores))
+            raise_first(probed)
         at_probed = time.perf_counter()
         manifest, garbage = tick.finished(gathered, probed)
         self._commit(manifest, garbage)
@@ -137,7 +138,7 @@ class SparkRuntime:
         places = order.rules.partitions
         tasks = places + len(order.merges)
         blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_first(order))
-        for _ in range(max(1, order.rules.depth()) - 1):
+        for _ in range(max(1, order.rules.depth(order.phase)) - 1):
             blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(probe_next(order))
         return [pickle.loads(data) for _, (_, data) in blobs.collect()]
 
