@@ -6,16 +6,16 @@ Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error that is explained,
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
+from rich.spinner import Spinner
 from rich.text import Text
 
 from watersmeet import __version__
-from watersmeet.errors import SqlError, WatersmeetError
+from watersmeet.errors import WatersmeetError
 from watersmeet.reporting import reporting, show_error
 
 if TYPE_CHECKING:
@@ -127,11 +127,13 @@ def run(
                 picture = watch.look()
                 return ended or stop.wanted
 
-            def line() -> str:
-                return as_line(picture) if picture.tick_times else "first tick …"
-
+            waiting = Spinner("dots", "waiting for the first tick …")
+            hint = Text(" Ctrl-C ends it after the running tick.", "dim")
             show_until(
-                console, finished, lambda: as_table(picture) if picture.tick_times else Text(" first tick …"), line
+                console,
+                finished,
+                lambda: Group(Text(), as_table(picture), hint) if picture.tick_times else waiting,
+                lambda: as_line(picture) if picture.tick_times else "waiting for the first tick …",
             )
             engine.stop()
         _summary(console, engine, stopped=stop.wanted)
@@ -146,19 +148,21 @@ def run(
 def check(pipeline: Pipeline, set_: Settings = None) -> None:
     options = _options(set_)
     with reporting(None):
+        from watersmeet.checking import all_errors
         from watersmeet.engine import Engine
         from watersmeet.io.sources import missing_folder
+        from watersmeet.view import count_text
 
         engine = Engine(**options)
-        errors = _errors(engine, _text(pipeline), str(pipeline))
+        errors = all_errors(engine, _text(pipeline), str(pipeline))
         for error in errors:
             show_error(error)
         if errors:
-            typer.echo(f"{len(errors)} error{'s' if len(errors) > 1 else ''}", err=True)
+            typer.echo(count_text(len(errors), "error", "errors"), err=True)
             raise typer.Exit(1)
         engine.explain()  # plans the queries together, which is the last thing that could be refused
         streams, queries = len(engine.streams), len(engine.queries)
-        typer.echo(f"ok: {_count(streams, 'stream', 'streams')}, {_count(queries, 'query', 'queries')}")
+        typer.echo(f"ok: {count_text(streams, 'stream', 'streams')}, {count_text(queries, 'query', 'queries')}")
         for stream in engine.streams:
             if problem := missing_folder(stream):
                 typer.echo(f"note: {problem.problem}; it has to be there when the pipeline runs")
@@ -243,29 +247,6 @@ def _text(pipeline: Path) -> str:
         raise WatersmeetError(f"{pipeline} is not UTF-8 text", detail=str(problem)) from None
 
 
-def _errors(engine: Engine, script: str, file: str) -> list[WatersmeetError]:
-    """Every error of a script, except those that only follow from another one."""
-    from watersmeet.sql import parse_each
-
-    errors: list[WatersmeetError] = []
-    for statement in parse_each(script, file):
-        try:
-            if isinstance(statement, SqlError):
-                raise statement
-            engine.execute(statement)
-        except WatersmeetError as error:
-            errors.append(error)
-    if not errors and not engine.streams:
-        errors.append(WatersmeetError(f"{file} declares no stream", hint="begin with CREATE STREAM …"))
-    meant = {name.lower() for name in re.findall(r"create\s+stream\s+`?(\w+)", script, re.IGNORECASE)}
-    broken = meant - {stream.name.lower() for stream in engine.streams}
-    return [error for error in errors if _pointed_at(error).lower() not in broken]
-
-
-def _pointed_at(error: WatersmeetError) -> str:
-    return error.place.text[error.place.start : error.place.end] if error.place else ""
-
-
 def _summary(console: Console, engine: Engine, stopped: bool) -> None:
     from watersmeet.live import say
     from watersmeet.view import set_aside_text
@@ -274,15 +255,14 @@ def _summary(console: Console, engine: Engine, stopped: bool) -> None:
     say(console, f"{'stopped' if stopped else 'done'} after tick {stats.tick}")
     for stream in stats.streams:
         aside = set_aside_text(stream.set_aside)
+        rejected = engine.home / "rejected" / stream.name
+        if aside and rejected.exists():
+            aside += f"; see {rejected}"
         say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")
     for query in stats.queries:
         say(console, f"  {query.name}: {query.results:,} results in {engine[query.name].folder}")
     if stopped:
         say(console, f"The same command goes on from here; the state is in {engine.home}")
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from watersmeet import __version__
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import RunError, WatersmeetError
 
 
 @contextlib.contextmanager
@@ -26,9 +26,11 @@ def reporting(home: Path | None) -> Iterator[None]:
         yield
     except WatersmeetError as error:
         show_error(error)
+        if isinstance(error, RunError) and home is not None and (home / "spark.log").exists():
+            typer.echo(f"All details are in {(home / 'spark.log').absolute()}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        typer.echo("interrupted before the first tick; nothing was changed", err=True)
+        typer.echo("\ninterrupted before the first tick; nothing was changed", err=True)
         raise typer.Exit(130) from None
     except (typer.Exit, typer.BadParameter, BrokenPipeError):
         raise
@@ -49,9 +51,17 @@ def show_error(error: WatersmeetError) -> None:
 
 
 def _log_traceback(home: Path | None) -> Path:
-    folder = home if home is not None and home.is_dir() else Path(tempfile.gettempdir())
-    log = folder / ("error.log" if folder == home else "watersmeet-error.log")
+    """Into the home, or where there is none or it cannot be written, into the folder for temporary files."""
+    text = f"{datetime.datetime.now(datetime.UTC).isoformat()} watersmeet {__version__} {sys.argv[1:]}\n"
+    text += traceback.format_exc() + "\n"
+    if home is not None:
+        with contextlib.suppress(OSError):
+            home.mkdir(parents=True, exist_ok=True)
+            return _append(home / "error.log", text)
+    return _append(Path(tempfile.gettempdir()) / "watersmeet-error.log", text)
+
+
+def _append(log: Path, text: str) -> Path:
     with log.open("a") as file:
-        file.write(f"{datetime.datetime.now(datetime.UTC).isoformat()} watersmeet {__version__} {sys.argv[1:]}\n")
-        file.write(traceback.format_exc() + "\n")
+        file.write(text)
     return log.absolute()

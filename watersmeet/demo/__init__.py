@@ -16,12 +16,22 @@ from rich.table import Table
 from rich.text import Text
 
 from watersmeet.demo.feeder import Feeder
-from watersmeet.demo.latency import Latencies
+from watersmeet.demo.latency import RECENT, Latencies
 from watersmeet.demo.pipeline import PIPELINE
 from watersmeet.engine import Engine
 from watersmeet.errors import WatersmeetError
 from watersmeet.live import WAIT, StopRequest, say, show_until, step
-from watersmeet.view import Latency, Picture, Watch, as_line, as_table, query_table, seconds_text, stream_table
+from watersmeet.view import (
+    Latency,
+    Picture,
+    Watch,
+    as_line,
+    as_table,
+    count_text,
+    query_table,
+    seconds_text,
+    stream_table,
+)
 
 MARK = "watersmeet-demo.txt"  # says that a folder may be emptied by the next demo
 CATCH_UP = 20.0  # seconds at most for what is still on its way when the events end
@@ -44,9 +54,10 @@ def run_demo(console: Console, home: Path, seconds: float, rate: float, options:
             while not stop.wanted and not engine.stats().tick and not engine.wait(WAIT):
                 pass
         demo = _Demo(engine, feeder, seconds, stop)
-        feeder.start()
-        show_until(console, demo.finished, demo.draw, demo.line)
-        feeder.finish()
+        if not stop.wanted:
+            feeder.start()
+            show_until(console, demo.finished, demo.draw, demo.line)
+            feeder.finish()
         demo.stop()
     demo.report(console)
 
@@ -106,23 +117,20 @@ class _Demo:
 
     def draw(self) -> RenderableType:
         elapsed = self._feeder.elapsed
-        title = Table.grid(padding=(0, 1))
+        title = Table.grid(padding=(0, 2))
         title.add_row(
             Text(" Watersmeet demo", "bold"),
-            Text("an auction site, events as they happen" if self._feeder.is_alive() else "catching up", "dim"),
-            ProgressBar(total=self._seconds, completed=elapsed, width=24),
             Text(f"{elapsed:.0f} of {self._seconds:.0f} s"),
+            ProgressBar(total=self._seconds, completed=elapsed, width=24),
+            Text("people, auctions and bids come in" if self._feeder.is_alive() else "catching up", "dim"),
         )
-        hint = Text(" latency: from a row's file to its results, over the last 10 s  ·  Ctrl-C ends the demo", "dim")
+        hint = Text(f" Latency: from a row's file to its results, last {RECENT:.0f} s. Ctrl-C ends the demo.", "dim")
         return Group(Text(), title, Text(), as_table(self._picture), hint)
 
     def line(self) -> str:
         known = [query.latency for query in self._picture.queries if query.latency]
-        latency = ""
-        if known:
-            medians, highs = zip(*known, strict=True)
-            latency = f" · latency p50 {seconds_text(max(medians))}, p95 {seconds_text(max(highs))}"
-        return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture)}{latency}"
+        worst = (max(median for median, _ in known), max(high for _, high in known)) if known else None
+        return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture)}{_latency_text(worst)}"
 
     def report(self, console: Console) -> None:
         """The figures of the whole run, and where to look at the results."""
@@ -134,24 +142,17 @@ class _Demo:
             for stream in picture.streams:
                 say(console, f"{stream.name}: {stream.rows:,} rows, {stream.per_second:,.0f}/s")
             for query in picture.queries:
-                median, high = (seconds_text(value) for value in query.latency or (0.0, 0.0))
                 say(
                     console,
-                    f"{query.name}: {query.results:,} results, {query.per_second:,.0f}/s, "
-                    f"latency p50 {median}, p95 {high}",
+                    f"{query.name}: {query.results:,} results, {query.per_second:,.0f}/s{_latency_text(query.latency)}",
                 )
-        say(
-            console,
-            f"{self._feeder.elapsed:.0f} s of events in {picture.tick} ticks; rates and latencies of all of it.",
-        )
-        say(console, f"Results, one folder for each query: {home / 'results'}")
-        say(console, f"The pipeline: {home / 'pipeline.sql'} (watersmeet explain shows its plan)")
-        say(console, "Look at some of them:")
-        files = home / "results" / "high_bids" / "*.parquet"
-        say(
-            console,
-            f"""  {sys.executable} -c "import duckdb; duckdb.sql(\\"FROM '{files}' LIMIT 10\\").show()" """.rstrip(),
-        )
+        ticks = count_text(picture.tick, "tick", "ticks")
+        say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
+        say(console, f"Results:  {_nearby(home / 'results')} (a folder for each query)")
+        say(console, f"Plan:     watersmeet explain {_nearby(home / 'pipeline.sql')}")
+        files = _nearby(home / "results" / "high_bids" / "*.parquet")
+        look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"
+        say(console, f'Look:     {_nearby(Path(sys.executable))} -c "{look}"')
 
     def _whole_run(self) -> Picture:
         seconds = max(self._feeder.elapsed, 1e-9)
@@ -171,3 +172,12 @@ class _Demo:
                 for query in self._picture.queries
             ),
         )
+
+
+def _latency_text(latency: Latency | None) -> str:
+    return f", latency p50 {seconds_text(latency[0])}, p95 {seconds_text(latency[1])}" if latency else ""
+
+
+def _nearby(path: Path) -> Path:
+    """A path as a person here would type it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

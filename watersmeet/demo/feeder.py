@@ -14,21 +14,22 @@ import pyarrow.parquet as pq
 
 from watersmeet.demo.events import EPOCH, Site
 
-SLICE = 0.2  # seconds of events in one file of each stream
+SLICE = 0.5  # seconds of events in one file of each stream; opening a file costs Spark more than its rows do
 HISTORY = 20 * EPOCH  # events from before the clock starts, for Spark's slow first tick
 
 
 class Feeder(threading.Thread):
     """Writes files of events at a steady rate for some seconds.
 
-    Each file is written aside and renamed, so a reader sees all of it or nothing. `arrivals` remembers when
+    Each file is written aside and renamed, so a reader sees all of it or nothing. The feeder remembers when
     which events became visible: that is where the latency of their results begins.
     """
 
     def __init__(self, folder: Path, rate: float, seconds: float) -> None:
         super().__init__(name="watersmeet demo feeder", daemon=True)
         self._folder = folder
-        self._rate = rate
+        # The site's clock stands still during the first tick, so that every demo has the same results.
+        self._site = Site(int(time.time() * 1e6), rate)
         self._seconds = seconds
         self._end = threading.Event()
         self._files = 0
@@ -41,8 +42,7 @@ class Feeder(threading.Thread):
 
     def write_history(self) -> None:
         """The first events, all at once; nobody measures how long they take."""
-        site = self._site(HISTORY, time.time())
-        self._write(site.tables(0, HISTORY))
+        self._write(self._site.tables(0, HISTORY))
 
     def run(self) -> None:
         try:
@@ -68,22 +68,18 @@ class Feeder(threading.Thread):
         ends = np.array([end for end, _ in arrivals])
         visible = np.array([at for _, at in arrivals])
         found = visible[np.minimum(np.searchsorted(ends, happened), len(ends) - 1)]
-        return np.where(happened >= int(self.started_at * 1e6), found, np.nan)
-
-    def _site(self, number: int, now: float) -> Site:
-        """The site on which event `number` happens now."""
-        return Site(int(now * 1e6) - int(number * 1e6 / self._rate), self._rate)
+        return np.where(happened >= self._site.time_of(HISTORY), found, np.nan)
 
     def _feed(self) -> None:
         self.started_at = time.time()
-        site = self._site(HISTORY, self.started_at)
-        begin, due = HISTORY, self.started_at
-        while not self._end.is_set() and due < self.started_at + self._seconds:
-            due = min(due + SLICE, self.started_at + self._seconds)
-            self._end.wait(max(0.0, due - time.time()))
-            end = site.first_at(int(due * 1e6))
+        opening = self._site.time_of(HISTORY)
+        begin, due = HISTORY, 0.0
+        while not self._end.is_set() and due < self._seconds:
+            due = min(due + SLICE, self._seconds)
+            self._end.wait(max(0.0, self.started_at + due - time.time()))
+            end = self._site.first_at(opening + int(due * 1e6))
             if end > begin:
-                self._arrivals.append((site.time_of(end - 1), self._write(site.tables(begin, end))))
+                self._arrivals.append((self._site.time_of(end - 1), self._write(self._site.tables(begin, end))))
                 begin = end
 
     def _write(self, tables: Mapping[str, pa.Table]) -> float:

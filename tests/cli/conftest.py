@@ -1,0 +1,35 @@
+"""The command line called as a function, which saves the start of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from watersmeet.cli import app
+
+Command = Callable[..., Result]
+
+GOOD = """
+CREATE STREAM orders (id BIGINT, price INT, at TIMESTAMP) TIMESTAMP BY at FROM parquet 'data/orders';
+CREATE STREAM items (order_id BIGINT, sku STRING, at TIMESTAMP) TIMESTAMP BY at FROM parquet 'data/items';
+CREATE QUERY sold INTO csv 'out/sold' AS
+SELECT o.id, i.sku FROM orders [RANGE 10 SECONDS] o, items [RANGE 10 SECONDS] i WHERE o.id = i.order_id;
+CREATE QUERY dear AS
+SELECT o.id, i.sku FROM orders [RANGE 5 SECONDS] o, items [RANGE 5 SECONDS] i WHERE o.id = i.order_id AND o.price > 9;
+"""
+
+
+@pytest.fixture
+def command() -> Command:
+    # A fixed width, because help and usage errors are wrapped.
+    return lambda *arguments: CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.sql"
+    path.write_text(GOOD)
+    return path

@@ -1,0 +1,216 @@
+"""What can be done without Spark: check, explain, init, help, and how errors are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import watersmeet
+from tests.cli.conftest import GOOD, Command
+from watersmeet.engine import Engine
+from watersmeet.session import check_java
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("this command must not start Spark")
+
+    monkeypatch.setattr("watersmeet.engine.make_session", refuse)
+
+
+def test_version_and_help(command: Command) -> None:
+    assert command("--version").stdout == f"watersmeet {watersmeet.__version__}\n"
+    listed = command("--help").stdout
+    for name in ("run", "check", "explain", "init", "demo"):
+        assert name in listed
+        shown = command(name, "--help")
+        assert shown.exit_code == 0
+        assert f"watersmeet {name}" in shown.stdout, "each help has an example"
+
+
+def test_check_counts_what_it_found(command: Command, pipeline: Path) -> None:
+    result = command("check", pipeline)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "ok: 2 streams, 2 queries"
+
+
+def test_check_notes_folders_that_are_missing(command: Command, pipeline: Path) -> None:
+    (pipeline.parent / "data" / "orders").mkdir(parents=True)
+    notes = [line for line in command("check", pipeline).stdout.splitlines() if line.startswith("note:")]
+    assert len(notes) == 1
+    assert str(pipeline.parent / "data" / "items") in notes[0]
+
+
+def test_check_reports_every_error_with_its_place(command: Command, pipeline: Path) -> None:
+    pipeline.write_text(GOOD.replace("o.price > 9", "o.pice > 9") + "CREATE TABLE x;\nDROP QUERY nothing;\n")
+    result = command("check", pipeline)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    heads = [line for line in result.stderr.splitlines() if line.startswith("error:")]
+    assert [head.partition("pipeline.sql, ")[2].partition(":")[0] for head in heads] == [
+        "line 7, column 107",
+        "line 8, column 1",
+        "line 9, column 12",
+    ]
+    assert "did you mean price?" in result.stderr
+    assert result.stderr.splitlines()[-1] == "3 errors"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("id BIGINT, price", "id BIGNT, price"),  # a stream that cannot be parsed
+        ("BY at FROM parquet 'data/orders'", "BY at FROM parquet 'data/orders' WITH"),
+        ("SELECT o.id, i.sku FROM orders [RANGE 10", "SELECT o.nr, i.sku FROM orders [RANGE 10"),  # a query
+    ],
+)
+def test_check_leaves_out_what_follows_from_another_error(
+    command: Command, pipeline: Path, good: str, bad: str
+) -> None:
+    assert good in GOOD
+    pipeline.write_text(GOOD.replace(good, bad) + "DROP QUERY sold;")
+    result = command("check", pipeline)
+    assert result.stderr.splitlines()[-1] == "1 error", result.stderr
+
+
+def test_check_tells_a_second_stream_of_a_name(command: Command, pipeline: Path) -> None:
+    pipeline.write_text(GOOD + GOOD.split(";")[0] + ";")
+    assert "already a stream named orders" in command("check", pipeline).stderr
+
+
+@pytest.mark.parametrize("text", ["", "-- nothing\n", ";;"])
+def test_check_wants_a_stream(command: Command, pipeline: Path, text: str) -> None:
+    pipeline.write_text(text)
+    result = command("check", pipeline)
+    assert (result.exit_code, "declares no stream" in result.stderr) == (1, True)
+
+
+def test_not_a_text_file(command: Command, pipeline: Path) -> None:
+    pipeline.write_bytes(b"CREATE \xff\xfe")
+    for name in ("check", "explain", "run"):
+        result = command(name, pipeline)
+        assert (result.exit_code, "not UTF-8" in result.stderr) == (1, True)
+
+
+def test_explain_shows_the_plan(command: Command, pipeline: Path) -> None:
+    one = command("explain", pipeline)
+    assert one.exit_code == 0
+    assert "orders arrives" in one.stdout
+    assert "sold, dear" in one.stdout, "both queries are served by the same step"
+    three = command("explain", pipeline, "--set", "partitions=3")
+    assert "3 places" in three.stdout
+    assert "to its place" in three.stdout
+
+
+def test_explain_points_at_the_first_error(command: Command, pipeline: Path) -> None:
+    pipeline.write_text(GOOD.replace("o.price > 9", "o.pice > 9"))
+    result = command("explain", pipeline)
+    assert result.exit_code == 1
+    assert "^^^^^^" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "no-such-file.sql"), "does not exist"),
+        (("explain", "{pipeline}", "--set", "partitions"), "NAME=VALUE"),
+        (("explain", "{pipeline}", "--set", "partition=3"), "did you mean partitions?"),
+        (("explain", "{pipeline}", "--set", "partitions=many"), "partitions"),
+        (("run", "{pipeline}", "--home", "{pipeline}"), "is a file"),
+        (("demo", "--rate", "0"), "--rate"),
+        (("sun", "{pipeline}"), "sun"),
+    ],
+)
+def test_wrong_usage(command: Command, pipeline: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = command(*(one.format(pipeline=pipeline) for one in arguments))
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_paths_are_relative_to_the_file(pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    pipeline.write_text(GOOD.replace("'data/items'", "'hdfs://cluster/items'"))
+    engine = Engine(home=tmp_path / "home")
+    engine.sql(pipeline.read_text(), "../pipeline.sql")
+    sources = {stream.name: stream.source.path for stream in engine.streams if stream.source}
+    assert sources == {"orders": str(tmp_path / "data" / "orders"), "items": "hdfs://cluster/items"}
+    assert engine["sold"].folder == tmp_path / "out" / "sold"
+    assert engine["dear"].folder == tmp_path / "home" / "results" / "dear"
+
+
+def test_init_writes_a_project_that_is_right(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "shop"
+    made = command("init", folder)
+    assert made.exit_code == 0
+    assert "watersmeet run pipeline.sql --once" in made.stdout
+    assert command("check", folder / "pipeline.sql").stdout == "ok: 3 streams, 3 queries\n"
+    assert (folder / "README.md").exists()
+
+
+def test_init_is_the_same_every_time(command: Command, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        command("init", tmp_path / name)
+    files = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()]
+    assert len(files) == 11
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_init_never_writes_over_anything(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    for taken in (tmp_path, tmp_path / "mine.txt"):
+        result = command("init", taken)
+        assert result.exit_code == 1
+        assert "Hint:" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    (tmp_path / "empty").mkdir()
+    assert command("init", tmp_path / "empty").exit_code == 0
+
+
+def test_demo_keeps_its_hands_off_other_folders(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    result = command("demo", "--home", tmp_path)
+    assert result.exit_code == 1
+    assert "--home" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_an_unexpected_error_is_short_and_logged(
+    command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("something nobody thought of")
+
+    monkeypatch.setattr("watersmeet.engine.make_session", fail)
+    result = command("run", pipeline, "--home", tmp_path / "home")
+    assert result.exit_code == 70
+    assert "Traceback" not in result.output
+    assert "something nobody thought of" in result.stderr
+    log = tmp_path / "home" / "error.log"
+    assert str(log) in result.stderr
+    assert "Traceback" in log.read_text()
+
+
+def test_interrupted_while_starting(
+    command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("watersmeet.engine.make_session", interrupt)
+    assert command("run", pipeline, "--home", tmp_path / "home").exit_code == 130
+
+
+def test_without_java_it_says_what_to_install(
+    command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    monkeypatch.setattr("watersmeet.engine.make_session", lambda *_: check_java())
+    result = command("run", pipeline, "--home", tmp_path / "home")
+    assert result.exit_code == 1
+    assert "Java 17" in result.stderr
+    assert "Hint: install it" in result.stderr

@@ -1,0 +1,168 @@
+"""`run` and `demo` with a real Spark, against what DuckDB says about the same files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from tests.cli.conftest import Command
+from watersmeet.sample import write_sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS, PAYMENTS, SHIPMENTS = (f"read_csv('data/{name}/*.csv')" for name in ("orders", "payments", "shipments"))
+SHOP = {
+    "big_orders": f"""
+        SELECT o.id, o.customer, o.product, o.amount::DOUBLE, p.method, p.at FROM {ORDERS} o, {PAYMENTS} p
+        WHERE o.id = p.order_id AND o.amount >= 200 AND abs(epoch(o.at) - epoch(p.at)) <= 1800""",
+    "delivered": f"""
+        SELECT o.id, o.product, p.method, s.carrier, o.at, s.at FROM {ORDERS} o, {PAYMENTS} p, {SHIPMENTS} s
+        WHERE o.id = p.order_id AND o.id = s.order_id
+        AND epoch(greatest(o.at, p.at, s.at)) - epoch(least(o.at, p.at, s.at)) <= 7200""",
+    "paid_twice": f"""
+        SELECT c.order_id, c.amount::DOUBLE, c.at, v.at FROM {PAYMENTS} c, {PAYMENTS} v
+        WHERE c.order_id = v.order_id AND c.method = 'card' AND v.method = 'voucher'
+        AND abs(epoch(c.at) - epoch(v.at)) <= 3600""",
+}
+FOUND = {
+    "big_orders": "SELECT id, customer, product, amount::DOUBLE, method, paid_at::TIMESTAMP"
+    " FROM read_csv('results/big_orders/*.csv')",
+    "delivered": "FROM 'home/results/delivered/*.parquet'",
+    "paid_twice": "SELECT order_id, amount::DOUBLE, * EXCLUDE (order_id, amount)"
+    " FROM 'home/results/paid_twice/*.parquet'",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_sample(tmp_path / "shop")
+    monkeypatch.chdir(tmp_path / "shop")
+    return tmp_path / "shop"
+
+
+def _rows(sql: str) -> Counter[tuple[str, ...]]:
+    """The rows as a bag of texts, times without their zone: all of them are UTC."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        rows: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
+    return Counter(tuple(str(value).removesuffix("+00:00") for value in row) for row in rows)
+
+
+def _check_shop() -> None:
+    for query, oracle in SHOP.items():
+        expected = _rows(oracle)
+        assert expected, "a query without results would prove nothing"
+        assert _rows(FOUND[query]) == expected, query
+
+
+def _add_a_day() -> None:
+    """More input behind what is there: a file of each stream."""
+    for stream, row in (
+        ("orders", "9001,7,desk,480.00"),
+        ("payments", "9001,card,480.00"),
+        ("shipments", "9001,Pigeon Post"),
+    ):
+        head = Path(f"data/{stream}/part-1.csv").read_text().splitlines()[0]
+        Path(f"data/{stream}/part-9.csv").write_text(f"{head}\n{row},2026-03-03T09:00:00\n")
+
+
+def test_run_once_gives_what_duckdb_gives(command: Command, shop: Path, spark: SparkSession) -> None:
+    first = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert first.exit_code == 0, first.output
+    assert "done after tick 3" in first.stdout, "one file of each stream a tick"
+    assert str(shop / "results" / "big_orders") in first.stdout
+    _check_shop()
+
+    again = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert "done after tick 3" in again.stdout, "there is nothing new"
+    _add_a_day()
+    more = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert "done after tick 4" in more.stdout
+    assert max(line.count("tick") for line in more.stdout.splitlines()) <= 2, "plain lines, one look each"
+    _check_shop()
+
+
+def test_a_failing_run_explains_itself(command: Command, shop: Path, spark: SparkSession) -> None:
+    Path("pipeline.sql").write_text(Path("pipeline.sql").read_text().replace("data/orders", "data/gone"))
+    result = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert result.exit_code == 1
+    assert str(shop / "data" / "gone") in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_sigterm_ends_after_the_tick_and_the_next_run_goes_on(
+    command: Command, shop: Path, spark: SparkSession
+) -> None:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "watersmeet.cli", "run", "pipeline.sql", "--home", "home"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert running.stdout is not None
+    said = []
+    for line in running.stdout:
+        said.append(line)
+        if line.startswith("tick"):
+            # As a supervisor does it: everything that belongs to the command is told.
+            os.killpg(running.pid, signal.SIGTERM)
+            break
+    said += running.stdout.readlines()
+    assert running.wait(60) == 0, "".join(said)
+    assert any(line.startswith("stopped after tick") for line in said), said
+    assert not [line for line in said if "WARN" in line or "nanobind" in line or "Exception" in line], said
+    assert Path("home/spark.log").exists()
+
+    _add_a_day()
+    result = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert result.exit_code == 0, result.output
+    _check_shop()
+
+
+def test_demo(command: Command, tmp_path: Path, spark: SparkSession) -> None:
+    home = tmp_path / "demo"
+    result = command("demo", "--seconds", "2", "--rate", "500", "--home", home)
+    assert result.exit_code == 0, result.output
+    assert "latency p50" in result.stdout
+    assert "import duckdb" in result.stdout
+    bids = f"'{home}/input/bids/*.parquet'"
+    jumps = f"""
+        SELECT low.auction, low.price, high.price FROM {bids} low, {bids} high
+        WHERE low.auction = high.auction AND low.price < 200 AND high.price > 50000000
+        AND abs(epoch_us(low.at) - epoch_us(high.at)) <= 5000000"""
+    expected = _rows(jumps)
+    assert expected
+    assert _rows(f"SELECT auction, low_price, high_price FROM '{home}/results/jumps/*.parquet'") == expected
+
+
+def test_ctrl_c_ends_the_demo_early(command: Command, tmp_path: Path, spark: SparkSession) -> None:
+    over = threading.Event()
+
+    def interrupt() -> None:
+        fed = tmp_path / "demo" / "input" / "bids" / "000003.parquet"
+        while not over.wait(0.1):
+            if fed.exists():
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watcher = threading.Thread(target=interrupt)
+    watcher.start()
+    try:
+        result = command("demo", "--seconds", "600", "--rate", "100", "--home", tmp_path / "demo")
+    finally:
+        over.set()
+        watcher.join()
+    assert result.exit_code == 0, result.output
+    assert "Results:" in result.stdout

@@ -1,0 +1,57 @@
+"""The picture of a running engine, from figures made up here."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from watersmeet.runtime.spark import TickTimes
+from watersmeet.stats import QueryStats, Stats, StoreStats, StreamStats
+from watersmeet.view import as_line, as_table, bytes_text, make_picture, seconds_text
+
+
+def _stats(tick: int, rows: int, results: int) -> Stats:
+    return Stats(
+        tick,
+        "plan",
+        (StreamStats("bids", rows, {"late": 3, "failed_filters": 0}, None), StreamStats("idle", 0, {}, None)),
+        (StoreStats("bids", 40, 123_456, 2),),
+        (QueryStats("hot", results, 0),),
+        (TickTimes(tick, 10, 5, 0.2, 0.1, 0.01, 0.0),),
+    )
+
+
+def test_rates_are_what_changed_between_two_looks() -> None:
+    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": "bids ⋈ bids"}, {})
+    assert picture.rows_per_second == 500
+    assert picture.queries[0].per_second == 125
+    assert picture.state_bytes == 123_456
+
+
+def test_line_for_a_log() -> None:
+    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {}, {})
+    assert as_line(picture) == "tick 9 · 3,000 rows (500/s) · hot 700 · state 123 kB · last tick 310 ms"
+
+
+def test_table_for_a_terminal() -> None:
+    picture = make_picture(
+        _stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": "bids ⋈ bids"}, {"hot": (0.25, 1.5)}
+    )
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(as_table(picture))
+    text = console.export_text()
+    for piece in ("tick 9", "bids ⋈ bids", "250 ms", "1.5 s", "3 late", "123 kB"):
+        assert piece in text
+    assert "failed filters" not in text, "what did not happen is not mentioned"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (123_456_789, "123 MB"), (5e12, "5000 GB")]
+)
+def test_bytes(count: float, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.0004, "0 ms"), (0.25, "250 ms"), (12.34, "12.3 s")])
+def test_seconds(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
