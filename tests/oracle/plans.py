@@ -20,7 +20,9 @@ def simple(problem: Problem) -> Solution:
 @st.composite
 def plans(draw: st.DrawFn, problem: Problem) -> Solution:
     """Any plan: any probe order, any subquery materialized anywhere, any layout."""
-    return plan_by(problem, lambda options: draw(st.sampled_from(options)), lambda options: draw(st.sampled_from(options)))
+    return plan_by(
+        problem, lambda options: draw(st.sampled_from(options)), lambda options: draw(st.sampled_from(options))
+    )
 
 
 def plan_by(problem: Problem, choose: Choose, choose_layout: Callable | None = None) -> Solution:  # type: ignore[type-arg]
@@ -31,7 +33,9 @@ def plan_by(problem: Problem, choose: Choose, choose_layout: Callable | None = N
         if want in paths:
             continue
         paths[want] = _path(problem, problem.hosts[want[1]], want, choose)
-        waiting += [(relation, store) for store in paths[want] if not store.is_stream for relation in sorted(store.relations)]
+        waiting += [
+            (relation, store) for store in paths[want] if not store.is_stream for relation in sorted(store.relations)
+        ]
     stores = {store_of(store) for path in paths.values() for store in path}
     layouts = {}
     for store in sorted(stores, key=lambda store: store.sort_key):

@@ -21,10 +21,27 @@ class Link:
 
     left: Attribute
     right: Attribute
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @property
+    def __post_init__(self) -> None:
+        # Links are in the sets that every subquery is made of.
+        object.__setattr__(self, "_hash", hash((self.left, self.right)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Hashes of strings differ between processes: the kept one must not travel.
+        return Link, (self.left, self.right)
+
+    @cached_property
     def relations(self) -> frozenset[str]:
         return frozenset((self.left[0], self.right[0]))
+
+    @cached_property
+    def text(self) -> str:
+        """A spelling that orders links."""
+        return repr(self)
 
     def side(self, relation: str) -> Attribute:
         return self.left if self.left[0] == relation else self.right
@@ -45,6 +62,9 @@ class Subquery:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Subquery, (self.relations, self.links)
+
     def __len__(self) -> int:
         return len(self.relations)
 
@@ -54,7 +74,7 @@ class Subquery:
     @cached_property
     def sort_key(self) -> tuple[object, ...]:
         """An order that does not depend on hashing, so that plans are a function of their input."""
-        return len(self), sorted(self.relations), sorted(str(link) for link in self.links)
+        return len(self), sorted(self.relations), sorted(link.text for link in self.links)
 
     @property
     def is_stream(self) -> bool:
@@ -71,8 +91,16 @@ class QueryGraph:
     def whole(self) -> Subquery:
         return Subquery(frozenset(self.relations), self.links)
 
+    @cached_property
+    def _within(self) -> dict[frozenset[str], Subquery]:
+        return {}
+
     def within(self, relations: frozenset[str]) -> Subquery:
-        return Subquery(relations, frozenset(link for link in self.links if link.relations <= relations))
+        found = self._within.get(relations)
+        if found is None:
+            found = Subquery(relations, frozenset(link for link in self.links if link.relations <= relations))
+            self._within[relations] = found
+        return found
 
     @cached_property
     def neighbours(self) -> dict[str, frozenset[str]]:

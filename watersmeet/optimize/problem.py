@@ -85,6 +85,14 @@ class Problem:
         return found
 
     @cached_property
+    def _wholes(self) -> dict[Subquery, QueryGraph]:
+        return {query.whole: query for query in self.queries}
+
+    def host(self, subquery: Subquery) -> QueryGraph:
+        """A query that contains the subquery. Most often it is a whole query, which needs no table of all others."""
+        return self._wholes.get(subquery) or self.hosts[subquery]
+
+    @cached_property
     def materializable(self) -> tuple[Subquery, ...]:
         """Subqueries that may become stores: some query extends them."""
         if not self.materialize:
@@ -184,7 +192,7 @@ def price(
     problem: Problem, paths: Mapping[Want, Path], layouts: Mapping[Subquery, tuple[Attribute, ...]], **facts: object
 ) -> Solution:
     """The Solution that these paths and layouts are, with its costs by the definitions above."""
-    moves = {move: None for want, path in paths.items() for move in moves_of(want, path, problem.hosts[want[1]])}
+    moves = {move: None for want, path in paths.items() for move in moves_of(want, path, problem.host(want[1]))}
     probe = 0.0
     for move in moves:
         known = links_between(move.joined.links, move.node[1].relations, move.store.relations)

@@ -41,8 +41,11 @@ class Statistics:
         size = 1.0
         for relation in sorted(subquery.relations):
             size *= self.size(relation)
-        for link in independent(subquery.links, self):
-            size *= self.selectivity(link)
+        # Without a cycle all equalities count; they need not be sorted out, and sizes are asked for often.
+        tree = len(subquery.links) < len(subquery.relations)
+        links = subquery.links if tree else independent(subquery.links, self)
+        for selectivity in sorted(self.selectivity(link) for link in links):
+            size *= selectivity
         return size
 
 
@@ -58,7 +61,7 @@ def independent(links: Iterable[Link], statistics: Statistics) -> list[Link]:
         return attribute
 
     kept = []
-    for link in sorted(links, key=lambda link: (statistics.selectivity(link), str(link))):
+    for link in sorted(links, key=lambda link: (statistics.selectivity(link), link.text)):
         left, right = root(link.left), root(link.right)
         if left != right:
             parent[left] = right

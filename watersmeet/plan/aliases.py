@@ -33,7 +33,9 @@ class Aliases:
         return self.graphs[end.name] if isinstance(end, Query) else end.graph
 
     def all_windows(self, relation: str) -> set[int]:
-        return {self.window(self.queries[name], relation) for name, held in self._by_relation.items() if relation in held}
+        return {
+            self.window(self.queries[name], relation) for name, held in self._by_relation.items() if relation in held
+        }
 
     def all_filters(self, relation: str) -> set[str | None]:
         return {held[relation].filter for held in self._by_relation.values() if relation in held}

@@ -224,7 +224,9 @@ class _Compiler:
         self, end: Query | Materialized, relations: list[str], stores: Path, path: list[_Node]
     ) -> tuple[tuple[Member, ...], tuple[Check, ...]]:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
-        members = tuple((at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations)
+        members = tuple(
+            (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
+        )
         checks = []
         for link in sorted(self.aliases.graph_of(end).links, key=str):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
@@ -234,9 +236,9 @@ class _Compiler:
             wanted = (_seen_in(stores[at[later[0]]], *later), _lookup(stores, *earlier))
             proven = is_exact(node.key) and (node.key[0], node.sources[0]) == wanted
             if not proven:
-                sides = ((relations.index(relation), part) for relation, part in (earlier, later))
-                checks.append(tuple(sides))
-        return members, tuple(checks)  # type: ignore[return-value]
+                first, second = ((relations.index(relation), part) for relation, part in (earlier, later))
+                checks.append((first, second))
+        return members, tuple(checks)
 
     # Stores --------------------------------------------------------------------------------------
 
@@ -300,4 +302,3 @@ def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:
 def _result(query: Query) -> ResultRule:
     aliases = tuple((alias.name, alias.stream) for alias in query.aliases)
     return ResultRule(query.name, aliases, query.outputs, query.sink)
-

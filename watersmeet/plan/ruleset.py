@@ -8,9 +8,9 @@ A step is shared by all queries below it, so it works with the widest of their w
 their filters wants; where that is more than a query asked for, its `Emit` carries the query's own windows and
 filters, to be checked before the result leaves.
 
-Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick adds to
-a materialized store is in a later phase than the starts that make them. Starts of phase 0 fill a materialized store that
-is new from the rows that are stored already.
+Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick
+adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 fill a materialized
+store that is new from the rows that are stored already.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class Step:
     emits: tuple[Emit, ...]
     keeps: tuple[Keep, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def ends(self) -> tuple[Emit | Keep, ...]:
+        return (*self.emits, *self.keeps)
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class Ruleset:
                 assert len(step.key) == len(step.sources)
                 for source in step.sources:
                     assert source[0] < bound and source in carried, f"step {step.id} needs {source}"
-                for end in (*step.emits, *step.keeps):
+                for end in step.ends:
                     used = {position for position, _ in end.members}
                     assert used == set(range(bound + 1)), f"{end} does not use every row"
                 for keep in step.keeps:

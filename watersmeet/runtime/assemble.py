@@ -99,7 +99,7 @@ class Assembly:
             return bucket.masks((kept,))[0]
 
         found = self.stores.gather(self.stored_in[position], self.partial.members[position], mask, np.uint8)
-        return found != 0
+        return np.asarray(found != 0)
 
     def times(self, member: int) -> I64:
         position, prefix = self.members[member]
@@ -122,7 +122,10 @@ def concatenate(partials: list[Partial]) -> Partial:
     if len(partials) == 1:
         return partials[0]
     members = tuple(
-        Refs(np.concatenate([p.members[at].bucket for p in partials]), np.concatenate([p.members[at].row for p in partials]))
+        Refs(
+            np.concatenate([p.members[at].bucket for p in partials]),
+            np.concatenate([p.members[at].row for p in partials]),
+        )
         for at in range(len(partials[0].members))
     )
     latest = np.concatenate([partial.latest for partial in partials])

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.io.sinks import STAGING, ResultWriter, extension, open_writer, result_folder, result_schema
 from watersmeet.model import KeyPart, member_column
-from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, StoreRule
+from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, Step, StoreRule
 from watersmeet.runtime.assemble import Assembly, concatenate
 from watersmeet.runtime.orders import ProbeOrder, ProbeReport
 from watersmeet.runtime.walk import Partial, Stores
@@ -71,12 +71,10 @@ class Results:
         """The stores of the positions of a path, found by its end."""
         relation, end = at
         for start in self.order.starts:
-            frontier = [((start.stream,), start.emits, start.steps)] if start.relation == relation else []
-            while frontier:
-                path, ends, steps = frontier.pop()
-                if any(found is end or found == end for found in ends):
-                    return path
-                frontier += [((*path, step.store), (*step.emits, *step.keeps), step.steps) for step in steps]
+            if start.relation == relation:
+                found = _path_below((start.stream,), start.emits, start.steps, end)
+                if found is not None:
+                    return found
         raise AssertionError(f"{end} is the end of no path from {relation}")
 
     def _own_rows(self, emit: Emit, rows: Assembly) -> np.ndarray | None:
@@ -202,3 +200,12 @@ class Results:
             self.counts[f"results/{query}"] += self._written[query]
         self._report.counts.update(self.counts)
         return self._report
+
+
+def _path_below(
+    path: tuple[str, ...], ends: tuple[Emit | Keep, ...], steps: tuple[Step, ...], end: Emit | Keep
+) -> tuple[str, ...] | None:
+    if end in ends:
+        return path
+    found = (_path_below((*path, step.store), step.ends, step.steps, end) for step in steps)
+    return next((stores for stores in found if stores is not None), None)

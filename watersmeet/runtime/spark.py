@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.model import Query, Stream
@@ -47,13 +47,17 @@ class TickTimes:
         return self.gather + self.probe + self.commit
 
 
-@dataclass
-class Plan:
+class Orders(Protocol):
     """What ticks obey from the next one on; replaced as a whole, never changed."""
 
-    rules: Ruleset
-    streams: tuple[Stream, ...]
-    queries: tuple[Query, ...]
+    @property
+    def rules(self) -> Ruleset: ...
+
+    @property
+    def streams(self) -> tuple[Stream, ...]: ...
+
+    @property
+    def queries(self) -> tuple[Query, ...]: ...
 
 
 @dataclass
@@ -61,7 +65,7 @@ class SparkRuntime:
     spark: SparkSession
     home: Path
     manifest: Manifest
-    plan: Plan
+    plan: Orders
     after_commit: Callable[[Manifest], None] = lambda manifest: None
     check_input: Callable[[str, int, list[GatherReport]], None] = lambda group, batch, reports: None
     recent: list[TickTimes] = field(default_factory=list)

@@ -132,7 +132,7 @@ class Walk:
 
     def descend(self, step: Step, partial: Partial, start: Start) -> None:
         for found in self.step(step, partial):
-            for end in (*step.emits, *step.keeps):
+            for end in step.ends:
                 self.ends(end, found, start)
             for below in step.steps:
                 self.descend(below, found, start)

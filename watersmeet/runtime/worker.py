@@ -156,7 +156,7 @@ class _Place:
 
     def advance(self, step: Step, start: Start, partial: Partial) -> Iterator[Blob]:
         for found in self.walk.step(step, partial):
-            for end in (*step.emits, *step.keeps):
+            for end in step.ends:
                 self.results.add(end, found, start)
             for below in step.steps:
                 yield from self._send(below, found)

@@ -100,7 +100,24 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
 
 @njit(
     types.UniTuple(_INT, 3)(
-        *(_IN64, _IN64, _IN64, _INT, _INT, _IN32, _IN32, _IN64, _IN64, _IN64, _IN8, _INT, _OUT32, _OUT32, _OUT64, _OUT64)
+        *(
+            _IN64,
+            _IN64,
+            _IN64,
+            _INT,
+            _INT,
+            _IN32,
+            _IN32,
+            _IN64,
+            _IN64,
+            _IN64,
+            _IN8,
+            _INT,
+            _OUT32,
+            _OUT32,
+            _OUT64,
+            _OUT64,
+        )
     ),
     cache=True,
     nogil=True,

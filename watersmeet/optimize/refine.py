@@ -1,0 +1,81 @@
+"""A plan made better part by part: the integer program of a few queries at a time, all others as they are.
+
+Where the whole program is too large for the time there is, the program of some neighbouring queries, with the layouts
+of their streams free, still takes well under a second. Rounds that end early let the next one take more queries.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+
+from watersmeet.optimize.program import Program
+from watersmeet.optimize.solvers import Solver
+
+ROUND = 0.5  # seconds that one round should take at most
+
+
+def refine(program: Program, values: Sequence[float], seconds: float, solver: Solver) -> list[float]:
+    """Values that cost no more: the best found until the time is over or all queries fit into one round."""
+    end = time.monotonic() + seconds
+    near = _neighbours(program)
+    rng = random.Random(0)
+    model, best = program.model, list(values)
+    together = 1.0
+    waiting: list[int] = []
+    while near and (left := end - time.monotonic()) > 0.01:
+        waiting = waiting or rng.sample(sorted(near), len(near))
+        chosen = _grown(waiting.pop(), near, round(together), rng)
+        free = _free(program, chosen, best)
+        part = model.with_only(free, best)
+        answer = solver(part, min(left, ROUND), 0.0, [best[column] for column in free])
+        if answer.values is not None and answer.objective < part.cost([best[c] for c in free]) - 1e-9:
+            if part.fits(answer.values):
+                for column, value in zip(free, answer.values, strict=True):
+                    best[column] = value
+                # As paths again: what the solver divided or left lying around would stay fixed in later rounds.
+                best = program.values(*program.plan(best)) or best
+            waiting = [query for query in waiting if query not in chosen] if answer.status == "optimal" else waiting
+        if answer.status == "optimal" and len(chosen) == len(near):
+            break
+        together = max(1.0, min(len(near), together * (1.05 if answer.status == "optimal" else 0.8)))
+    return best
+
+
+def _neighbours(program: Program) -> dict[int, set[int]]:
+    """For each query those that it shares a store with."""
+    near: dict[int, set[int]] = defaultdict(set)
+    for store in program.lattice.stores:
+        for query in program.lattice.homes[store.subquery]:
+            near[query] |= program.lattice.homes[store.subquery]
+    return near
+
+
+def _grown(query: int, near: dict[int, set[int]], count: int, rng: random.Random) -> set[int]:
+    chosen, border = {query}, set(near[query])
+    while len(chosen) < count and (border := border - chosen):
+        query = rng.choice(sorted(border))
+        chosen.add(query)
+        border |= near[query]
+    return chosen
+
+
+def _free(program: Program, queries: set[int], values: Sequence[float]) -> list[int]:
+    """The variables to decide anew: those of the queries, and what other queries pay for their streams' layouts."""
+    lattice = program.lattice
+    inside = {sub for sub, homes in lattice.homes.items() if homes & queries}
+    stores = {s for s, store in enumerate(lattice.stores) if store.subquery in inside}
+    free = [program.m[s] for s in stores if s in program.m]
+    free += [column for (s, _), column in program.x.items() if s in stores]
+    moves = {i for i, move in enumerate(lattice.moves) if lattice.nodes[move.target][1] in inside}
+    free += [program.y[i] for i in moves]
+    free += [
+        column
+        for i, column in program.b.items()
+        if i in moves or (lattice.moves[i].store in stores and values[program.y[i]] > 0.5)
+    ]
+    wants = {w for w, want in enumerate(lattice.wants) if want.subquery in inside}
+    free += [column for (w, _), column in program.f.items() if w in wants]
+    return sorted(free)

@@ -1,0 +1,106 @@
+"""The optimizer's front door: a problem in, the best plan that the time allows out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from math import inf, isclose
+from time import perf_counter
+
+from watersmeet.errors import ModelError
+from watersmeet.optimize.exact import exact
+from watersmeet.optimize.fast import fast
+from watersmeet.optimize.improve import improve
+from watersmeet.optimize.individual import individual
+from watersmeet.optimize.joingraph import QueryGraph, stream_of
+from watersmeet.optimize.multistream import chain, flat, left_deep
+from watersmeet.optimize.paper import paper
+from watersmeet.optimize.problem import Problem, Solution, price
+
+searchers: dict[str, Callable[[Problem, float], Solution]] = {
+    "exact": lambda problem, time_limit: exact(problem, time_limit=time_limit, start=fast(problem)),
+    "greedy": fast,
+    "improve": improve,
+    "flat": flat,
+    "left-deep": left_deep,
+    "chain": chain,
+    "individual": individual,
+    "paper": paper,
+}
+
+SHARE_OF_IMPROVE = 0.5  # of the time, if a proof is tried afterwards
+ITERATIONS_PER_WANT = 200  # small problems are proven sooner than the time to improve them is over
+
+
+def optimize(
+    problem: Problem, *, searcher: str | None = None, time_limit: float = 10.0, strict: bool = False
+) -> Solution:
+    """The plan of one searcher; without a name, a greedy plan that is improved, and then perhaps proven optimal.
+
+    With `strict` nothing is assumed: every stream must have a size in the statistics."""
+    check(problem, strict)
+    if searcher is None:
+        solution = _in_turn(problem, time_limit)
+    elif searcher in searchers:
+        solution = searchers[searcher](problem, time_limit)
+    else:
+        raise ModelError(f"there is no searcher {searcher}", hint=f"use one of {', '.join(searchers)}")
+    verify(problem, solution)
+    return solution
+
+
+def _in_turn(problem: Problem, time_limit: float) -> Solution:
+    started = perf_counter()
+    first = fast(problem)
+    provable = find_spec("highspy") is not None
+    better = improve(
+        problem,
+        (time_limit - (perf_counter() - started)) * (SHARE_OF_IMPROVE if provable else 1.0),
+        start=first,
+        iterations=ITERATIONS_PER_WANT * len(problem.wants) if provable else None,
+    )
+    if not provable:
+        return better
+    proven = exact(problem, time_limit=time_limit - (perf_counter() - started), start=better)
+    return proven if proven.cost <= better.cost * (1 + 1e-9) else better
+
+
+def check(problem: Problem, strict: bool = False) -> None:
+    """Refuses what no plan can answer, and says what to change."""
+    for query in problem.queries:
+        apart = _apart(query)
+        if apart:
+            raise ModelError(
+                f"query {query.name} is not connected: nothing compares {', '.join(apart)} to the rest",
+                hint="add an equality between them, or make two queries of it",
+            )
+    if strict:
+        streams = sorted({stream_of(relation) for relation in problem.relations})
+        unknown = [stream for stream in streams if stream not in problem.statistics.sizes]
+        if unknown:
+            raise ModelError(
+                f"the statistics have no size of {', '.join(unknown)}", hint="add them under sizes, or under rates"
+            )
+
+
+def _apart(query: QueryGraph) -> list[str]:
+    reached = frozenset(query.relations[:1])
+    while more := query.reachable(reached):
+        reached |= more
+    return sorted(set(query.relations) - reached)
+
+
+def verify(problem: Problem, solution: Solution) -> None:
+    """A plan must answer every query, produce what it probes, keep to the settings, and cost what it says."""
+    for start, subquery in problem.wants:
+        assert (start, subquery) in solution.paths, f"no path from {start} to {subquery}"
+    for store in solution.materialized:
+        assert problem.materialize, f"{store} is materialized"
+        for start in store.relations:
+            assert (start, store) in solution.paths, f"{store} is probed, but no path from {start} produces it"
+
+    for store, held in solution.layouts.items():
+        assert len(held) <= 1 or problem.layouts == "many", f"several layouts of {store}"
+    again = price(problem, solution.paths, solution.layouts)
+    assert isclose(again.cost, solution.cost, rel_tol=1e-9, abs_tol=1e-9), "the cost is not that of the plan"
+    assert solution.storage <= (inf if problem.storage_budget is None else problem.storage_budget) * (1 + 1e-9)

@@ -1,0 +1,94 @@
+"""The lattice of a query as bit masks. It depends on nothing but which relations are linked: few shapes serve all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+STORES_UP_TO = 300  # connected sets of a shape; above that its plans are searched without materialized stores
+
+# Ways to a set: nodes from the large to the small, each as (its place in this list + 1, steps), a step as (the set
+# at the node, the set added, their union, place of the union); place 0 is the goal.
+Walk = tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Sets of relations are given by their position in `masks`: all connected ones, small ones first."""
+
+    linked: tuple[int, ...]  # for each relation the mask of those it is linked to
+    masks: tuple[int, ...]
+    grown: tuple[tuple[int, int], ...]  # how a set comes about: (position of a smaller set, relation added)
+    around: tuple[int, ...]  # for each set the mask of all that its members are linked to
+
+    @cached_property
+    def index(self) -> Mapping[int, int]:
+        return {mask: at for at, mask in enumerate(self.masks)}
+
+    @cached_property
+    def _walks(self) -> dict[tuple[int, int, bool], Walk]:
+        return {}
+
+    def walk(self, start: int, goal: int, stores: bool) -> Walk:
+        """The ways from one relation to the set at position `goal`; with `stores` sets are added as a whole too."""
+        key = (start, goal, stores)
+        if key not in self._walks:
+            self._walks[key] = self._find(start, goal, stores and len(self.masks) <= STORES_UP_TO)
+        return self._walks[key]
+
+    def _find(self, start: int, goal: int, stores: bool) -> Walk:
+        target = self.masks[goal]
+        parts = [at for at, mask in enumerate(self.masks[:goal]) if not mask & ~target]
+        added = [at for at in parts if stores or at < len(self.linked)]
+        place = {goal: 0}
+        walk: list[tuple[int, tuple[tuple[int, int, int, int], ...]]] = []
+        for at in reversed(parts):
+            mask = self.masks[at]
+            if mask >> start & 1:
+                place[at] = len(walk) + 1
+                unions = ((other, self.index[mask | self.masks[other]]) for other in added if self._fits(at, other))
+                walk.append((place[at], tuple((at, other, union, place[union]) for other, union in unions)))
+        return tuple(walk)
+
+    def _fits(self, here: int, other: int) -> bool:
+        return bool(self.around[here] & self.masks[other]) and not self.masks[here] & self.masks[other]
+
+
+@lru_cache(maxsize=4096)
+def shape(linked: tuple[int, ...]) -> Shape:
+    """The shape of a query in which relation i is linked to the relations in the mask `linked[i]`."""
+    count = len(linked)
+    around = {1 << at: linked[at] for at in range(count)}
+    grown = {1 << at: (0, at) for at in range(count)}
+    layer = list(grown)
+    while layer:
+        larger = []
+        for mask in layer:
+            free = around[mask] & ~mask
+            for at in range(count):
+                union = mask | 1 << at
+                if free >> at & 1 and union not in grown:
+                    grown[union] = (mask, at)
+                    around[union] = around[mask] | linked[at]
+                    larger.append(union)
+        layer = larger
+    position = {mask: at for at, mask in enumerate(grown)}
+    return Shape(
+        linked,
+        tuple(grown),
+        tuple((position.get(smaller, 0), at) for smaller, at in grown.values()),
+        tuple(around[mask] for mask in grown),
+    )
+
+
+def alike(neighbours: Mapping[str, Sequence[str]]) -> list[str]:
+    """The relations of a query in an order that gives queries of one shape the same masks, most of the time."""
+    weight = {one: (-len(others), -sum(len(neighbours[o]) for o in others), one) for one, others in neighbours.items()}
+    order = [min(neighbours, key=weight.__getitem__)]
+    seen = set(order)
+    for relation in order:  # grows: breadth first from the centre
+        fresh = sorted((other for other in neighbours[relation] if other not in seen), key=weight.__getitem__)
+        order += fresh
+        seen.update(fresh)
+    return order
