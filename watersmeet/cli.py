@@ -175,7 +175,7 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
             "watersmeet explain pipeline.sql",
             "watersmeet explain pipeline.sql --statistics stats.json --searcher exact --format json",
             "watersmeet explain pipeline.sql --format svg > plan.svg",
-            "watersmeet explain pipeline.sql --what-if 'SELECT a.id FROM bids a, bids b WHERE a.id = b.id WINDOW 1 DAY'",
+            "watersmeet explain pipeline.sql --what-if 'SELECT … FROM bids b, auctions a WHERE …'",
         ),
     )
 )

@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.oracle.cases import Case
+from tests.oracle.plans import simple
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem, Solution
-from tests.oracle.plans import simple
 from watersmeet.plan.compile import compile_solution
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.home import discard, publish, recover

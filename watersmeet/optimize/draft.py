@@ -1,125 +1,28 @@
-"""A plan while it is being searched for: paths and layouts with their cost kept up to date, and a way back.
+"""A plan while it is being searched for: paths for all wants, found one at a time by what they add to the cost.
 
-Invariants, once `settle` has run:
-  · every want of the queries, and for each materialized store in use every want that produces it, has a path;
-  · `cost` and `storage` are those of `problem.price`;
-  · `marginal[move]` is what a path would pay for the move: nothing if another path pays already.
-A materialized store that nothing probes is *closed*: its moves are not on offer. `pin` opens it nevertheless.
-A store without a layout while has_layouts is *undecided*: probes are priced as if they were not broadcast.
+Once `settle` has run, every want of the queries has a path, and every want that produces an open store.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.ledger import CLOSED, NOWHERE, PINNED, PUT, REMOVED, UNPINNED, Ledger
+from watersmeet.optimize.problem import Path, Solution, Want, price
 from watersmeet.optimize.space import Goal, Space
 
-CLOSED = math.inf
-_TAKE, _DROP, _PUT, _REMOVE, _LAYOUT, _PIN, _UNPIN = range(7)
-NOWHERE = (-1, -1)
 
-
-class Draft:
+class Draft(Ledger):
     def __init__(self, space: Space, *, stores: bool = False) -> None:
-        self.space = space
-        self.stores = stores and space.problem.materialize
-        self.problem: Problem = space.problem
-        self.copies = float(self.problem.partitions) if self.problem.has_layouts else 1.0
-        self.paths: dict[Goal, list[int]] = {}
-        self.layouts: dict[int, tuple[int, ...]] = {}
-        self.users: dict[int, int] = {}  # materialized store -> its moves in use, and pins
-        self.in_use: dict[int, dict[int, None]] = {}  # store -> its moves in use
-        self.use: list[int] = []
-        self.price: list[float] = []  # of each move under the layouts
-        self.marginal: list[float] = []
+        super().__init__(space)
+        self.stores = stores and space.problem.materialize  # whether paths may lead through materialized stores
         self.asked = set(space.wants)
-        streams = {space.store[one] for one in range(len(space.relations))}
-        self.streams = sorted(streams)
-        self.cost = 0.0
-        self.storage = sum(space.size[store] for store in self.streams)
-        self.budget = self.problem.storage_budget
-        self._journal: list[tuple[int, int, Goal, Sequence[int]]] = []  # (what was done, to what, where, and before)
-        self._opened: list[int] = []
-
-    # Moves
-
-    def _meet_new_moves(self) -> None:
-        """Routes are found when they are first asked for, and with them moves."""
-        for move in range(len(self.use), len(self.space.base)):
-            self.use.append(0)
-            self.price.append(self._price_of(move))
-            self.marginal.append(self.price[move] + self._entry(self.space.probed[move]))
-
-    def _price_of(self, move: int) -> float:
-        layouts = self.layouts.get(self.space.probed[move])
-        if not layouts or any(end in layouts for end in self.space.ends[move]):
-            return self.space.base[move]
-        return self.space.base[move] * self.copies
-
-    def _entry(self, store: int) -> float:
-        if len(self.space.members[store]) == 1 or self.users.get(store):
-            return 0.0
-        return CLOSED
-
-    def _refresh(self, store: int) -> None:
-        entry = self._entry(store)
-        for move in self.space.moves_on.get(store, ()):
-            if move < len(self.use) and not self.use[move]:
-                self.marginal[move] = self.price[move] + entry
-
-    def _take(self, move: int) -> None:
-        self._journal.append((_TAKE, move, NOWHERE, ()))
-        self.use[move] += 1
-        if self.use[move] > 1:
-            return
-        self.cost += self.price[move]
-        self.marginal[move] = 0.0
-        store = self.space.probed[move]
-        self.in_use.setdefault(store, {})[move] = None
-        if len(self.space.members[store]) > 1:
-            self._hold(store)
-
-    def _drop(self, move: int) -> int:
-        """Gives the store that nothing probes any more, or -1."""
-        self._journal.append((_DROP, move, NOWHERE, ()))
-        self.use[move] -= 1
-        if self.use[move]:
-            return -1
-        self.cost -= self.price[move]
-        store = self.space.probed[move]
-        del self.in_use[store][move]
-        if len(self.space.members[store]) > 1 and self._release(store):
-            return store
-        self.marginal[move] = self.price[move]
-        return -1
-
-    def _hold(self, store: int) -> None:
-        self.users[store] = self.users.get(store, 0) + 1
-        if self.users[store] == 1:
-            self._ship(store, 1)
-            self._opened.append(store)
-
-    def _release(self, store: int) -> bool:
-        self.users[store] -= 1
-        if not self.users[store]:
-            self._ship(store, -1)
-        return not self.users[store]
-
-    def _ship(self, store: int, sign: int) -> None:
-        size = self.space.size[store] * max(1, len(self.layouts.get(store, ())))
-        self.cost += sign * size
-        self.storage += sign * size
-        self._refresh(store)
-
-    # Paths
 
     def shortest(self, want: Goal) -> tuple[float, list[int]]:
         """The path that adds least to the cost, and how much that is."""
         route = self.space.route(want, self.stores)
         if len(self.use) < len(self.space.base):
-            self._meet_new_moves()
+            self.meet_new_moves()
         marginal = self.marginal
         best = [0.0] * (len(route) + 1)
         taken = [(0, 0)] * (len(route) + 1)
@@ -139,16 +42,16 @@ class Draft:
         return best[-1], path
 
     def put(self, want: Goal, path: list[int]) -> None:
-        self._journal.append((_PUT, 0, want, ()))
+        self.journal.append((PUT, 0, want, ()))
         self.paths[want] = path
         for move in path:
-            self._take(move)
+            self.take(move)
 
     def remove(self, want: Goal) -> None:
         path = self.paths.pop(want)
-        self._journal.append((_REMOVE, 0, want, path))
+        self.journal.append((REMOVED, 0, want, path))
         for move in path:
-            closed = self._drop(move)
+            closed = self.drop(move)
             if closed >= 0:
                 self._forget(closed)
 
@@ -160,19 +63,19 @@ class Draft:
 
     def pin(self, store: int) -> None:
         """Opens a materialized store before anything probes it."""
-        self._journal.append((_PIN, store, NOWHERE, ()))
-        self._hold(store)
+        self.journal.append((PINNED, store, NOWHERE, ()))
+        self.hold(store)
 
     def unpin(self, store: int) -> None:
-        self._journal.append((_UNPIN, store, NOWHERE, ()))
-        if self._release(store):
+        self.journal.append((UNPINNED, store, NOWHERE, ()))
+        if self.release(store):
             self._forget(store)
 
     def settle(self) -> None:
         """Finds paths for what opened stores ask for, and layouts for them."""
         decide = []
-        while self._opened:
-            store = self._opened.pop()
+        while self.opened:
+            store = self.opened.pop()
             if not self.users.get(store):
                 continue
             decide.append(store)
@@ -186,7 +89,7 @@ class Draft:
     def route(self, want: Goal) -> None:
         """A path for a want that has none."""
         self.put(want, self.shortest(want)[1])
-        if self._opened:
+        if self.opened:
             self.settle()
 
     def reroute(self, wants: Iterable[Goal]) -> None:
@@ -198,40 +101,13 @@ class Draft:
             old = self.paths[want]
             self.remove(want)
             path = self.shortest(want)[1]
-            if path == old and not self._opened:
+            if path == old and not self.opened:
                 self.back(mark)
                 continue
             self.put(want, path)
             self.settle()
             if self.cost > mark[1]:
                 self.back(mark)
-
-    # Layouts
-
-    def set_layouts(self, store: int, layouts: tuple[int, ...]) -> None:
-        old = self.layouts.get(store, ())
-        if old == layouts:
-            return
-        self._journal.append((_LAYOUT, store, NOWHERE, old))
-        added = (max(1, len(layouts)) - max(1, len(old))) * self.space.size[store]
-        if len(self.space.members[store]) == 1 or self.users.get(store):
-            self.cost += added
-            self.storage += added
-        self.layouts[store] = layouts
-        entry = self._entry(store)
-        prices, marginal, use, known = self.price, self.marginal, self.use, len(self.use)
-        base, ends = self.space.base, self.space.ends
-        for move in self.space.moves_on.get(store, ()):
-            if move >= known:
-                break
-            new = base[move]
-            if layouts and not any(end in layouts for end in ends[move]):
-                new *= self.copies
-            if use[move]:
-                self.cost += new - prices[move]
-            else:
-                marginal[move] = new + entry
-            prices[move] = new
 
     def choose_layouts(self, store: int) -> None:
         """The layouts that are best for the moves in use: one, or more as long as each saves more than it costs."""
@@ -277,56 +153,18 @@ class Draft:
         now = max(1, len(self.layouts.get(store, ())))
         return self.storage + (copies - now) * self.space.size[store] <= self.budget
 
-    @property
-    def fits(self) -> bool:
-        return self.budget is None or self.storage <= self.budget * (1 + 1e-12)
-
-    # Trying something
-
-    def mark(self) -> tuple[int, float, float]:
-        """Where `back` leads to."""
-        return len(self._journal), self.cost, self.storage
-
-    def back(self, mark: tuple[int, float, float]) -> None:
-        """Undoes everything since the mark."""
-        undone = self._journal[mark[0] :]
-        for kind, number, want, old in reversed(undone):
-            if kind == _TAKE:
-                self._drop(number)
-            elif kind == _DROP:
-                self._take(number)
-            elif kind == _PUT:
-                del self.paths[want]
-            elif kind == _REMOVE:
-                self.paths[want] = list(old)
-            elif kind == _LAYOUT:
-                self.set_layouts(number, tuple(old))
-            elif kind == _PIN:
-                self._release(number)
-            else:
-                self._hold(number)
-        del self._journal[mark[0] :]
-        self._opened.clear()
-        _, self.cost, self.storage = mark
-
-    def commit(self) -> None:
-        """There is no way back any more."""
-        self._journal.clear()
-
-    # From and to solutions
-
     def load(self, paths: Mapping[Goal, Sequence[int]], layouts: Mapping[int, tuple[int, ...]]) -> None:
         """Takes over a whole plan in place of this one."""
         for want in list(self.paths):
             if want in self.paths:
                 self.remove(want)
         if len(self.use) < len(self.space.base):
-            self._meet_new_moves()
+            self.meet_new_moves()
         for store, held in layouts.items():
             self.set_layouts(store, held)
         for want, path in paths.items():
             self.put(want, list(path))
-        self._opened.clear()
+        self.opened.clear()
         # Plans put together may hold paths for stores that none of the paths kept probes.
         while orphans := [want for want in self.paths if want not in self.asked and not self.users.get(want[1])]:
             self.remove(orphans[0])

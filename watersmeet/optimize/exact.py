@@ -51,7 +51,7 @@ def _allowed(problem: Problem, plan: Solution) -> bool:
     """Whether a plan, perhaps made for other settings, is one of this problem's."""
     return (
         all(want in plan.paths for want in problem.wants)
-        and (problem.storage_budget is None or plan.storage <= problem.storage_budget)
+        and (problem.storage_budget is None or plan.storage <= problem.storage_budget * (1 + 1e-9))
         and (problem.materialize or not plan.materialized)
         and (problem.layouts == "many" or all(len(held) <= 1 for held in plan.layouts.values()))
     )
@@ -61,7 +61,7 @@ def simple_plan(problem: Problem) -> Solution:
     """A plan without a search: streams only, in the order of their names as far as equalities lead, first layouts."""
     paths: dict[Want, Path] = {}
     for start, subquery in problem.wants:
-        query = problem.hosts[subquery]
+        query = problem.host(subquery)
         joined, path = frozenset((start,)), []
         while joined != subquery.relations:
             following = min(query.reachable(joined) & subquery.relations)
@@ -95,6 +95,8 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     given = program.values(known.paths, known.layouts)
     answer = solver(program.model, WHOLE * (began + seconds - time.monotonic()), gap, given)
     values, bound = answer.values, max(0.0, answer.bound)
+    if not bound and time.monotonic() < began + seconds:
+        bound = _bound_without_broadcasts(part, began + seconds, solver)
     if values is None or not program.model.fits(values):
         values = given
     if answer.status != "optimal" and values is not None:
@@ -107,6 +109,18 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     assert answer.status != "optimal" or gap or found.cost >= objective - slack, "the program was not optimal"
     best = found if found.cost <= known.cost else known
     return replace(best, bound=min(bound, best.cost))
+
+
+def _bound_without_broadcasts(part: Problem, end: float, solver: Solver) -> float:
+    """A bound where not even the relaxation of the program was solved in time: if every layout were known everywhere,
+    queries would fall into smaller parts, whose relaxations are quickly solved."""
+    bound = 0.0
+    for smaller in components(replace(part, layouts="ignored", storage_budget=None)):
+        model = Program(smaller, lattice_of(smaller)).model
+        model.integer = [False] * len(model.integer)
+        answer = solver(model, 0.3 * (end - time.monotonic()), 0.0, None)
+        bound += max(0.0, answer.bound) if answer.status == "optimal" else 0.0
+    return bound
 
 
 def _restricted(plan: Solution, part: Problem) -> Solution:

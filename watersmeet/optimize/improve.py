@@ -6,7 +6,7 @@ query found anew. The same seed and number of iterations give the same plan.
 
 from __future__ import annotations
 
-import math, collections
+import math
 import random
 from time import perf_counter
 
@@ -68,52 +68,46 @@ class Choices:
         self.draft = draft
         space = draft.space
         draft.stores = space.problem.materialize
-        self.together: list[list[Goal]] = [
-            [(space.number[start], query.subs[-1]) for start in query.relations]
-            for query in space.queries
-            if len(query.relations) > 1
-        ]
         for want in space.wants:
             space.route(want, draft.stores)
         self.results = [store for store in sorted(space.wants_over) if len(space.members[store]) > 1]
-        self.within = [
-            [sub for sub in query.subs[len(query.relations) : -1] if sub in space.wants_over] for query in space.queries
-        ]
-        self.inside = collections.defaultdict(list)
-        for query, w in zip(space.queries, self.within):
-            self.inside[query.subs[-1]] = w
-        self.ends: dict[int, list[int]] = {}
-        if space.problem.has_layouts:
-            for store in sorted(space.wants_over):
-                ends = sorted({end for move in space.moves_on[store] for end in space.ends[move]})
-                if len(ends) > 1:
-                    self.ends[store] = ends
-        self.placed = [store for store in self.ends if len(space.members[store]) == 1]
-        self.any = bool(self.together)
+        self.queries: list[list[Goal]] = []
+        self.inside: dict[int, list[int]] = {}  # whole query -> what may be materialized for it
+        for query in space.queries:
+            whole, streams = query.subs[-1], len(query.relations)
+            if streams > 1:
+                self.queries.append([(space.number[start], whole) for start in query.relations])
+                self.inside[whole] = [sub for sub in query.subs[streams:-1] if sub in space.wants_over]
+        self.ends: dict[int, list[int]] = {}  # streams for which there is a choice of layouts
+        for store in draft.streams if space.problem.has_layouts else ():
+            ends = sorted({end for move in space.moves_on.get(store, ()) for end in space.ends[move]})
+            if len(ends) > 1:
+                self.ends[store] = ends
+        self.placed = list(self.ends)
+        self.any = bool(self.queries)
 
     def step(self, chance: random.Random, limit: float) -> bool:
+        """One change at random; it stays if the cost is at most the limit."""
         draft = self.draft
         kind = chance.random()
         if kind < 0.35 and self.results:
             store = chance.choice(self.results)
-            if draft.users.get(store):
-                return try_without(draft, store, limit)
-            return try_store(draft, store, limit)
+            return try_without(draft, store, limit) if draft.users.get(store) else try_store(draft, store, limit)
         if kind < 0.6 and self.placed:
             store = chance.choice(self.placed)
-            start, sub = chance.choice(draft.space.wants_over[store])
-            near = self.inside[sub]
-            stores = chance.sample(near, min(len(near), chance.randrange(3)))
-            return try_layouts(draft, store, self._other_layouts(chance, store), stores, limit)
-        at = chance.randrange(len(self.together))
-        wants = chance.sample(self.together[at], len(self.together[at]))
-        inside = self.within[at]
-        stores = chance.sample(inside, min(len(inside), chance.randrange(3))) if draft.stores else []
-        return try_anew(draft, wants, stores, limit)
+            _, near = chance.choice(draft.space.wants_over[store])
+            return try_layouts(draft, store, self._other_layouts(chance, store), self._some(chance, near), limit)
+        wants = chance.choice(self.queries)
+        return try_anew(draft, chance.sample(wants, len(wants)), self._some(chance, wants[0][1]), limit)
+
+    def _some(self, chance: random.Random, whole: int) -> list[int]:
+        inside = self.inside.get(whole, [])
+        return chance.sample(inside, min(len(inside), chance.randrange(3)))
 
     def _other_layouts(self, chance: random.Random, store: int) -> tuple[int, ...]:
         now = self.draft.layouts.get(store, ())
-        end = chance.choice([end for end in self.ends[store] if end not in now] or self.ends[store])
-        if self.draft.problem.layouts == "one" or chance.random() < 0.5:
-            return (end,)
-        return (*now, end)
+        others = [end for end in self.ends[store] if end not in now]
+        if not others or (len(now) > 1 and chance.random() < 0.5):
+            return tuple(end for end in now if end != now[chance.randrange(len(now))]) or now
+        end = chance.choice(others)
+        return (end,) if self.draft.problem.layouts == "one" or chance.random() < 0.5 else (*now, end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from watersmeet.optimize.draft import Draft
+from watersmeet.optimize.ledger import Mark
 from watersmeet.optimize.space import Goal
 
 
@@ -15,19 +16,20 @@ def try_store(draft: Draft, store: int, limit: float | None = None) -> bool:
     """Materializes a subquery, for all wants that gain by it."""
     if draft.users.get(store):
         return False
-    return _try(draft, (), (store,), draft.space.wants_over.get(store, ()), limit)
+    return _change(draft, draft.mark(), (), (store,), draft.space.wants_over.get(store, ()), limit)
 
 
 def try_without(draft: Draft, store: int, limit: float | None = None) -> bool:
     """Closes a materialized store."""
     on = set(draft.space.moves_on[store])
     users = [want for want, path in draft.paths.items() if not on.isdisjoint(path)]
-    return _try(draft, users, (), (), limit)
+    return _change(draft, draft.mark(), users, (), (), limit)
 
 
 def try_anew(draft: Draft, wants: Sequence[Goal], stores: Iterable[int] = (), limit: float | None = None) -> bool:
     """Forgets the paths of some wants and finds them again in the given order, with some stores at hand."""
-    return _try(draft, wants, [store for store in stores if not draft.users.get(store)], (), limit)
+    closed = [store for store in stores if not draft.users.get(store)]
+    return _change(draft, draft.mark(), wants, closed, (), limit)
 
 
 def try_layouts(
@@ -37,18 +39,13 @@ def try_layouts(
     mark = draft.mark()
     draft.set_layouts(store, layouts)
     affected = [want for want in draft.space.wants_over[store] if want in draft.paths]
-    return _change(draft, mark, affected, [one for one in stores if not draft.users.get(one)], (), limit)
-
-
-def _try(
-    draft: Draft, forgotten: Sequence[Goal], opened: Sequence[int], gaining: Iterable[Goal], limit: float | None
-) -> bool:
-    return _change(draft, draft.mark(), forgotten, opened, gaining, limit)
+    closed = [one for one in stores if not draft.users.get(one)]
+    return _change(draft, mark, affected, closed, (), limit)
 
 
 def _change(
     draft: Draft,
-    mark: tuple[int, float, float],
+    mark: Mark,
     forgotten: Sequence[Goal],
     opened: Sequence[int],
     gaining: Iterable[Goal],
@@ -65,6 +62,7 @@ def _change(
     for store in opened:
         draft.unpin(store)
     if draft.problem.has_layouts:
+        # Layouts that do not fit the new paths cost more than anything else: they follow at once, then the paths again.
         probed = draft.space.probed
         touched = {probed[move]: None for want in forgotten for move in draft.paths.get(want, ())}
         touched |= dict.fromkeys(store for store in opened if draft.users.get(store))
@@ -82,7 +80,7 @@ def _route(draft: Draft, wants: Iterable[Goal]) -> None:
             draft.route(want)
 
 
-def _judge(draft: Draft, mark: tuple[int, float, float], limit: float | None) -> bool:
+def _judge(draft: Draft, mark: Mark, limit: float | None) -> bool:
     if draft.cost <= (mark[1] * (1 - 1e-9) if limit is None else limit) and draft.fits:
         return True
     draft.back(mark)

@@ -85,12 +85,19 @@ class Problem:
         return found
 
     @cached_property
-    def _wholes(self) -> dict[Subquery, QueryGraph]:
-        return {query.whole: query for query in self.queries}
+    def _over(self) -> dict[str, list[QueryGraph]]:
+        over: dict[str, list[QueryGraph]] = {}
+        for query in self.queries:
+            for relation in query.relations:
+                over.setdefault(relation, []).append(query)
+        return over
 
     def host(self, subquery: Subquery) -> QueryGraph:
-        """A query that contains the subquery. Most often it is a whole query, which needs no table of all others."""
-        return self._wholes.get(subquery) or self.hosts[subquery]
+        """A query that contains the subquery, found without the table of all that `hosts` is."""
+        for query in self._over[min(subquery.relations)]:
+            if subquery.links <= query.links and query.within(subquery.relations) == subquery:
+                return query
+        raise KeyError(subquery)
 
     @cached_property
     def materializable(self) -> tuple[Subquery, ...]:

@@ -21,8 +21,10 @@ Constraints
        for each relation over the stream apart where s is a stream's
   (7)  Σ_s size(s) · copies of s  ≤  storage budget
 
-(3) and (6) add over all moves of a want because a path enters a store once (a stream's: once for each relation over it). For plans (5) would do without (6), but
-without it the relaxation may divide a path over several ways into a store and pay a broadcast on none of them.
+(3) and (6) add over all moves of a want because a path enters a store once (a stream's: once for each relation over
+it). For plans (5) would do without (6), but then the relaxation may divide a path over several ways into a store and
+pay a broadcast on none of them: (6) halves the gap. Flow is by want, not by start: one flow for all wants of a start
+would need y only at its average.
 """
 
 from __future__ import annotations
@@ -81,7 +83,10 @@ class Program:
             else:
                 stored.append((self.m[s], store.size))
         if self.problem.storage_budget is not None:
-            model.row(stored, upper=self.problem.storage_budget - held)  # (7)
+            # In thousandths of the budget: a solver's absolute tolerance must not let a plan exceed it visibly.
+            unit = self.problem.storage_budget / 1000
+            terms = [(variable, size / unit) for variable, size in stored]
+            model.row(terms, upper=(self.problem.storage_budget - held) / unit)  # (7)
 
     def _add_moves(self) -> None:
         model = self.model
@@ -187,10 +192,8 @@ class Program:
             if s in self.m:
                 values[self.m[s]] = 1.0
             if (s, 0) in self.x:
-                held = [
-                    a for a, layout in enumerate(stores[s].layouts) if layout in layouts.get(stores[s].subquery, ())
-                ]
-                for a in held or [0]:
+                held = layouts.get(stores[s].subquery, ())
+                for a in [a for a, layout in enumerate(stores[s].layouts) if layout in held] or [0]:
                     values[self.x[s, a]] = 1.0
         for i, b in self.b.items():
             known = any(values[self.x[moves[i].store, a]] for a in moves[i].known)

@@ -71,14 +71,17 @@ class Model:
     def with_only(self, free: Sequence[int], values: Sequence[float]) -> Model:
         """The program in which all variables but the free ones keep their values."""
         place = dict(zip(free, range(len(free)), strict=True))
-        part = Model(
-            *([listed[column] for column in free] for listed in (self.objective, self.lower, self.upper)),
-            [self.integer[column] for column in free],
-            [self.priority[column] for column in free],
-        )
+        part = Model()
+        for column in free:
+            part.variable(
+                self.objective[column],
+                self.lower[column],
+                self.upper[column],
+                integer=self.integer[column],
+                priority=self.priority[column],
+            )
         part.offset = self.cost(values) - sum(self.objective[column] * values[column] for column in free)
-        touched = {row for column in free for row in self._rows_of[column]}
-        for row in sorted(touched):
+        for row in sorted({row for column in free for row in self._rows_of[column]}):
             lower, upper = self.row_lower[row], self.row_upper[row]
             terms = []
             for at in range(self.row_starts[row], self.row_starts[row + 1]):
@@ -247,9 +250,10 @@ def _finite(bound: float) -> float:
 def _load(package: str, install: str | None = None) -> Any:
     try:
         module: ModuleType = importlib.import_module(package)
-    except ImportError:
+    except ImportError as problem:
         raise ModelError(
-            f"the solver needs the package {install or package}, which is not installed",
+            f"the solver needs the package {install or package}, which is not installed or cannot be loaded",
+            detail=str(problem),
             hint=f"pip install {install or package}",
         ) from None
     return module

@@ -11,7 +11,8 @@ _COLUMN, _ROW, _WIDTH, _HEIGHT, _MARGIN = 250, 66, 190, 44, 24
 _STYLE = """
   text { font: 12px sans-serif; fill: #1f2933 } .small { font-size: 10px; fill: #52606d }
   .stream { fill: #dbeafe; stroke: #2563eb } .materialized { fill: #fef3c7; stroke: #d97706 }
-  .end { font-weight: bold; fill: #047857 } .edge { fill: none; stroke: #627d98 } .head { font-size: 14px; font-weight: bold }
+  .end { font-weight: bold; fill: #047857 } .edge { fill: none; stroke: #627d98 }
+  .head { font-size: 14px; font-weight: bold }
 """
 
 
@@ -39,11 +40,10 @@ def draw(plan: RenderedPlan) -> str:
             f'd="M {x0} {y0} C {x0 + 30} {y0}, {x - 30} {y1}, {x} {y1}"/>'
         )
         kind = "materialized" if step.store in materialized else "stream"
-        _box(shapes, x, y, kind, f"{step.store} · {step.cost:,.0f}", " and ".join(step.on))
+        title = f"{step.joined} probes {step.store} for {', '.join(step.serves)}"
+        _box(shapes, x, y, kind, f"{step.store} · {step.cost:,.0f}", " and ".join(step.on), title)
         if step.ends:
             shapes.append(f'<text class="end" x="{x + 6}" y="{y + _HEIGHT + 13}">⇒ {escape(_short(step.ends))}</text>')
-        title = f"{step.joined} probes {step.store}; serves {', '.join(step.serves)}"
-        shapes.append(f"<title>{escape(title)}</title>")
         for child in below:
             place(child, depth + 1, y)
         if not below:
@@ -56,8 +56,7 @@ def draw(plan: RenderedPlan) -> str:
             if step.start == start:
                 place(step, 1, y)
     width, height = _MARGIN * 2 + (deepest + 1) * _COLUMN, 110 + rows * _ROW
-    proof = "proven optimal" if plan.optimal else f"bound {plan.bound:,.0f}"
-    head = f"cost {plan.cost:,.0f} tuples ({proof}); every query alone {plan.individual_cost:,.0f}"
+    head = f"cost {plan.cost:,.0f} tuples ({plan.proof}); every query alone {plan.individual_cost:,.0f}"
     note = "blue: streams, yellow: materialized; width of a line: tuples sent; dashed: to all places"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
@@ -67,11 +66,12 @@ def draw(plan: RenderedPlan) -> str:
     )
 
 
-def _box(shapes: list[str], x: float, y: float, kind: str, first: str, second: str) -> None:
+def _box(shapes: list[str], x: float, y: float, kind: str, first: str, second: str, title: str = "") -> None:
     shapes.append(
+        f"<g><title>{escape(title or first)}</title>"
         f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
         f'<text x="{x + 8}" y="{y + 18}">{escape(first[:30])}</text>'
-        f'<text class="small" x="{x + 8}" y="{y + 34}">{escape(second[:34])}</text>'
+        f'<text class="small" x="{x + 8}" y="{y + 34}">{escape(second[:34])}</text></g>'
     )
 
 

@@ -8,13 +8,11 @@ from watersmeet.plan.render import RenderedPlan, RenderedStep
 def explain(plan: RenderedPlan) -> str:
     """Costs, stores and probe trees. A step names what it joins on, its cost, and whom it serves."""
     places = f"{plan.partitions} places" if plan.partitions > 1 else "1 place"
-    proof = (
-        "proven optimal" if plan.optimal else f"no plan costs less than {plan.bound:,.0f}" if plan.bound else "no bound"
-    )
     lines = [
         f"plan by {plan.searcher or 'hand'} for {places}",
-        f"  cost {plan.cost:,.0f} tuples sent ({proof}); every query alone {plan.individual_cost:,.0f}",
-        f"  of it probing {plan.probe_cost:,.0f}, shipping {plan.shipping:,.0f}; storage {plan.storage_cost:,.0f} tuples",
+        f"  cost {plan.cost:,.0f} tuples sent ({plan.proof}); every query alone {plan.individual_cost:,.0f}",
+        f"  of it probing {plan.probe_cost:,.0f}, shipping {plan.shipping:,.0f}; "
+        f"storage {plan.storage_cost:,.0f} tuples",
         "",
         "stores",
     ]

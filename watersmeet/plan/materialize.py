@@ -10,7 +10,7 @@ from watersmeet.model import Column, KeyPart, Query, Stream
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.ruleset import TAU, Key, KeptColumn, StoreRule, filter_name, kept_name
+from watersmeet.plan.ruleset import TAU, KeptColumn, Key, StoreRule, filter_name, kept_name
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,13 @@ class RenderedPlan:
     stores: tuple[RenderedStore, ...]
     steps: tuple[RenderedStep, ...]
 
+    @property
+    def proof(self) -> str:
+        """What is known of the cost of better plans."""
+        if self.optimal:
+            return "proven optimal"
+        return f"no plan costs less than {self.bound:,.0f}" if self.bound else "no bound known"
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
