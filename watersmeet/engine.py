@@ -29,7 +29,7 @@ from watersmeet.plan.render import RenderedPlan
 from watersmeet.planning import Plan, make_plan, statistics_of
 from watersmeet.runtime.deliver import Deliveries
 from watersmeet.runtime.groups import Groups
-from watersmeet.runtime.home import recover
+from watersmeet.runtime.home import check_positions, recover
 from watersmeet.runtime.input import InputCheck
 from watersmeet.runtime.spark import SparkRuntime, explain_failure
 from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather, no_space
@@ -225,6 +225,7 @@ class Engine:
         try:
             folders = [result_folder(self.home, query.name, query.sink) for query in self._queries.values()]
             manifest = recover(self.home, folders)
+            check_positions(self.home, manifest)
             for query, folder in zip(self._queries.values(), folders, strict=True):
                 prepare_folder(folder, query.sink, query.outputs)
             self._groups = Groups(self.home)
@@ -270,7 +271,7 @@ class Engine:
             frame = self._frames.get(name)
             if frame is None:
                 frame = open_source(self.spark, stream)
-            parts.append(frame.mapInArrow(make_gather(str(self.home), group, stream), REPORT_SCHEMA))
+            parts.append(frame.mapInArrow(make_gather(str(self.home), runtime.run, group, stream), REPORT_SCHEMA))
         union = parts[0]
         for part in parts[1:]:
             union = union.union(part)

@@ -15,7 +15,9 @@ from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 from watersmeet.optimize.program import Layouts, Paths, Program
 from watersmeet.optimize.refine import refine
 from watersmeet.optimize.solvers import Solver, solve_highs
+from watersmeet.optimize.tables import tightened
 
+TABLES = 0.4  # share of the time to make the whole program tighter
 WHOLE = 0.5  # share of the time in which the whole program is tried, before its parts
 TOLERANCE = 1e-6  # relative, between the solver's arithmetic and ours
 
@@ -34,6 +36,7 @@ def exact(
     began = time.monotonic()
     first = start if start is not None and _allowed(problem, start) else simple_plan(problem)
     parts = components(problem)
+    parts.sort(key=lambda part: sum(2.0 ** len(query.relations) for query in part.queries))
     clock = _Clock(began + time_limit, [sum(2.0 ** len(query.relations) for query in part.queries) for part in parts])
     solved = [_solve(part, first, clock.share(), gap, solver) for part in parts]
     paths = {want: path for solution in solved for want, path in solution.paths.items()}
@@ -93,14 +96,19 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     lattice = lattice_of(part)
     program = Program(part, lattice)
     given = program.values(known.paths, known.layouts)
-    answer = solver(program.model, WHOLE * (began + seconds - time.monotonic()), gap, given)
-    values, bound = answer.values, max(0.0, answer.bound)
-    if not bound and time.monotonic() < began + seconds:
-        bound = _bound_without_broadcasts(part, began + seconds, solver)
+    end = began + seconds
+    # HiGHS itself solves the many small programs of the tables, and is not to be loaded beside another solver.
+    tight = tightened(part, program, began + TABLES * seconds if solver is solve_highs else began)
+    longer = tight.extended(given) if given is not None else None
+    answer = solver(tight.model, WHOLE * (end - time.monotonic()), gap, longer)
+    values = answer.values[: len(program.model.objective)] if answer.values is not None else None
+    bound = max(0.0, answer.bound, tight.bound)
+    if not bound and time.monotonic() < end:
+        bound = _bound_without_broadcasts(part, end, solver)
     if values is None or not program.model.fits(values):
         values = given
     if answer.status != "optimal" and values is not None:
-        values = refine(program, values, began + seconds - time.monotonic(), solver)
+        values = refine(program, values, end, bound * (1 + gap), solver)
     if values is None:
         return replace(known, bound=min(bound, known.cost))
     found, objective = price(part, *program.plan(values)), program.model.cost(values)

@@ -7,7 +7,7 @@ numbers depend on nothing but the set of queries, so that equal input gives equa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -82,8 +82,9 @@ def components(problem: Problem) -> list[Problem]:
     return [replace(problem, queries=tuple(group), storage_budget=None) for group in groups.values()]
 
 
-def lattice_of(problem: Problem) -> Lattice:
-    distinct = {query.whole: query for query in reversed(problem.queries)}
+def lattice_of(problem: Problem, queries: Sequence[QueryGraph] | None = None) -> Lattice:
+    """The lattice of a problem, or of some of its queries with the layouts that all of them may want."""
+    distinct = {query.whole: query for query in queries or problem.queries}
     spaces = [_QuerySpace(distinct[whole]) for whole in sorted(distinct, key=lambda sub: sub.sort_key)]
     builder = _Builder(problem, _useful_stores(problem, spaces))
     for space in spaces:
@@ -93,7 +94,7 @@ def lattice_of(problem: Problem) -> Lattice:
         for subquery in space.subqueries.values():
             homes[subquery].add(number)
             homes[store_of(subquery)].add(number)
-    return builder.finish({subquery: frozenset(numbers) for subquery, numbers in homes.items()})
+    return builder.finish(distinct, {subquery: frozenset(numbers) for subquery, numbers in homes.items()})
 
 
 class _QuerySpace:
@@ -156,12 +157,12 @@ class _Builder:
                     tuples = self.problem.tuples((start, here))
                     self.moves[source, target, store] = LatticeMove(source, target, number, store, tuples, known)
 
-    def finish(self, homes: Mapping[Subquery, frozenset[int]]) -> Lattice:
+    def finish(self, wholes: Collection[Subquery], homes: Mapping[Subquery, frozenset[int]]) -> Lattice:
         moves = tuple(self.moves.values())
         into: dict[int, list[int]] = defaultdict(list)
         for number, move in enumerate(moves):
             into[move.target].append(number)
-        asked = [(start, subquery, NO_STORE) for start, subquery in self.problem.wants if not subquery.is_stream]
+        asked = [(*want, NO_STORE) for want in self.problem.wants if len(want[1]) > 1 and want[1] in wholes]
         for store, number in self.stores.items():
             if not store.is_stream:
                 asked += [(start, store, number) for start in sorted(store.relations)]

@@ -17,15 +17,14 @@ from watersmeet.optimize.solvers import Solver
 ROUND = 0.5  # seconds that one round should take at most
 
 
-def refine(program: Program, values: Sequence[float], seconds: float, solver: Solver) -> list[float]:
-    """Values that cost no more: the best found until the time is over or all queries fit into one round."""
-    end = time.monotonic() + seconds
+def refine(program: Program, values: Sequence[float], end: float, goal: float, solver: Solver) -> list[float]:
+    """Values that cost no more: the best found until time `end`, or `goal` is reached, or a round had all queries."""
     near = _neighbours(program)
     rng = random.Random(0)
     model, best = program.model, list(values)
     together = 1.0
     waiting: list[int] = []
-    while near and (left := end - time.monotonic()) > 0.01:
+    while model.cost(best) > goal + 1e-9 and (left := end - time.monotonic()) > 0.01:
         waiting = waiting or rng.sample(sorted(near), len(near))
         chosen = _grown(waiting.pop(), near, round(together), rng)
         free = _free(program, chosen, best)

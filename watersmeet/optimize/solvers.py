@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
@@ -102,6 +103,9 @@ class Model:
                 rows[self.columns[at]].append(row)
         return rows
 
+    def copy(self) -> Model:
+        return deepcopy(self)
+
     def cost(self, values: Sequence[float]) -> float:
         return self.offset + sum(cost * value for cost, value in zip(self.objective, values, strict=True))
 
@@ -119,30 +123,9 @@ Solver = Callable[[Model, float, float, Sequence[float] | None], Answer]  # (mod
 
 def solve_highs(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
     highspy = _load("highspy")
-    numpy = _load("numpy")
-    highs = highspy.Highs()
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("time_limit", max(0.0, time_limit)),
-        ("mip_rel_gap", gap),
-        ("mip_abs_gap", 1e-9),
-        ("random_seed", 0),
-    ):
+    highs = _highs_with(model, any_integer=True)
+    for option, value in (("time_limit", max(0.0, time_limit)), ("mip_rel_gap", gap), ("mip_abs_gap", 1e-9)):
         highs.setOptionValue(option, value)
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = len(model.objective), len(model.row_lower)
-    program.col_cost_ = numpy.array(model.objective)
-    program.col_lower_, program.col_upper_ = numpy.array(model.lower), numpy.array(model.upper)
-    program.row_lower_, program.row_upper_ = numpy.array(model.row_lower), numpy.array(model.row_upper)
-    program.offset_ = model.offset
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    program.a_matrix_.start_ = numpy.array(model.row_starts)
-    program.a_matrix_.index_ = numpy.array(model.columns)
-    program.a_matrix_.value_ = numpy.array(model.values)
-    kinds = highspy.HighsVarType
-    program.integrality_ = [kinds.kInteger if integer else kinds.kContinuous for integer in model.integer]
-    highs.passModel(program)
     if start is not None:
         solution = highspy.HighsSolution()
         solution.col_value = list(start)
@@ -158,6 +141,52 @@ def solve_highs(model: Model, time_limit: float, gap: float = 0.0, start: Sequen
     objective = info.objective_function_value
     bound = info.mip_dual_bound if any(model.integer) else objective
     return Answer(list(highs.getSolution().col_value), objective, _finite(bound), "optimal" if optimal else "feasible")
+
+
+class Relaxation:
+    """A program without integrality, solved again and again with some of its variables fixed otherwise."""
+
+    def __init__(self, model: Model) -> None:
+        self._highs = _highs_with(model, any_integer=False)
+
+    def fix(self, variable: int, value: float) -> None:
+        self._highs.changeColBounds(variable, value, value)
+
+    def coefficient(self, row: int, variable: int, value: float) -> None:
+        self._highs.changeCoeff(row, variable, value)
+
+    def solve(self, time_limit: float) -> tuple[float, list[float]] | None:
+        """The least cost and the values, none if they are not found in time."""
+        if time_limit <= 0:
+            return None
+        highs = self._highs
+        highs.setOptionValue("time_limit", highs.getRunTime() + time_limit)  # HiGHS counts over all runs
+        highs.run()
+        if highs.getModelStatus() != _load("highspy").HighsModelStatus.kOptimal:
+            return None
+        return float(highs.getInfo().objective_function_value), list(highs.getSolution().col_value)
+
+
+def _highs_with(model: Model, *, any_integer: bool) -> Any:
+    highspy, numpy = _load("highspy"), _load("numpy")
+    highs = highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
+        highs.setOptionValue(option, value)
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = len(model.objective), len(model.row_lower)
+    program.col_cost_ = numpy.array(model.objective)
+    program.col_lower_, program.col_upper_ = numpy.array(model.lower), numpy.array(model.upper)
+    program.row_lower_, program.row_upper_ = numpy.array(model.row_lower), numpy.array(model.row_upper)
+    program.offset_ = model.offset
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = numpy.array(model.row_starts)
+    program.a_matrix_.index_ = numpy.array(model.columns)
+    program.a_matrix_.value_ = numpy.array(model.values)
+    if any_integer:
+        kinds = highspy.HighsVarType
+        program.integrality_ = [kinds.kInteger if integer else kinds.kContinuous for integer in model.integer]
+    highs.passModel(program)
+    return highs
 
 
 def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:

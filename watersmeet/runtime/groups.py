@@ -16,7 +16,14 @@ class Groups:
 
     def __init__(self, home: Path) -> None:
         self._path = home / "groups.json"
-        self._groups: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        try:
+            self._groups: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        except ValueError as problem:
+            raise StateError(
+                f"{self._path} is damaged: {problem}",
+                detail="It says which streams the positions in the sources belong to; nothing was changed.",
+                hint="restore it from a backup of the home folder, or start anew with another --home",
+            ) from None
 
     def members(self) -> dict[str, list[str]]:
         return {group: list(streams) for group, streams in self._groups.items()}

@@ -30,6 +30,25 @@ def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
     return manifest
 
 
+def check_positions(home: Path, manifest: Manifest) -> None:
+    """Refuse positions in the sources (Spark's checkpoint) that are older than the state, or gone.
+
+    Spark writes them before the tick. Without them it would count its batches anew, and the engine would
+    take batches of new rows for those that it has."""
+    for group, batch in manifest.batches.items():
+        folder = home / "checkpoints" / group
+        if not (folder / "offsets" / str(batch)).exists():
+            raise mixed(folder, f"they do not go as far as the state, which has batch {batch}")
+
+
+def mixed(folder: Path, why: str) -> StateError:
+    return StateError(
+        f"the positions in the sources, {folder}, do not fit the state: {why}",
+        detail="The engine does not guess which rows it has; nothing was changed.",
+        hint="restore the home folder as a whole from one backup, or start anew with another --home",
+    )
+
+
 def publish(results: Iterable[ResultFile]) -> None:
     """Rename the files of a committed tick to where readers look. Doing it twice is harmless."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.

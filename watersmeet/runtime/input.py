@@ -68,9 +68,13 @@ class InputCheck:
     def _set_aside(self, name: str, refused: list[tuple[str, InputError]], reports: list[GatherReport]) -> None:
         folder = self._home / "rejected" / name
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "files.jsonl").open("a") as file:
+        listing = folder / "files.jsonl"
+        known = set(listing.read_text().splitlines()) if listing.exists() else set()  # a tick may be tried again
+        with listing.open("a") as file:
             for path, problem in refused:
-                file.write(json.dumps({"file": path, "because": problem.problem, "detail": problem.detail}) + "\n")
+                line = json.dumps({"file": path, "because": problem.problem, "detail": problem.detail})
+                if line not in known:
+                    file.write(line + "\n")
         report = GatherReport(name)
         report.counts[f"unreadable files/{name}"] = len(refused)
         reports.append(report)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.runtime.home import discard, publish
+from watersmeet.runtime.home import discard, mixed, publish
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
 from watersmeet.runtime.tick import Tick
 from watersmeet.runtime.worker import gather_order_path, no_space, probe_first, probe_next, probe_whole
@@ -70,6 +70,7 @@ class SparkRuntime:
     check_input: Callable[[str, int, list[GatherReport]], None] = lambda group, batch, reports: None
     recent: list[TickTimes] = field(default_factory=list)
     failure: WatersmeetError | None = None
+    run: str = field(default_factory=lambda: secrets.token_hex(4))  # the name of this life of the engine
 
     def __post_init__(self) -> None:
         # Ticks of different streaming queries take turns: the tick number is the arrival order.
@@ -87,9 +88,13 @@ class SparkRuntime:
         with self._turn:
             if self.failure is not None:
                 raise self.failure
-            if self.manifest.batches.get(group, -1) >= batch:
+            last = self.manifest.batches.get(group, -1)
+            if last >= batch:
                 return  # committed before a crash that came before Spark wrote that down
             try:
+                if batch > last + 1:
+                    behind = f"they go on with batch {batch}, and the state ends with batch {last}"
+                    raise mixed(self.home / "checkpoints" / group, behind)
                 self._run_tick(group, frame, batch)
             except Exception as problem:
                 self.failure = explain_failure(problem, self.home)
@@ -101,7 +106,7 @@ class SparkRuntime:
             str(self.home), group, batch, secrets.token_hex(4), plan.rules, plan.streams, plan.queries, self.manifest
         )
         began = time.perf_counter()
-        path = gather_order_path(tick.home, group, batch)
+        path = gather_order_path(tick.home, self.run, group, batch)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".draft")
         draft.write_bytes(pickle.dumps(tick.begin()))

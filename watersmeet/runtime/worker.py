@@ -25,12 +25,13 @@ Blob = tuple[int, tuple[int, bytes]]  # place, (step to take there, pickled part
 REPORT = 0  # in the place of a step: the bytes are a pickled report
 
 
-def gather_order_path(home: str, group: str, batch: int | str) -> Path:
-    return Path(home) / "orders" / group / f"{batch}.pickle"
+def gather_order_path(home: str, run: str, group: str, batch: int | str) -> Path:
+    """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
+    return Path(home) / "orders" / run / group / f"{batch}.pickle"
 
 
 def make_gather(
-    home: str, group: str, stream: Stream
+    home: str, run: str, group: str, stream: Stream
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark runs over every task's rows of a stream, the same for the life of the query.
 
@@ -42,7 +43,7 @@ def make_gather(
         context = TaskContext.get()
         assert context is not None
         batch = context.getLocalProperty("streaming.sql.batchId")
-        order: GatherOrder = pickle.loads(gather_order_path(home, group, str(batch)).read_bytes())
+        order: GatherOrder = pickle.loads(gather_order_path(home, run, group, str(batch)).read_bytes())
         rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
         stored = rule is not None
         if rule is None:

@@ -1,0 +1,67 @@
+"""The same results on a real standalone cluster, also when executors are killed: `./run test-cluster`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cluster.standalone import Cluster, standalone
+from tests.fault.killing import Run, Victim, check_results, check_state, clean_start
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_cluster_gives_the_same_results(cluster: Cluster, victim: Callable[..., Victim], partitions: int) -> None:
+    home = victim(ticks=6, partitions=partitions, master=cluster.address)
+    run = home.start()
+    _wait_for_executors(cluster, run)
+    assert len(cluster.executors()) == 2, "both workers take part"
+    run.wait()
+    assert home.last_code == 0
+    check_results(home)
+    check_state(home)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_executors_are_killed_while_they_write(
+    cluster: Cluster, victim: Callable[..., Victim], partitions: int
+) -> None:
+    home = victim(ticks=10, partitions=partitions, master=cluster.address)
+    home.finish("gather.write:5:java", "results.write:8:java", "merge.write:2:java")
+    check_results(home)
+    clean_start(home)  # the files of the tasks that died stay until the next start
+    check_state(home)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_an_executor_is_killed_from_outside(cluster: Cluster, victim: Callable[..., Victim], partitions: int) -> None:
+    home = victim(ticks=10, partitions=partitions, master=cluster.address)
+    run = home.start()
+    killed = 0
+    for lines in (4, 7):  # "started", then a line for each tick
+        run.wait_for_lines(lines)
+        assert run.process.poll() is None
+        executor = cluster.executors()[0]
+        executor.kill()
+        executor.wait(60)
+        killed += 1
+    run.wait()
+    assert home.last_code == 0 and killed == 2
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+
+
+def _wait_for_executors(cluster: Cluster, run: Run) -> None:
+    run.wait_for_lines(2)
+    while len(cluster.executors()) < 2 and run.process.poll() is None:
+        time.sleep(0.05)

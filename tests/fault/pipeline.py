@@ -1,0 +1,181 @@
+"""The engine as a program that can be killed anywhere: `python -m tests.fault.pipeline HOME INPUT --kill POINT:N …`
+
+It processes what INPUT holds and ends, or dies on the way. Points in the driver are put around the product's
+functions here, those inside Spark's tasks by `tests.fault.daemon`; the product knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.fault.daemon import LATE_VARIABLE
+from tests.fault.strikes import DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
+from tests.fault.workload import make_case
+from watersmeet import Engine
+from watersmeet.model import Sink
+from watersmeet.runtime import home as home_module
+from watersmeet.runtime import spark as spark_module
+from watersmeet.runtime.tick import Tick
+from watersmeet.store.manifest import Manifest
+
+TICK_POINTS = (
+    "tick.begin",  # nothing of the tick exists
+    "gather.after",  # its buckets do
+    "probe.after",  # its results and merged buckets too
+    "manifest.draft",  # its manifest is written under a draft's name
+    "manifest.linked",  # it is committed, and the draft is still there
+    "publish.before",
+    "publish.between",  # one result file is visible, others are not
+    "discard.before",
+    "discard.between",  # some merged or expired buckets are deleted, others are not
+    "expire.before",  # the tick in which buckets expire as a whole, before it is committed
+    "expire.between",  # and while they are deleted
+    "tick.end",  # all is done, but Spark does not know it yet
+)
+OUTSIDE = "stock"
+RECOVERY_POINTS = ("recover.publish", "recover.clear")
+
+
+def arm(strikes: Strikes) -> None:
+    _before(strikes, Tick, "begin", "tick.begin")
+    _before(strikes, Tick, "gathered", "gather.after")
+    expired = _watch_expiry(strikes)
+    _before(strikes, Tick, "finished", "probe.after")
+    _before(strikes, os, "link", "manifest.draft")
+    _after(strikes, os, "link", "manifest.linked")
+    spark_module.publish = _in_two(strikes, spark_module.publish, "publish.between")
+    _before(strikes, spark_module, "publish", "publish.before")
+    home_module.publish = _in_two(strikes, home_module.publish, "recover.publish")
+    discard = spark_module.discard
+
+    def watched_discard(home: Path, files: list[str]) -> None:
+        if files:
+            strikes.reach("discard.before")
+        point = "expire.between" if expired else "discard.between"
+        _in_two(strikes, lambda some: discard(home, some), point)(files)
+
+    spark_module.discard = watched_discard
+    _after(strikes, spark_module.SparkRuntime, "run_batch", "tick.end")
+    rmtree = home_module.shutil.rmtree
+
+    def watched_rmtree(folder: Path, **options: Any) -> None:
+        if folder.exists():
+            strikes.reach("recover.clear")
+        rmtree(folder, **options)
+
+    home_module.shutil = SimpleNamespace(rmtree=watched_rmtree)
+
+
+def _watch_expiry(strikes: Strikes) -> list[str]:
+    """Lets know, tick by tick, which files go because all their rows have expired, and not by a merge."""
+    finished = Tick.finished
+    expired: list[str] = []
+
+    def watched(tick: Tick, gathered: Any, probed: Any) -> tuple[Manifest, list[str]]:
+        manifest, garbage = finished(tick, gathered, probed)
+        merged = {bucket.file for report in probed for job, _ in report.merged for bucket in job.inputs}
+        expired[:] = [file for file in garbage if file not in merged]
+        if expired:
+            strikes.reach("expire.before")
+        return manifest, garbage
+
+    Tick.finished = watched  # type: ignore[method-assign]
+    return expired
+
+
+def _before(strikes: Strikes, owner: Any, name: str, point: str) -> None:
+    function = getattr(owner, name)
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        strikes.reach(point)
+        return function(*arguments, **named)
+
+    setattr(owner, name, watched)
+
+
+def _after(strikes: Strikes, owner: Any, name: str, point: str) -> None:
+    function = getattr(owner, name)
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
+        strikes.reach(point)
+        return result
+
+    setattr(owner, name, watched)
+
+
+def _in_two(strikes: Strikes, function: Callable[[list[Any]], None], point: str) -> Callable[[Any], None]:
+    """A function over a list, with a point behind its first item; reached only where there are more."""
+
+    def watched(items: Any) -> None:
+        listed = list(items)
+        function(listed[:1])
+        if len(listed) > 1:
+            strikes.reach(point)
+        function(listed[1:])
+
+    return watched
+
+
+def build(given: argparse.Namespace) -> Engine:
+    settings = {
+        "spark.python.daemon.module": "tests.fault.daemon",
+        f"spark.executorEnv.{FOLDER_VARIABLE}": str(given.strikes),
+        f"spark.executorEnv.{DRIVER_VARIABLE}": str(os.getpid()),
+        "spark.executor.memory": "512m",
+        # A short life needs no optimizing compiler: the program starts faster without.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.memory": "1g",
+    }
+    engine = Engine(home=given.home, partitions=given.partitions, master=given.master, **settings)
+    case = make_case(ticks=1)
+    for stream in case.streams:
+        engine.sql(f"{stream.create} '{given.input / stream.name}' WITH (maxFilesPerTrigger = 1);")
+    for query in case.queries:
+        if not given.queries or query.name in given.queries:
+            # One query writes outside the home, where recovery has to look too.
+            outside = Sink(path=str(given.input.parent / OUTSIDE)) if query.name == OUTSIDE else None
+            engine.query(query.name, query.sql, outside)
+    return engine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("home", type=Path)
+    parser.add_argument("input", type=Path)
+    parser.add_argument("--strikes", type=Path, required=True, help="an empty folder for the orders to kill")
+    parser.add_argument("--kill", action="append", default=[], metavar="POINT:N[:VICTIM]")
+    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--master", default="local[2,4]")
+    parser.add_argument("--late-order", nargs=2, default=[], metavar=("FILE", "NAME"), help="see daemon.py")
+    parser.add_argument("--queries", type=lambda text: text.split(","), default=[])
+    given = parser.parse_args()
+    os.environ[FOLDER_VARIABLE] = str(given.strikes)
+    os.environ[DRIVER_VARIABLE] = str(os.getpid())
+    if given.late_order:
+        os.environ[LATE_VARIABLE] = ":".join(given.late_order)
+    strikes = Strikes(given.strikes)
+    for order in given.kill:
+        strikes.order(order)
+    arm(strikes)
+    engine = build(given)
+    commit = spark_module.commit
+
+    def told_commit(home: Path, manifest: Manifest) -> None:
+        commit(home, manifest)
+        print(f"tick {manifest.tick}", flush=True)
+
+    spark_module.commit = told_commit
+    print("started", flush=True)
+    with engine:
+        engine.run_once()
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

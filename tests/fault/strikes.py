@@ -1,0 +1,76 @@
+"""Who dies when: orders to kill, as files that any process of a run can take, each exactly once.
+
+`POINT:N[:VICTIM]` means: the N-th time that any process reaches POINT, VICTIM gets SIGKILL. An order is N - 1 files
+that let pass and one that kills; whoever reaches the point takes the first that is left by renaming it, which
+succeeds for one process only. A kill is counted by the renamed file, which is made just before the signal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+FOLDER_VARIABLE = "WATERSMEET_STRIKES"
+DRIVER_VARIABLE = "WATERSMEET_STRIKES_DRIVER"
+PASS = "pass"
+# The process at the point; the engine's; that with all below it; the Java process whose task reached the point.
+VICTIMS = ("self", "driver", "tree", "java")
+
+
+class Strikes:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._spent = folder / "spent"
+        self._spent.mkdir(parents=True, exist_ok=True)
+
+    def order(self, text: str) -> None:
+        point, number, *rest = text.split(":")
+        victim = rest[0] if rest else "self"
+        assert victim in VICTIMS, victim
+        there = len(list(self.folder.glob(f"{point}~*")))
+        for at in range(there, there + int(number)):
+            last = at == there + int(number) - 1
+            (self.folder / f"{point}~{at:04d}~{victim if last else PASS}").touch()
+
+    def reach(self, point: str) -> None:
+        """What every instrumented place calls."""
+        for order in sorted(self.folder.glob(f"{point}~*")):
+            try:
+                order.rename(self._spent / order.name)
+            except FileNotFoundError:
+                continue  # another process was at this point at the same time
+            victim = order.name.rpartition("~")[2]
+            if victim != PASS:
+                _kill(victim)
+            return
+
+    def kills(self) -> list[str]:
+        """The points at which a kill happened."""
+        spent = sorted(path.name.split("~") for path in self._spent.glob("*"))
+        return [point for point, _, victim in spent if victim != PASS]
+
+
+def _kill(victim: str) -> None:
+    driver = int(os.environ[DRIVER_VARIABLE])
+    if victim == "self":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif victim == "driver":
+        os.kill(driver, signal.SIGKILL)
+    elif victim == "java":
+        next(above for above in psutil.Process().parents() if above.name() == "java").kill()
+    else:
+        kill_tree(driver)
+
+
+def kill_tree(root: int) -> None:
+    """SIGKILL to a process and everything below it. Not its group: Spark's Python workers leave that."""
+    below = psutil.Process(root).children(recursive=True)
+    me = os.getpid()
+    for process in sorted([*below, psutil.Process(root)], key=lambda process: process.pid == me):
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue

@@ -1,0 +1,211 @@
+"""A home that is damaged, newer, or in use is refused: with what is wrong and what to do, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fault.killing import ROOT
+from tests.fault.stepwise import Stepwise
+from tests.fault.workload import make_case
+from watersmeet import Engine
+from watersmeet.errors import StateError
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.manifest import FORMAT, home_lock, load_newest, manifest_path
+
+TICKS, BEFORE = 8, 5  # the damage happens after the fifth tick
+Damage = Callable[[Path], Path]  # damages a home, and says which file the message must name
+
+
+def snapshot(home: Path) -> dict[Path, tuple[int, bytes]]:
+    """Every file of a home with its time and content, but for the lock, which a refused start may take."""
+    files = [path for path in home.rglob("*") if path.is_file() and path.name != "lock"]
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def restore(home: Path, backup: dict[Path, tuple[int, bytes]]) -> None:
+    for path in snapshot(home).keys() - backup.keys():
+        path.unlink()
+    for path, (_, content) in backup.items():
+        path.write_bytes(content)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Stepwise:
+    engine = Stepwise(tmp_path / "home", make_case(TICKS))
+    engine.run(BEFORE)
+    return engine
+
+
+def _largest_bucket(home: Path) -> Path:
+    return max((home / bucket.file for bucket in load_newest(home).buckets), key=lambda path: path.stat().st_size)
+
+
+def _newest_manifest(home: Path) -> Path:
+    return manifest_path(home, load_newest(home).tick)
+
+
+def torn_state(home: Path) -> Path:
+    path = _largest_bucket(home)
+    os.truncate(path, path.stat().st_size // 2)
+    return path
+
+
+def empty_state(home: Path) -> Path:
+    path = _largest_bucket(home)
+    os.truncate(path, 0)
+    return path
+
+
+def flipped_state(home: Path) -> Path:
+    path = _largest_bucket(home)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0x10
+    path.write_bytes(content)
+    return path
+
+
+def missing_state(home: Path) -> Path:
+    path = _largest_bucket(home)
+    path.unlink()
+    return path
+
+
+def torn_manifest(home: Path) -> Path:
+    path = _newest_manifest(home)
+    os.truncate(path, path.stat().st_size * 2 // 3)
+    return path
+
+
+def empty_manifest(home: Path) -> Path:
+    path = _newest_manifest(home)
+    os.truncate(path, 0)
+    return path
+
+
+def flipped_manifest(home: Path) -> Path:
+    path = _newest_manifest(home)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x80  # not even text any more
+    path.write_bytes(content)
+    return path
+
+
+def newer_manifest(home: Path) -> Path:
+    path = _newest_manifest(home)
+    body = '{"buckets in a way that this version does not know":[]}'
+    path.write_text(json.dumps({"format": FORMAT + 1, "checksum": zlib.crc32(body.encode())}) + "\n" + body)
+    return path
+
+
+def torn_groups(home: Path) -> Path:
+    path = home / "groups.json"
+    path.write_text('{"0": {"orders": {"time": "ts"')
+    return path
+
+
+def missing_result(home: Path) -> Path:
+    """Killed before it published anything, and then one of the staged files is lost."""
+    published = load_newest(home).results
+    for file in published:
+        os.rename(file.final, file.staged)
+    Path(published[-1].staged).unlink()
+    return Path(published[-1].final)
+
+
+CASES: list[tuple[Damage, str, str]] = [
+    (torn_state, "bytes, its manifest says", "restore the file from a backup"),
+    (empty_state, "it has 0 bytes, its manifest says", "restore the file from a backup"),
+    (flipped_state, "does not have the checksum", "restore the file from a backup"),
+    (missing_state, "it is missing", "restore the file from a backup"),
+    (torn_manifest, "is damaged", "restore the home folder from a backup"),
+    (empty_manifest, "is damaged", "restore the home folder from a backup"),
+    (flipped_manifest, "is damaged", "restore the home folder from a backup"),
+    (newer_manifest, f"newer version of Watersmeet (format {FORMAT + 1}", "run the newer version on this home"),
+    (torn_groups, "is damaged", "restore it from a backup"),
+    (missing_result, "the committed result file", "restore it from a backup"),
+]
+
+
+@pytest.mark.parametrize(("damage", "wrong", "advice"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_a_damaged_home_is_refused_until_it_is_restored(
+    running: Stepwise, damage: Damage, wrong: str, advice: str
+) -> None:
+    backup = snapshot(running.home)
+    path = damage(running.home)
+    damaged = snapshot(running.home)
+    with pytest.raises(StateError) as refusal:
+        engine_on(running.home).start()
+    assert wrong in str(refusal.value) and str(path) in refusal.value.problem
+    assert advice in refusal.value.hint and "another --home" in refusal.value.hint
+    assert snapshot(running.home) == damaged, "the refusal changed something"
+    restore(running.home, backup)
+    running.restart()
+    running.run(TICKS)
+    running.check_answers()
+
+
+@pytest.mark.parametrize("damage", [torn_state, empty_state, missing_state])
+def test_a_task_does_not_read_a_damaged_bucket_either(running: Stepwise, damage: Damage) -> None:
+    path = damage(running.home)
+    info = next(bucket for bucket in running.manifest.buckets if running.home / bucket.file == path)
+    with pytest.raises(StateError, match="is damaged") as refusal:
+        Bucket.open(running.home, info)
+    assert str(path) in refusal.value.problem and "restore the file from a backup" in refusal.value.hint
+
+
+@pytest.fixture
+def holder(running: Stepwise) -> Iterator[subprocess.Popen[str]]:
+    """Another process that uses the home."""
+    program = (
+        "import sys, time; from pathlib import Path; from watersmeet.store.manifest import home_lock\n"
+        "with home_lock(Path(sys.argv[1])): print('holding', flush=True); time.sleep(3600)"
+    )
+    command = [sys.executable, "-c", program, str(running.home)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None and process.stdout.readline() == "holding\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[str]) -> None:
+    before = snapshot(running.home)
+    for _ in range(2):  # a refused one leaves the lock as it was
+        with pytest.raises(StateError) as refusal:
+            engine_on(running.home).start()
+        assert f"in use by process {holder.pid}" in refusal.value.problem
+        assert "stop that engine first" in refusal.value.hint and "another --home" in refusal.value.hint
+    assert snapshot(running.home) == before
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    with home_lock(running.home):
+        running.restart()
+        running.run(TICKS)
+    running.check_answers()
+
+
+def test_a_refused_start_gives_the_home_back(running: Stepwise) -> None:
+    path = torn_state(running.home)
+    with pytest.raises(StateError, match=path.name):
+        engine_on(running.home).start()
+    with home_lock(running.home):
+        pass
+
+
+def engine_on(home: Path) -> Engine:
+    """An engine that could start on the home, but for the damage; Spark is not needed to find that."""
+    engine = Engine(home=home)
+    for stream in make_case(TICKS).streams:
+        engine.sql(stream.create + "'nowhere';")
+    for query in make_case(TICKS).queries:
+        engine.query(query.name, query.sql)
+    return engine

@@ -1,0 +1,157 @@
+"""The long run: dozens of SIGKILLs at every stage of a tick, each followed by a restart on the same home.
+
+`./run test-faults`. Nothing may be lost and nothing doubled: at the end of each home's story every query's folder
+holds what DuckDB answers over the whole input.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.fault import daemon, pipeline
+from tests.fault.killing import FAILED, SIGKILLED, Victim, check_results, check_state, clean_start
+from tests.fault.strikes import kill_tree
+
+pytestmark = pytest.mark.soak
+
+TALLY: dict[str, list[str]] = {}  # test -> the points of its kills; the last test counts them
+NewVictim = Callable[..., Victim]
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Callable[[Victim], None]:
+    def count(victim: Victim) -> None:
+        TALLY[request.node.name] = victim.kills
+        victim.say(f"  {len(victim.kills)} kills, {victim.starts} starts")
+
+    return count
+
+
+# Each start is killed at the next point. Numbers above 1 let some ticks pass first, so that the kills fall on ticks
+# with and without merges and on the recoveries after each other's.
+WHOLE_STORY = (
+    "tick.begin:2",
+    "gather.after:2",
+    "probe.after:2",
+    "recover.clear:1",
+    "manifest.draft:1",
+    "manifest.linked:1",
+    "publish.before:2",
+    "recover.publish:1",
+    "publish.between:1",
+    "discard.before:1",
+    "discard.between:1",
+    "expire.before:1",
+    "expire.between:1",
+    "tick.end:2",
+)
+SHORT_STORY = ("gather.after:2", "probe.after:1", "publish.between:2", "discard.between:1", "expire.before:1")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "ticks", "story"), [(1, 26, WHOLE_STORY), (3, 13, SHORT_STORY)], ids=["P=1", "P=3"]
+)
+def test_the_engine_dies_at_each_point_of_a_tick(
+    victim: NewVictim, tally: Callable[[Victim], None], partitions: int, ticks: int, story: tuple[str, ...]
+) -> None:
+    home = victim(ticks=ticks, partitions=partitions)
+    for kill in story:
+        home.killed_at(kill)
+    home.finish()
+    check_results(home)
+    # Every driver is long dead, so that nothing but the last, whole run can have left anything: no recovery needed.
+    check_state(home)
+    tally(home)
+
+
+@pytest.mark.parametrize("partitions", [1, 3], ids=["P=1", "P=3"])
+def test_tasks_die_and_are_tried_again(victim: NewVictim, tally: Callable[[Victim], None], partitions: int) -> None:
+    home = victim(ticks=14, partitions=partitions)
+    home.finish(
+        "gather.write:4",
+        "gather.write:9",
+        "gather.written:6",
+        "merge.write:2",
+        "merge.written:3",
+        "results.write:6",
+        "results.write:9",
+        "results.written:8",
+    )
+    check_results(home)
+    clean_start(home)  # the files of the tries that died stay until the next start
+    check_state(home)
+    tally(home)
+
+
+@pytest.mark.parametrize("partitions", [1, 3], ids=["P=1", "P=3"])
+def test_the_engine_dies_while_its_tasks_write(
+    victim: NewVictim, tally: Callable[[Victim], None], partitions: int
+) -> None:
+    home = victim(ticks=10, partitions=partitions)
+    home.killed_at("gather.write:5:driver")  # tasks go on for a moment, and write into a home that is recovered
+    home.killed_at("merge.write:1:driver")
+    home.killed_at("results.write:3:tree")
+    if partitions == 1:
+        home.killed_at("merge.written:1:tree")
+        home.killed_at("results.written:2:driver")
+    home.finish()
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+    tally(home)
+
+
+def test_kills_at_random_moments(victim: NewVictim, tally: Callable[[Victim], None]) -> None:
+    seed = int(os.environ.get("WATERSMEET_KILL_SEED") or random.randrange(1 << 30))
+    chance = random.Random(seed)
+    home = victim(ticks=20)
+    home.say(f"  seed {seed} (repeat with WATERSMEET_KILL_SEED={seed}; the moments depend on the machine too)")
+    while len(home.kills) < 7:
+        run = home.start()
+        # While it starts and recovers, or at some moment of some tick.
+        run.wait_for_lines(chance.choice((1, 2, 2, 3, 4)))
+        time.sleep(chance.random() * chance.choice((0.2, 1, 4)))
+        if run.process.poll() is None:
+            if chance.random() < 0.5:
+                kill_tree(run.process.pid)
+            else:
+                run.process.kill()
+        run.wait(killed_from_outside="random")
+        if home.last_code != SIGKILLED:
+            break  # it was done before the kill came
+    home.finish()
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+    tally(home)
+
+
+def test_spark_dies_under_the_engine(victim: NewVictim, tally: Callable[[Victim], None]) -> None:
+    """Its Java process is killed, as a system short of memory does: the engine must end, and say what to do."""
+    home = victim(ticks=6)
+    run = home.start("results.write:8:java")
+    run.wait(may_fail=True)
+    assert home.last_code == FAILED and home.kills == ["results.write"]
+    assert run.tail().count("RunError") == 1 and "run again with the same home" in run.tail()
+    home.finish()
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+    tally(home)
+
+
+def test_the_kills_were_many_and_everywhere(say: Callable[[str], None]) -> None:
+    """Runs last. The others can be run alone, but then there is nothing to count."""
+    if len(TALLY) < 8:
+        pytest.skip("only some of the tests of this file were run")
+    points = Counter(point for kills in TALLY.values() for point in kills)
+    say(f"\n  {points.total()} kills: " + ", ".join(f"{point} {count}" for point, count in sorted(points.items())))
+    assert points.total() >= 30
+    never = {*pipeline.TICK_POINTS, *pipeline.RECOVERY_POINTS, *daemon.POINTS} - points.keys()
+    assert not never, f"no kill at {never}"

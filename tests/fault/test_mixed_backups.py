@@ -1,0 +1,73 @@
+"""A home put together from two backups: positions in the sources that do not fit the state are refused.
+
+Neither shows in any file by itself, and going on would leave rows out or take them twice without a word.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fault.workload import make_case, write_input
+from tests.oracle.answers import oracle_answers, stored_answers
+from watersmeet import Engine
+from watersmeet.errors import StateError
+from watersmeet.store.manifest import load_newest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CASE = make_case(ticks=6, rows=12)
+
+
+class Restored:
+    """A home after four ticks, and the backup that was made of it after two."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.input, self.home, self.backup = spark, folder / "input", folder / "home", folder / "backup"
+        self.run(range(2))
+        shutil.copytree(self.home, self.backup)
+        self.run(range(2, 4))
+        self.newer = folder / "newer"
+        shutil.copytree(self.home, self.newer)
+
+    def run(self, ticks: range) -> None:
+        write_input(CASE, self.input, ticks)
+        with Engine(self.spark, home=self.home) as engine:
+            for stream in CASE.streams:
+                engine.sql(f"{stream.create} '{self.input / stream.name}' WITH (maxFilesPerTrigger = 1);")
+            for query in CASE.queries:
+                engine.query(query.name, query.sql)
+            engine.run_once()
+
+    def restore(self, source: Path, *names: str) -> None:
+        for name in names or [path.name for path in self.home.iterdir()]:
+            shutil.rmtree(self.home / name, ignore_errors=True)
+            if (source / name).is_dir():
+                shutil.copytree(source / name, self.home / name)
+
+    def refused(self, why: str) -> None:
+        before = load_newest(self.home)
+        with pytest.raises(StateError, match="do not fit the state") as refusal:
+            self.run(range(4, 6))
+        assert why in refusal.value.problem and str(self.home / "checkpoints" / "0") in refusal.value.problem
+        assert "restore the home folder as a whole from one backup" in refusal.value.hint
+        assert load_newest(self.home) == before
+
+
+def test_positions_and_state_from_different_times(spark: SparkSession, tmp_path: Path) -> None:
+    home = Restored(spark, tmp_path)
+    home.restore(home.backup, "checkpoints")
+    home.refused("they do not go as far as the state, which has batch 3")
+    shutil.rmtree(home.home / "checkpoints")
+    home.refused("they do not go as far as the state, which has batch 3")
+    home.restore(home.newer)
+    home.restore(home.backup, "manifests", "state", "results")
+    home.refused("they go on with batch 4, and the state ends with batch 1")
+    home.restore(home.backup)  # as a whole, and all rows since are read again
+    home.run(range(4, 6))
+    for query, expected in oracle_answers(CASE).items():
+        assert stored_answers(home.home / "results" / query) == expected, query

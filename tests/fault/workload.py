@@ -1,0 +1,117 @@
+"""The input and the queries of the fault tests: small, but every store merges, expires and is shared."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.oracle.cases import ARROW, EPOCH, SECOND, Case, QueryCase, StreamCase
+
+TICK_SECONDS = 2  # of event time in one file: windows of 8 to 12 seconds span buckets that merge, then expire
+SILENCE = 60  # seconds without a row after every ten files' worth: all that is stored expires at once
+TIMELESS = 20  # each row of this number has no event time: it is set aside, and in no query's answer
+LATENESS = SECOND  # rows come up to this much out of order, and none is late
+CUSTOMERS = [None, *(f"customer {number}" for number in range(7)), "a name that is longer than eight bytes", ""]
+
+COLUMNS = {
+    "orders": (("customer", "STRING"), ("item", "BIGINT"), ("v", "INT")),
+    "payments": (("customer", "STRING"), ("item", "BIGINT"), ("v", "INT")),
+    "parcels": (("depot", "STRING"), ("item", "BIGINT"), ("v", "INT")),
+}
+Member = tuple[str, str, int | None]  # alias, stream, window in seconds
+
+
+def make_case(ticks: int = 40, rows: int = 24, seed: int = 1, partitions: int = 1) -> Case:
+    """The same rows for the same arguments, so that the program and the test need not exchange them."""
+    chance = random.Random(seed)
+    streams = tuple(_stream(name, ticks, rows, chance) for name in COLUMNS)
+    return Case(streams, QUERIES, partitions, frozenset(), 2)
+
+
+def _stream(name: str, ticks: int, rows: int, chance: random.Random) -> StreamCase:
+    arrivals = []
+    for number in range(ticks * rows):
+        tau = chance.randrange(ticks * TICK_SECONDS * SECOND)
+        tau += tau // (10 * TICK_SECONDS * SECOND) * SILENCE * SECOND
+        arrivals.append((tau + chance.randrange(LATENESS), tau, number))
+    arrivals.sort()
+    times = [None if row[2] % TIMELESS == 0 else EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals]
+    data: dict[str, pa.Array] = {
+        "ts": pa.array(times, pa.timestamp("us", tz="UTC")),
+        "id": pa.array([row[2] for row in arrivals], pa.int64()),
+    }
+    for column, kind in COLUMNS[name]:
+        values = {"STRING": CUSTOMERS, "BIGINT": [*range(5), 2**40], "INT": list(range(-3, 4))}[kind]
+        data[column] = pa.array([chance.choice(values) for _ in arrivals], ARROW[kind])
+    # By number of rows: the files of one stream are about, but not exactly, the same time as another's.
+    return StreamCase(name, COLUMNS[name], LATENESS, pa.table(data), tuple(range(rows, ticks * rows, rows)))
+
+
+def _query(name: str, selected: str, members: Iterable[Member], conditions: list[str]) -> QueryCase:
+    """One query as Watersmeet's SQL and as a batch query for DuckDB."""
+    members = list(members)
+    ours = ", ".join(
+        f"{stream} {'[UNBOUNDED]' if window is None else f'[RANGE {window} SECONDS]'} AS {alias}"
+        for alias, stream, window in members
+    )
+    newest = f"greatest({', '.join(f'epoch_us({alias}.ts)' for alias, _, _ in members)})"
+    tests = [
+        f"{newest} - epoch_us({alias}.ts) <= {window * SECOND}" for alias, _, window in members if window is not None
+    ]
+    theirs = ", ".join(f"{stream} AS {alias}" for alias, stream, _ in members)
+    where = " AND ".join(conditions)
+    return QueryCase(
+        name,
+        f"SELECT {selected} FROM {ours} WHERE {where}",
+        f"SELECT {selected} FROM {theirs} WHERE {' AND '.join([where, *tests])}",
+    )
+
+
+QUERIES = (
+    _query(
+        "paid",
+        "o.id AS o, p.id AS p, o.customer AS customer, o.v + p.v AS total",
+        [("o", "orders", 8), ("p", "payments", 4)],
+        ["o.customer = p.customer"],
+    ),
+    _query(
+        "paid_late",  # shares the steps of `paid`, with its own windows and a filter
+        "o.id AS o, p.id AS p, p.ts AS at",
+        [("o", "orders", 12), ("p", "payments", 2)],
+        ["o.customer = p.customer", "o.v > 0"],
+    ),
+    _query(
+        "delivered",
+        "o.id AS o, p.id AS p, c.id AS c",
+        [("o", "orders", 8), ("p", "payments", 8), ("c", "parcels", 6)],
+        ["o.customer = p.customer", "p.item = c.item", "c.v > 1", "o.v < 0"],
+    ),
+    _query(
+        "again",
+        "a.id AS a, b.id AS b",
+        [("a", "orders", 6), ("b", "orders", 6)],
+        ["a.customer = b.customer", "a.item = b.item", "b.v <> 0"],
+    ),
+    _query(
+        "stock",
+        "c.id AS c, p.id AS p",
+        [("c", "parcels", 12), ("p", "payments", 3)],
+        ["c.item = p.item", "c.depot = 'customer 1'"],
+    ),
+)
+
+
+def write_input(case: Case, folder: Path, ticks: range | None = None) -> None:
+    """One Parquet file for each stream and tick; the time of a file is the order in which Spark takes it."""
+    for stream in case.streams:
+        (folder / stream.name).mkdir(parents=True, exist_ok=True)
+        for tick in range(case.ticks) if ticks is None else ticks:
+            path = folder / stream.name / f"{tick:05d}.parquet"
+            pq.write_table(stream.piece(tick), path)
+            os.utime(path, (1_700_000_000 + tick, 1_700_000_000 + tick))

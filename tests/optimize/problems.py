@@ -1,0 +1,139 @@
+"""Random problems of the optimizer, for tests and benchmarks: the environment of the CLASH paper (section VII-C).
+
+An environment is a set of relations with a few attributes each, of which every attribute is paired with one of another
+relation. Queries grow from a random relation along these pairs. So queries over few relations overlap much, and
+queries over many relations little.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from watersmeet.model import KeyPart
+from watersmeet.optimize.joingraph import Link, QueryGraph
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.statistics import Statistics
+
+Pair = tuple[tuple[str, str], tuple[str, str]]  # two attributes that may be compared
+
+
+def link(left: str, right: str) -> Link:
+    """`link("r.a", "s.b")`: the equality r.a = s.b."""
+    ends = sorted((relation, KeyPart(column, "BIGINT", column)) for relation, column in (_split(left), _split(right)))
+    return Link(*ends)
+
+
+def graph(name: str, *equalities: str) -> QueryGraph:
+    """`graph("q", "r.a = s.a", "s.b = t.b")`: a query by its equalities, relations in the order of appearance."""
+    links = [tuple(side.strip() for side in equality.split("=")) for equality in equalities]
+    relations = dict.fromkeys(_split(side)[0] for pair in links for side in pair)
+    return QueryGraph(name, tuple(relations), frozenset(link(left, right) for left, right in links))
+
+
+def environment(
+    relations: int, attributes: int = 3, *, seed: int = 0, columns: Sequence[str] = "abcdefgh"
+) -> list[Pair]:
+    """Pairs of attributes that queries may compare: each attribute in one pair, of two different relations."""
+    chance = random.Random(seed)
+    width = len(str(relations - 1))
+    ends = [(f"r{at:0{width}}", columns[column]) for at in range(relations) for column in range(attributes)]
+    chance.shuffle(ends)
+    pairs = []
+    while ends:
+        end = ends.pop()
+        partner = next((other for other in reversed(ends) if other[0] != end[0]), None)
+        if partner is not None:
+            ends.remove(partner)
+            pairs.append((end, partner))
+    return pairs
+
+
+def random_queries(
+    pairs: Sequence[Pair], queries: int, size: int, *, seed: int = 0, attempts: int | None = None
+) -> list[QueryGraph]:
+    """Different queries of one size; fewer where the environment has not as many, or few attempts are made."""
+    chance = random.Random(seed)
+    touching: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        for relation, _ in pair:
+            touching.setdefault(relation, []).append(pair)
+    found: dict[frozenset[Link], QueryGraph] = {}
+    for _ in range(20 * queries if attempts is None else attempts):
+        if len(found) == queries:
+            break
+        inside = {chance.choice(sorted(touching))}
+        chosen: list[Pair] = []
+        while len(inside) < size:
+            border = [
+                pair
+                for relation in sorted(inside)
+                for pair in touching[relation]
+                if len({pair[0][0], pair[1][0]} - inside) == 1
+            ]
+            if not border:
+                break
+            chosen.append(chance.choice(border))
+            inside |= {chosen[-1][0][0], chosen[-1][1][0]}
+        if len(inside) == size:
+            links = frozenset(link(".".join(one), ".".join(other)) for one, other in chosen)
+            found.setdefault(links, QueryGraph(f"q{len(found)}", tuple(sorted(inside)), links))
+    return list(found.values())
+
+
+def paper_problem(
+    relations: int,
+    queries: int,
+    size: int,
+    *,
+    seed: int = 0,
+    partitions: int = 4,
+    materialize: bool = True,
+    layouts: str = "one",
+    rate: float = 100.0,
+    attempts: int | None = None,
+) -> Problem:
+    """Equal rates, selectivity 1/rate: every join has as many tuples as one stream."""
+    pairs = environment(relations, seed=seed)
+    statistics = Statistics(
+        {relation: rate for pair in pairs for relation, _ in pair}, {frozenset(pair): 1 / rate for pair in pairs}
+    )
+    asked = tuple(random_queries(pairs, queries, size, seed=seed, attempts=attempts))
+    return Problem(asked, statistics, partitions, materialize, layouts)
+
+
+def mixed_problem(
+    chance: random.Random,
+    *,
+    relations: int,
+    queries: int,
+    largest: int,
+    partitions: int = 1,
+    materialize: bool = False,
+    layouts: str = "one",
+    spare_storage: float | None = None,
+) -> Problem:
+    """Unequal sizes and selectivities, queries of several sizes, some of them with a cycle.
+
+    `spare_storage` is a storage budget as a share of what the streams need, on top of that."""
+    pairs = environment(relations, seed=chance.randrange(10**6))
+    sizes = {f"r{at}": float(chance.choice((1, 10, 50, 100, 1000))) for at in range(relations)}
+    statistics = Statistics(
+        {relation: sizes.get(relation, 100.0) for pair in pairs for relation, _ in pair},
+        {frozenset(pair): chance.choice((0.001, 0.01, 0.02, 0.1)) for pair in pairs},
+    )
+    asked: dict[frozenset[Link], QueryGraph] = {}
+    for at in range(queries):
+        size, seed = chance.randint(2, largest), chance.randrange(10**6)
+        for query in random_queries(pairs, 1, size, seed=seed) or random_queries(pairs, 1, 2, seed=seed):
+            closing = [link(".".join(a), ".".join(b)) for a, b in pairs if {a[0], b[0]} <= set(query.relations)]
+            links = query.links | set(closing) if chance.random() < 0.3 else query.links
+            asked.setdefault(links, QueryGraph(f"q{at}", query.relations, links))
+    used = {relation for query in asked.values() for relation in query.relations}
+    budget = None if spare_storage is None else (1 + spare_storage) * sum(statistics.size(one) for one in sorted(used))
+    return Problem(tuple(asked.values()), statistics, partitions, materialize, layouts, budget)
+
+
+def _split(attribute: str) -> tuple[str, str]:
+    relation, _, column = attribute.partition(".")
+    return relation, column

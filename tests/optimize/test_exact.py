@@ -1,0 +1,187 @@
+"""The exact searcher against all plans of small problems, and what must hold for any."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from tests.optimize.brute_force import cheapest, effort
+from tests.optimize.problems import graph, link
+from watersmeet.errors import ModelError
+from watersmeet.optimize.exact import exact, simple_plan
+from watersmeet.optimize.joingraph import QueryGraph, Subquery
+from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.solvers import Model, solve_scip
+from watersmeet.optimize.statistics import Statistics
+
+if importlib.util.find_spec("highspy") is None:
+    pytest.skip("highspy is not installed", allow_module_level=True)
+
+
+def random_query(rng: random.Random, name: str, relations: list[str], size: int) -> QueryGraph:
+    chosen = rng.sample(relations, size)
+    if "r" in chosen and size > 2 and rng.random() < 0.3:
+        chosen[chosen.index("r") - 1] = "r@2"  # r with itself
+    pairs = [(chosen[place], rng.choice(chosen[:place])) for place in range(1, size)]
+    if size > 2 and rng.random() < 0.4:
+        pairs.append((chosen[0], chosen[-1]))  # perhaps a cycle
+    links = [link(f"{one}.{rng.choice('ab')}", f"{other}.{rng.choice('ab')}") for one, other in pairs]
+    return QueryGraph(name, tuple(chosen), frozenset(links))
+
+
+def random_problem(seed: int) -> Problem:
+    rng = random.Random(seed)
+    relations = ["r", "s", "t", "u"]
+    sizes = rng.choice([(3,), (3, 2), (3, 3), (3, 3), (4,)])
+    queries = tuple(random_query(rng, f"q{n}", relations, size) for n, size in enumerate(sizes))
+    columns = [(relation, column) for relation in relations for column in "ab"]
+    statistics = Statistics(
+        {relation: float(rng.choice([1, 10, 100, 130])) for relation in relations},
+        {frozenset((one, other)): rng.choice([0.005, 0.01, 0.02, 0.3]) for one in columns for other in columns},
+    )
+    materialize, partitions = rng.random() < 0.7, rng.choice([1, 3, 8])
+    layouts = rng.choice(["one", "one", "many", "ignored"])
+    if layouts == "many" and partitions > 1 and materialize:
+        queries = queries[:1]  # otherwise too many plans to look at
+    problem = Problem(queries, statistics, partitions, materialize, layouts)
+    if rng.random() < 0.4:
+        least = simple_plan(replace(problem, layouts="ignored")).storage
+        problem = replace(problem, storage_budget=least * rng.choice([1.0, 1.2, 2.0]) + rng.choice([0.0, 50.0]))
+    return problem
+
+
+def small_problems(first: int, count: int) -> Iterator[tuple[int, Problem]]:
+    """Random problems with few enough plans to look at all of them."""
+    seeds = ((seed, random_problem(seed)) for seed in range(first, first + 10 * count))
+    return islice(((seed, problem) for seed, problem in seeds if effort(problem) <= 1000), count)
+
+
+def random_plan(problem: Problem, rng: random.Random) -> Solution:
+    """Streams only, in any order, with any layout."""
+    paths: dict[Want, Path] = {}
+    for start, whole in problem.wants:
+        joined, path = frozenset((start,)), []
+        while joined != whole.relations:
+            following = rng.choice(sorted(problem.host(whole).reachable(joined)))
+            path.append(Subquery(frozenset((following,)), frozenset()))
+            joined |= {following}
+        paths[start, whole] = tuple(path)
+    streams = simple_plan(problem).layouts
+    return price(problem, paths, {stream: (rng.choice(problem.layout_candidates(stream)),) for stream in streams})
+
+
+@pytest.mark.parametrize("first", range(0, 30_000, 1000))
+def test_agrees_with_all_plans(first: int) -> None:
+    for seed, problem in small_problems(first, 20):
+        expected, found = cheapest(problem), exact(problem, time_limit=60.0)
+        assert found.cost == pytest.approx(expected.cost), seed
+        assert found.bound == pytest.approx(found.cost), seed
+        assert found.optimal, seed
+        if problem.storage_budget is not None:
+            assert found.storage <= problem.storage_budget * (1 + 1e-9), seed
+
+
+def test_the_random_problems_have_all_settings() -> None:
+    problems = [problem for first in range(0, 30_000, 1000) for _, problem in small_problems(first, 20)]
+    assert len(problems) >= 500
+    assert {problem.partitions for problem in problems if problem.has_layouts} == {3, 8}
+    assert {problem.layouts for problem in problems} == {"one", "many", "ignored"}
+    assert any("r@2" in problem.relations and problem.has_layouts for problem in problems)
+    assert any(len(query.links) >= len(query.relations) for problem in problems for query in problem.queries)
+    plans = [exact(problem) for problem in problems[:100]]
+    assert any(plan.materialized for plan in plans)
+    assert any(len(held) > 1 for plan in plans for held in plan.layouts.values())
+    tight = [
+        problem
+        for problem in problems
+        if problem.storage_budget is not None
+        and exact(replace(problem, storage_budget=None)).storage > problem.storage_budget
+    ]
+    assert len(tight) > 20, "budgets must matter"
+
+
+@pytest.mark.parametrize("seed", range(50_000, 50_020))
+def test_any_order_of_queries_costs_the_same(seed: int) -> None:
+    problem = random_problem(seed)
+    queries = list(problem.queries)
+    random.Random(seed).shuffle(queries)
+    other = replace(problem, queries=tuple(reversed(queries)))
+    assert exact(other).cost == pytest.approx(exact(problem).cost)
+
+
+@pytest.mark.parametrize("seed", range(60_000, 60_020))
+def test_no_plan_is_cheaper(seed: int) -> None:
+    problem = random_problem(seed)
+    best = exact(problem)
+    plans = [random_plan(problem, random.Random(number)) for number in range(20)]
+    assert best.bound <= best.cost <= min(plan.cost for plan in plans) * (1 + 1e-9)
+    assert exact(problem, start=plans[0]).cost == pytest.approx(best.cost)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e-4])
+def test_without_time_there_is_still_a_plan(limit: float) -> None:
+    rng = random.Random(7)
+    relations = [f"t{n}" for n in range(12)]
+    problem = Problem(tuple(random_query(rng, f"q{n}", relations, 5) for n in range(12)), partitions=4)
+    plan = exact(problem, time_limit=limit)
+    assert all(want in plan.paths for want in problem.wants)
+    assert plan.cost == pytest.approx(price(problem, plan.paths, plan.layouts).cost)
+    assert 0 <= plan.bound <= plan.cost
+    good = exact(problem, time_limit=1.0, gap=0.2)
+    assert exact(problem, time_limit=limit, start=good).cost <= good.cost * (1 + 1e-9)
+
+
+def test_two_queries_share_what_each_alone_would_not_choose() -> None:
+    """The example of CLASH, section V: 475 tuples for each query alone, 800 for both together."""
+    q1, q2 = graph("q1", "r.a = s.a", "s.b = t.b"), graph("q2", "s.b = t.b", "t.c = u.c")
+    pairs = {("r", "s", "a"): 0.01, ("s", "t", "b"): 0.015, ("t", "u", "c"): 0.01}
+    statistics = Statistics(
+        dict.fromkeys("rstu", 100.0),
+        {frozenset(((one, column), (other, column))): value for (one, other, column), value in pairs.items()},
+    )
+    both = Problem((q1, q2), statistics, materialize=False, layouts="ignored")
+    for alone in (q1, q2):
+        assert exact(replace(both, queries=(alone,))).cost == pytest.approx(475)
+    plan = exact(both)
+    assert plan.cost == pytest.approx(800)
+    orders = {want: [str(store) for store in path] for want, path in plan.paths.items()}
+    assert orders["s", q1.whole] == ["t", "r"]
+    assert orders["t", q2.whole] == ["s", "u"]
+
+
+def test_a_query_over_one_relation_and_no_query_at_all() -> None:
+    single = QueryGraph("q", ("r",), frozenset())
+    assert exact(Problem((single,), partitions=3)).cost == 0
+    assert exact(Problem(())).optimal
+
+
+def test_a_missing_solver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    with pytest.raises(ModelError, match="pyscipopt"):
+        solve_scip(Model(), 1.0)
+
+
+@pytest.mark.parametrize("name", ["scip", "cp-sat"])
+def test_other_solvers_agree(name: str) -> None:
+    """In a process of its own: HiGHS and OR-Tools cannot be loaded into one."""
+    package = {"scip": "pyscipopt", "cp-sat": "ortools"}[name]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    seeds = range(70_000, 70_030)
+    text = (
+        "from tests.optimize.test_exact import random_problem\n"
+        "from watersmeet.optimize.exact import exact\n"
+        "from watersmeet.optimize.solvers import SOLVERS\n"
+        f"for seed in {seeds!r}: print(exact(random_problem(seed), solver=SOLVERS[{name!r}]).cost)"
+    )
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    costs = [float(line) for line in run.stdout.split()]
+    assert costs == pytest.approx([exact(random_problem(seed)).cost for seed in seeds])
