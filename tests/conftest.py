@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +16,9 @@ settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), print_blob=True
 )
 settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
+settings.register_profile(  # for work on a failure: the first one found, as it is
+    "quick", settings.get_profile("default"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -170,18 +170,37 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
 
 @app.command(
     help=_help(
-        "Show the plan: what is kept, and which steps serve which queries. Does not start Spark.",
-        examples=("watersmeet explain pipeline.sql", "watersmeet explain pipeline.sql --set partitions=3"),
+        "Show the plan: what is kept, which steps serve which queries, what it costs. Does not start Spark.",
+        examples=(
+            "watersmeet explain pipeline.sql",
+            "watersmeet explain pipeline.sql --statistics stats.json --searcher exact --format json",
+            "watersmeet explain pipeline.sql --format svg > plan.svg",
+            "watersmeet explain pipeline.sql --what-if 'SELECT … FROM bids b, auctions a WHERE …'",
+        ),
     )
 )
-def explain(pipeline: Pipeline, set_: Settings = None) -> None:
+def explain(
+    pipeline: Pipeline,
+    statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
+    searcher: Annotated[str, typer.Option(help="How the plan is found; see docs/optimizer.md.")] = "",
+    format_: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
+    what_if: Annotated[str, typer.Option(help="A SELECT: what would this query add?")] = "",
+    set_: Settings = None,
+) -> None:
     options = _options(set_)
+    if searcher:
+        options["searcher"] = searcher
     with reporting(None):
         from watersmeet.engine import Engine
+        from watersmeet.studying import show_plan, what_one_more_adds
 
         engine = Engine(**options)
         engine.sql(_text(pipeline), pipeline)
-        typer.echo(engine.explain())
+        known = _text(statistics) if statistics else None
+        if what_if:
+            typer.echo(what_one_more_adds(engine, what_if, known))
+        else:
+            typer.echo(show_plan(engine, known, format_), nl=format_ != "svg")
 
 
 @app.command(

@@ -22,16 +22,16 @@ from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.io.sinks import check_sink, extension, prepare_folder, result_folder, result_schema
 from watersmeet.io.sources import check_frame, columns_of, open_source
 from watersmeet.model import Query, Sink, Stream
-from watersmeet.optimize.greedy import greedy
-from watersmeet.optimize.solution import Statistics
+from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
-from watersmeet.plan.compile import compile_solution
-from watersmeet.plan.explain import explain_text
+from watersmeet.plan.explain import explain
+from watersmeet.plan.render import RenderedPlan
+from watersmeet.planning import Plan, make_plan, statistics_of
 from watersmeet.runtime.deliver import Deliveries
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
 from watersmeet.runtime.input import InputCheck
-from watersmeet.runtime.spark import Plan, SparkRuntime, explain_failure
+from watersmeet.runtime.spark import SparkRuntime, explain_failure
 from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather, no_space
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_duration, parse_script
@@ -230,11 +230,12 @@ class Engine:
                 prepare_folder(folder, query.sink, query.outputs)
             self._groups = Groups(self.home)
             self._groups.join(self.streams)
+            self._current = self._plan(manifest)
             self._runtime = SparkRuntime(
                 self.spark,
                 self.home,
                 manifest,
-                self._plan(manifest),
+                self._current,
                 check_input=InputCheck(self.home, self._streams, self._groups),
             )
             self._deliveries.connect(self.spark, lambda: self._queries)
@@ -246,18 +247,12 @@ class Engine:
             raise
 
     def _plan(self, manifest: Manifest) -> Plan:
-        rows: dict[str, float] = {}
-        for bucket in manifest.buckets:
-            rows[bucket.store] = rows.get(bucket.store, 0.0) + bucket.rows
-        queries = tuple(self._queries.values())
-        solution = greedy(queries, Statistics(rows), self.options.partitions)
-        rules = compile_solution(self.streams, queries, solution, self.options.partitions)
-        return Plan(rules, self.streams, queries)
+        return make_plan(self.streams, tuple(self._queries.values()), self.options, statistics_of(manifest))
 
     def _replan(self) -> None:
         """Let the next tick obey the streams and queries as they are now."""
         if self._runtime is not None:
-            self._runtime.plan = self._plan(self._runtime.manifest)
+            self._current = self._runtime.plan = self._plan(self._runtime.manifest)
 
     def _start_groups(self, once: bool) -> None:
         """One streaming query for the streams declared together, another for those that came later."""
@@ -288,9 +283,17 @@ class Engine:
     # Looking -------------------------------------------------------------------------------------
 
     def explain(self) -> str:
-        """The plan: stores with their indexes, and the probe trees with the queries that each step serves."""
-        plan = self._runtime.plan if self._runtime else self._plan(Manifest())
-        return explain_text(plan.rules, self._runtime.manifest.totals if self._runtime else {})
+        """The plan as text: its cost, its stores, and the probe trees with the queries that each step serves."""
+        return explain(self.plan())
+
+    def plan(self, statistics: Statistics | None = None) -> RenderedPlan:
+        """The plan as a value, for `explain`, `draw` or JSON: the one in force, or the one that would be.
+
+        With `statistics` it is the plan for data like that, whatever is running."""
+        if statistics is None and self._runtime is not None:
+            return self._current.rendered(self._runtime.manifest.totals)
+        queries = tuple(self._queries.values())
+        return make_plan(self.streams, queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
         """Rows, results, state and the time of recent ticks."""

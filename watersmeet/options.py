@@ -14,10 +14,17 @@ class Options:
     partitions: int = field(default=1, metadata={"help": "places that the state is spread over"})
     tick: str = field(default="100 milliseconds", metadata={"help": "shortest time from one tick to the next"})
     master: str = field(default="", metadata={"help": "Spark master; empty: all cores of this machine"})
+    searcher: str = field(default="", metadata={"help": "how plans are found; empty: greedy, improved, then proven"})
+    plan_seconds: float = field(default=2.0, metadata={"help": "time for finding a plan"})
+    materialize: str = field(default="on", metadata={"help": "on or off: whether intermediate results may be kept"})
+    layouts: str = field(default="one", metadata={"help": "one, many or ignored: placements of a store, P > 1"})
+    storage_budget: float = field(default=0.0, metadata={"help": "most tuples to keep, as estimated; 0: no limit"})
 
     def __post_init__(self) -> None:
         if not 1 <= self.partitions <= 1024:
             raise ModelError(f"partitions = {self.partitions} is out of range", hint="use 1 to 1024")
+        if self.materialize not in ("on", "off"):
+            raise ModelError(f"materialize = {self.materialize} is unknown", hint="use on or off")
 
 
 def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
@@ -37,7 +44,13 @@ def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
                 hint=f"did you mean {close[0]}?" if close else "settings of Spark have a dot in their name",
             )
         try:
-            own[name] = int(value) if isinstance(known[name].default, int) else str(value)
+            own[name] = _like(getattr(Options, name), value)
         except ValueError:
-            raise ModelError(f"option {name} takes a whole number, not {value!r}") from None
+            raise ModelError(f"option {name} takes a number, not {value!r}") from None
     return Options(**own), spark
+
+
+def _like(default: object, value: Any) -> Any:
+    if isinstance(default, int):
+        return int(value)
+    return float(value) if isinstance(default, float) else str(value)

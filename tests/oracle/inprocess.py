@@ -13,10 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.oracle.cases import Case
+from tests.oracle.plans import simple
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import Query, Stream
-from watersmeet.optimize.greedy import greedy
-from watersmeet.optimize.solution import Solution, Statistics
+from watersmeet.optimize.joingraph import graph_of
+from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.plan.compile import compile_solution
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.home import discard, publish, recover
@@ -29,7 +30,7 @@ from watersmeet.store.manifest import commit
 
 
 class InProcess:
-    def __init__(self, home: Path, case: Case, solution: Solution | None = None) -> None:
+    def __init__(self, home: Path, case: Case) -> None:
         self.home, self.case = home, case
         scripts = [parse_script(stream.create + "'nowhere';") for stream in case.streams]
         statements = [statement for script in scripts for statement in script]
@@ -37,11 +38,16 @@ class InProcess:
             statement.stream.name: statement.stream for statement in statements if isinstance(statement, CreateStream)
         }
         self.queries: list[Query] = [build_query(query.name, query.sql, self.streams) for query in case.queries]
-        found = solution or greedy(self.queries, Statistics(), case.partitions)
-        self.rules = compile_solution(tuple(self.streams.values()), self.queries, found, case.partitions)
+        self.problem = Problem(tuple(graph_of(query) for query in self.queries), partitions=case.partitions)
+        self.follow(simple(self.problem))
         for query in self.queries:
             prepare_folder(result_folder(home, query.name, query.sink), query.sink, query.outputs)
         self.restart()
+
+    def follow(self, solution: Solution) -> None:
+        """Obey another plan from the next tick on."""
+        streams = tuple(self.streams.values())
+        self.rules = compile_solution(streams, self.queries, solution, self.case.partitions)
 
     def restart(self) -> None:
         Stores._open.clear()
@@ -62,7 +68,9 @@ class InProcess:
             self.manifest,
         )
         gathered = self._gather(tick, pieces)
-        probed = self._probe(tick.gathered(gathered, self.case.tasks))
+        probed: list[ProbeReport] = []
+        for phase in tick.phases():
+            probed += self._probe(tick.probe_order(phase, gathered, probed, self.case.tasks))
         self.manifest, garbage = tick.finished(gathered, probed)
         commit(self.home, self.manifest)
         publish(self.manifest.results)
@@ -71,7 +79,7 @@ class InProcess:
     def _gather(self, tick: Tick, pieces: dict[str, pa.Table]) -> list[GatherReport]:
         reports, order = [], tick.begin()
         for name, piece in pieces.items():
-            rule = next((rule for rule in self.rules.stores if rule.stream == name), None)
+            rule = next((rule for rule in self.rules.stores if rule.name == name), None)
             if rule is None:
                 continue
             share = max(1, -(-piece.num_rows // self.case.tasks))
@@ -88,7 +96,7 @@ class InProcess:
             return [report for task in range(tasks) for report in _named(probe_whole(order), task, [])]
         places = order.rules.partitions
         blobs = [blob for task in range(places + len(order.merges)) for blob in _named(probe_first(order), task, [])]
-        for _ in range(max(1, order.rules.depth()) - 1):
+        for _ in range(max(1, order.rules.depth(order.phase)) - 1):
             sent = [[blob for blob in blobs if blob[0] == place] for place in range(places)]
             blobs = [blob for place in range(places) for blob in _named(probe_next(order), place, sent[place])]
         return [pickle.loads(data) for _, (_, data) in blobs]

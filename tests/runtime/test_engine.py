@@ -146,7 +146,7 @@ def test_queries_and_streams_come_and_go_while_it_runs(engine: Engine, tmp_path:
         engine.sql(create("third", tmp_path / "third"))
         third = engine.query("third", "SELECT r.id, t.id AS tid FROM r, third t WHERE r.k = t.k WINDOW 10 SECONDS")
         write(tmp_path / "third", [(23, 2, 8)])
-        wait_for(lambda: any(query.name == "third" and query.results for query in engine.stats().queries))
+        wait_for(lambda: engine.stats().streams[2].rows == 2)
         with pytest.raises(ModelError, match="no query named first"):
             engine.drop("first")
     assert pairs(first.results()) == [(1, 10), (3, 10), (4, 20)]

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from watersmeet.model import Alias, Column, Equality, KeyPart, Output, Query, Stream
-from watersmeet.optimize.greedy import greedy
-from watersmeet.optimize.solution import Statistics
+from watersmeet.optimize.joingraph import graph_of
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
 from watersmeet.runtime.orders import GatherReport, ProbeReport
 from watersmeet.runtime.tick import MIN_SLICE, Tick, split
@@ -27,11 +28,12 @@ QUERY = Query(
 
 
 def bucket(store: str, tick: int, tau_min: int, tau_max: int, rows: int = 10) -> BucketInfo:
-    return BucketInfo(store, f"{store}-{tick}-{tau_min}", rows, 100, 0, tau_min, tau_max, tick, tick)
+    name = f"{store}-{tick}-{tau_min}"
+    return BucketInfo(store, name, rows, 100, 0, tau_min, tau_max, tick, tick, alive_until=tau_max)
 
 
 def tick_after(before: Manifest) -> Tick:
-    rules = compile_solution(STREAMS, [QUERY], greedy([QUERY], Statistics()))
+    rules = compile_solution(STREAMS, [QUERY], optimize(Problem((graph_of(QUERY),)), searcher="greedy"))
     return Tick("home", "0", 7, "attempt", rules, STREAMS, (QUERY,), before)
 
 
@@ -80,10 +82,10 @@ def test_a_row_is_kept_until_every_other_watermark_has_passed_its_window() -> No
 def test_merged_buckets_replace_their_inputs_in_the_same_manifest() -> None:
     inputs = tuple(bucket("a", tick, 100, 200) for tick in range(1, FAN_IN + 1))
     tick = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs))
-    order = tick.gathered([report("a", bucket("a", 10, 190, 210))], 2)
+    order = tick.probe_order(1, [report("a", bucket("a", 10, 190, 210))], [], 2)
     (job,) = order.merges
     assert job.inputs == inputs
-    merged = BucketInfo("a", "merged", 40, 100, 0, 100, 200, 1, FAN_IN)
+    merged = BucketInfo("a", "merged", 40, 100, 0, 100, 200, 1, FAN_IN, alive_until=200)
     manifest, garbage = tick.finished([report("a", bucket("a", 10, 190, 210))], [ProbeReport(merged=[(job, merged)])])
     assert {kept.file for kept in manifest.buckets} == {"merged", "a-10-190"}
     assert sorted(garbage) == sorted(old.file for old in inputs)

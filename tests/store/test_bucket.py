@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.model import KeyPart
-from watersmeet.store.bucket import Bucket, Derived, verify_file
+from watersmeet.store.bucket import NO_DEADLINE, Bucket, Derived, verify_file
 from watersmeet.store.codes import encode
 from watersmeet.store.kernels import build_index, probe
 
@@ -72,9 +72,14 @@ def test_equal_values_of_different_types_have_equal_codes() -> None:
     st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.integers(0, 30)), max_size=20),
     st.sampled_from((0, 3, 1000)),
     st.integers(1, 9),
+    st.booleans(),
 )
 def test_the_probe_loop_finds_what_nested_loops_find(
-    stored: list[tuple[int, int, bool, bool]], probing: list[tuple[int, int, int]], window: int, room: int
+    stored: list[tuple[int, int, bool, bool]],
+    probing: list[tuple[int, int, int]],
+    window: int,
+    room: int,
+    own_deadlines: bool,
 ) -> None:
     codes = np.array([row[0] for row in stored], np.int64)
     tau = np.array([row[1] for row in stored], np.int64)
@@ -82,6 +87,8 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     mask = np.array([row[3] for row in stored], np.uint8)
     by_time = np.argsort(tau, kind="stable").astype(np.int32)
     starts, order = build_index(codes, valid, by_time, max(1, len(stored).bit_length()))
+    until = np.array([row[1] + min(window, row[0] + 3) for row in stored], np.int64) if own_deadlines else NO_DEADLINE
+    ends = until if len(until) else tau + window
     left = np.array([row[0] for row in probing], np.int64)
     latest = np.array([row[1] for row in probing], np.int64)
     deadline = latest + np.array([row[2] for row in probing], np.int64)
@@ -89,13 +96,25 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     while row < len(left):
         outs = [np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int64)]
         count, row, at = probe(
-            left, latest, deadline, row, at, starts, order, codes, tau, mask if len(mask) else valid, window, *outs
+            left,
+            latest,
+            deadline,
+            row,
+            at,
+            starts,
+            order,
+            codes,
+            tau,
+            until,
+            mask if len(mask) else valid,
+            window,
+            *outs,
         )
         found += list(zip(*(out[:count].tolist() for out in outs), strict=True))
     expected = [
-        (i, j, max(latest[i], tau[j]), min(deadline[i], tau[j] + window))
+        (i, j, max(latest[i], tau[j]), min(deadline[i], ends[j]))
         for i in range(len(left))
         for j in range(len(stored))
-        if left[i] == codes[j] and valid[j] and mask[j] and max(latest[i], tau[j]) <= min(deadline[i], tau[j] + window)
+        if left[i] == codes[j] and valid[j] and mask[j] and max(latest[i], tau[j]) <= min(deadline[i], ends[j])
     ]
     assert sorted(found) == sorted(expected)

@@ -1,52 +1,46 @@
-"""The plan for a person."""
+"""A rendered plan as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from watersmeet.plan.ruleset import UNBOUNDED, Lookup, Ruleset, Start, Step
+from watersmeet.plan.render import RenderedPlan, RenderedStep
 
 
-def explain_text(rules: Ruleset, measured: Mapping[str, int]) -> str:
-    """Stores and probe trees as text; `measured` adds how many partial results each step took and made."""
-    lines = [f"plan {rules.version}, {rules.partitions} place{'s' if rules.partitions > 1 else ''}", "", "stores"]
-    for store in rules.stores:
-        indexes = ", ".join(f"({', '.join(part.expression for part in key)})" for key in store.keys) or "none"
-        place = f"; placed by {store.layout.expression}" if store.layout else ""
-        filters = f"; filters {', '.join(store.filters)}" if store.filters else ""
-        lines.append(f"  {store.stream}: indexes {indexes}{place}{filters}")
+def explain(plan: RenderedPlan) -> str:
+    """Costs, stores and probe trees. A step names what it joins on, its cost, and whom it serves."""
+    places = f"{plan.partitions} places" if plan.partitions > 1 else "1 place"
+    lines = [
+        f"plan by {plan.searcher or 'hand'} for {places}",
+        f"  cost {plan.cost:,.0f} tuples sent ({plan.proof}); every query alone {plan.individual_cost:,.0f}",
+        f"  of it probing {plan.probe_cost:,.0f}, shipping {plan.shipping:,.0f}; "
+        f"storage {plan.storage_cost:,.0f} tuples",
+        "",
+        "stores",
+    ]
+    for store in plan.stores:
+        kind = "materialized, " if store.materialized else ""
+        placed = f", placed by {' and '.join(store.layouts)}" if store.layouts else ""
+        serves = f"  ⇒ {_names(store.serves)}" if store.serves else ""
+        lines.append(f"  {store.name}: {kind}{store.size:,.0f} tuples{placed}{serves}")
     lines += ["", "probe trees"]
-    for start in rules.starts:
-        lines.append(f"  {start.stream} arrives{_filters(start.filters)}{_serves(start)}")
-        for step in start.steps:
-            lines += _step(rules, step, [start.stream], measured, "    ")
+    children: dict[int | None, list[RenderedStep]] = {}
+    for step in plan.steps:
+        children.setdefault(step.parent, []).append(step)
+    for start in dict.fromkeys(step.start for step in plan.steps):
+        lines.append(f"  {start} arrives")
+        for step in children.get(None, []):
+            if step.start == start:
+                lines += _lines(step, children, "    ")
     return "\n".join(lines)
 
 
-def _step(rules: Ruleset, step: Step, path: list[str], measured: Mapping[str, int], indent: str) -> list[str]:
-    joined = " and ".join(
-        f"{_lookup(path, source)} = {part.expression}" for part, source in zip(step.key, step.sources, strict=True)
-    )
-    layout = rules.store(step.store).layout
-    sent = "" if layout is None else " · to its place" if layout in step.key else " · to all places"
-    window = "unbounded" if step.window >= UNBOUNDED else f"{step.window / 1e6:g} s"
-    seen = ""
-    if f"step_in/{step.id}" in measured:
-        seen = f" · {measured[f'step_in/{step.id}']:,} in, {measured.get(f'step_out/{step.id}', 0):,} out"
-    lines = [f"{indent}→ {step.store} [{window}] on {joined}{_filters(step.filters)}{sent}{seen}{_serves(step)}"]
-    for below in step.steps:
-        lines += _step(rules, below, [*path, step.store], measured, indent + "  ")
-    return lines
+def _lines(step: RenderedStep, children: dict[int | None, list[RenderedStep]], indent: str) -> list[str]:
+    sent = ", to all places" if step.broadcast else ""
+    measured = f", measured {step.measured_in:,} in {step.measured_out:,} out" if step.measured_in is not None else ""
+    ends = f"  ⇒ {_names(step.ends)}" if step.ends else ""
+    shared = f"  (serves {len(step.serves)})" if len(step.serves) > 1 else ""
+    head = f"{indent}→ {step.store} on {' and '.join(step.on)}: {step.cost:,.0f}{sent}{measured}{ends}{shared}"
+    return [head, *(line for below in children.get(step.number, []) for line in _lines(below, children, indent + "  "))]
 
 
-def _lookup(path: list[str], lookup: Lookup) -> str:
-    position, part = lookup
-    return f"{path[position]}.{part.expression}" if part.column else part.expression
-
-
-def _filters(filters: tuple[str, ...]) -> str:
-    return f" where {' or '.join(filters)}" if filters else ""
-
-
-def _serves(node: Start | Step) -> str:
-    return f"  ⇒ {', '.join(emit.query for emit in node.emits)}" if node.emits else ""
+def _names(names: tuple[str, ...], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,9 +1,16 @@
 """The Ruleset: the plan as data, which every task of a tick obeys.
 
-A partial result has *positions* 0, 1, …: position 0 is the row that just arrived, each step adds one. A step is
-shared by all queries below it, so it works with the widest of their windows and lets a row pass that any of
+A partial result has *positions* 0, 1, …: position 0 is the row that just arrived, each step adds the row of one
+store. A row of a stream's store is one member of a result; a row of a materialized store is several, whose columns
+carry the relation's name in front (`r.price`).
+
+A step is shared by all queries below it, so it works with the widest of their windows and lets a row pass that any of
 their filters wants; where that is more than a query asked for, its `Emit` carries the query's own windows and
 filters, to be checked before the result leaves.
+
+Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick
+adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 fill a materialized
+store that is new from the rows that are stored already.
 """
 
 from __future__ import annotations
@@ -16,6 +23,20 @@ UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to a
 
 Key = tuple[KeyPart, ...]
 Lookup = tuple[int, KeyPart]  # the key part of the row at a position
+Member = tuple[int, str]  # position, and what stands in front of the member's columns there ("" or "r.")
+Check = tuple[tuple[int, KeyPart], tuple[int, KeyPart]]  # two members by number, and their keys that must be equal
+
+TAU = "τ"  # the event time of a member, as a column of a materialized store
+
+
+def kept_name(prefix: str, part: KeyPart) -> str:
+    """The column of a materialized store that holds a key of a member."""
+    return prefix + (part.column or part.expression)
+
+
+def filter_name(prefix: str, text: str) -> str:
+    """The column of a materialized store that says whether a member passes a filter."""
+    return f"{prefix}filter {text}"
 
 
 @dataclass(frozen=True)
@@ -23,10 +44,19 @@ class Emit:
     """A complete result of a query."""
 
     query: str
-    members: tuple[int, ...]  # for each alias of the query, its position
+    members: tuple[Member, ...]  # by alias of the query
     windows: tuple[int, ...] | None  # own windows by alias, where the shared steps used wider ones
     filters: tuple[str | None, ...]  # own filter by alias, where the shared steps let more pass
-    verify: tuple[tuple[Lookup, Lookup], ...]  # equalities whose codes do not prove them
+    verify: tuple[Check, ...]  # equalities whose codes do not prove them
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A row of a materialized store."""
+
+    store: str
+    members: tuple[Member, ...]  # by relation of the store
+    verify: tuple[Check, ...]
 
 
 @dataclass(frozen=True)
@@ -37,19 +67,26 @@ class Step:
     store: str
     key: Key
     sources: tuple[Lookup, ...]  # where the value for each part of the key comes from
-    sees_current: bool  # whether rows of the same tick are probed: True for aliases before the start
+    sees: tuple[str, ...]  # rows of the same tick are probed if they were made from one of these relations
     window: int
     filters: tuple[str, ...]  # a row passes that satisfies one of them; () lets every row pass
     carry: tuple[Lookup, ...]  # codes that steps below need
     emits: tuple[Emit, ...]
+    keeps: tuple[Keep, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def ends(self) -> tuple[Emit | Keep, ...]:
+        return (*self.emits, *self.keeps)
 
 
 @dataclass(frozen=True)
 class Start:
-    """What happens to the rows of a stream that arrive in a tick."""
+    """What happens to the rows of a stream that arrive in a tick, as one of the stream's relations."""
 
+    relation: str
     stream: str
+    phase: int
     window: int
     filters: tuple[str, ...]
     carry: tuple[Lookup, ...]
@@ -58,15 +95,35 @@ class Start:
 
 
 @dataclass(frozen=True)
-class StoreRule:
-    """How the rows of a stream are kept."""
+class KeptColumn:
+    """A column of a materialized store and the member's column, key, filter or event time that it holds."""
 
-    stream: str
+    name: str
+    member: int
+    kind: str  # column, key, filter, time
+    source: str
+    type: str
+
+
+@dataclass(frozen=True)
+class StoreRule:
+    """How rows are kept: those of a stream as they are, those of a materialized subquery put together."""
+
+    name: str
     columns: tuple[Column, ...]
-    time: str
     keys: tuple[Key, ...]
     filters: tuple[str, ...]
     layout: KeyPart | None  # the attribute that decides a row's place; None where the store is whole
+    time: str = ""  # the event-time column, of a stream
+    title: str = ""
+    # Of materialized stores only:
+    members: tuple[tuple[str, str], ...] = ()  # (relation, stream)
+    kept: tuple[KeptColumn, ...] = ()
+    outside: tuple[str, ...] = ()  # streams whose rows may still join a row of it
+
+    @property
+    def is_materialized(self) -> bool:
+        return bool(self.members)
 
 
 @dataclass(frozen=True)
@@ -85,51 +142,65 @@ class Ruleset:
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
 
-    def store(self, stream: str) -> StoreRule:
-        return next(rule for rule in self.stores if rule.stream == stream)
+    def store(self, name: str) -> StoreRule:
+        return next(rule for rule in self.stores if rule.name == name)
 
-    def layout_text(self, stream: str) -> str:
-        """How rows of the stream are placed, as buckets remember it; "" where the store is whole."""
-        layout = self.store(stream).layout
+    @property
+    def materialized(self) -> tuple[str, ...]:
+        return tuple(rule.name for rule in self.stores if rule.is_materialized)
+
+    def layout_text(self, store: str) -> str:
+        """How rows of the store are placed, as buckets remember it; "" where the store is whole."""
+        layout = self.store(store).layout
         return f"{layout.expression} % {self.partitions}" if layout else ""
+
+    def phases(self) -> list[int]:
+        return sorted({start.phase for start in self.starts if start.phase > 0})
 
     def all_steps(self) -> list[Step]:
         """Every step, parents before children."""
-        found: list[Step] = []
-        frontier = [step for start in self.starts for step in start.steps]
-        while frontier:
-            step = frontier.pop(0)
-            found.append(step)
-            frontier.extend(step.steps)
-        return found
+        return [step for start in self.starts for step in all_steps(start.steps)]
 
-    def depth(self) -> int:
-        """The longest path of steps: the number of stages of a tick with several places."""
+    def depth(self, phase: int) -> int:
+        """The longest path of steps: the number of stages of a phase with several places."""
 
         def below(steps: tuple[Step, ...]) -> int:
             return max((1 + below(step.steps) for step in steps), default=0)
 
-        return max((below(start.steps) for start in self.starts), default=0)
+        return max((below(start.steps) for start in self.starts if start.phase == phase), default=0)
 
     def validate(self) -> None:
         """What a task may rely on."""
-        stores = {rule.stream: rule for rule in self.stores}
-        streams = [start.stream for start in self.starts]
-        assert len(set(streams)) == len(streams), "two starts for one stream"
+        stores = {rule.name: rule for rule in self.stores}
+        named = [(start.relation, start.phase) for start in self.starts if start.phase]
+        assert len(set(named)) == len(named), "two starts for one relation in one phase"
         ids = [step.id for step in self.all_steps()]
         assert len(set(ids)) == len(ids), "two steps with one id"
+        kept_in: dict[str, int] = {}
 
-        def check(steps: tuple[Step, ...], bound: int, carried: set[Lookup]) -> None:
+        def check(steps: tuple[Step, ...], bound: int, carried: set[Lookup], phase: int) -> None:
             for step in steps:
                 assert step.key in stores[step.store].keys, f"no index for step {step.id}"
                 assert len(step.key) == len(step.sources)
                 for source in step.sources:
                     assert source[0] < bound and source in carried, f"step {step.id} needs {source}"
-                for emit in step.emits:
-                    assert sorted(emit.members) == list(range(bound + 1)), f"{emit.query} does not use every row"
+                for end in step.ends:
+                    used = {position for position, _ in end.members}
+                    assert used == set(range(bound + 1)), f"{end} does not use every row"
+                for keep in step.keeps:
+                    kept_in[keep.store] = max(phase, kept_in.get(keep.store, 0))
                 kept = set(step.carry)
                 assert all(position <= bound for position, _ in kept)
-                check(step.steps, bound + 1, kept)
+                check(step.steps, bound + 1, kept, phase)
 
         for start in self.starts:
-            check(start.steps, 1, set(start.carry))
+            check(start.steps, 1, set(start.carry), start.phase)
+        for start in self.starts:
+            for step in all_steps(start.steps):
+                if step.sees and stores[step.store].is_materialized:
+                    assert kept_in[step.store] < start.phase, f"step {step.id} probes rows that are not there yet"
+
+
+def all_steps(steps: tuple[Step, ...]) -> list[Step]:
+    """These steps and all below them, parents before children."""
+    return [found for step in steps for found in (step, *all_steps(step.steps))]

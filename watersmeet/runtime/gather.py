@@ -37,7 +37,7 @@ class Gather:
         self.rule = rule
         self.stored = stored  # False: no query reads the stream, so its rows are only counted
         self.task = task
-        self.report = GatherReport(rule.stream)
+        self.report = GatherReport(rule.name)
         self._schema = pa.schema([(column.name, column.arrow) for column in rule.columns])
         self._waiting: list[tuple[pa.RecordBatch, I64]] = []
         self._numbers = itertools.count()
@@ -56,11 +56,11 @@ class Gather:
         return self.report
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        self.report.counts[f"rows/{self.rule.stream}"] += batch.num_rows
+        self.report.counts[f"rows/{self.rule.name}"] += batch.num_rows
         rows = at_rest(batch, self._schema)
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
-        reason[tau < self.order.watermarks.get(self.rule.stream, TAU_MIN)] = 4
+        reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
         reason[(tau < TAU_MIN) | (tau > TAU_MAX)] = 3
         reason[~known] = 2
         if CORRUPT_COLUMN in batch.schema.names:
@@ -69,7 +69,7 @@ class Gather:
             bad = np.flatnonzero(reason)
             named = pa.array([_REASONS[code - 1] for code in reason[bad]])
             for name, count in zip(*np.unique(reason[bad], return_counts=True), strict=True):
-                self.report.counts[f"{_REASONS[name - 1]}/{self.rule.stream}"] += int(count)
+                self.report.counts[f"{_REASONS[name - 1]}/{self.rule.name}"] += int(count)
             aside = pa.Table.from_batches([batch]).take(pa.array(bad))
             self._rejected.append(aside.append_column("rejected_because", named))
             good = np.flatnonzero(reason == 0)
@@ -97,34 +97,34 @@ class Gather:
 
     def _write(self, bucket: Bucket, place: int) -> None:
         number = next(self._numbers)
-        file = f"state/{self.rule.stream}/{self.order.tick:012d}-{self.order.attempt}-{self.task}-{number}.bucket"
+        file = f"state/{self.rule.name}/{self.order.tick:012d}-{self.order.attempt}-{self.task}-{number}.bucket"
         info = bucket.write(
             Path(self.order.home),
             file,
             Derived(self.rule.keys, self.rule.filters),
-            store=self.rule.stream,
+            store=self.rule.name,
             first_tick=self.order.tick,
             last_tick=self.order.tick,
             partition=place,
-            layout=self.order.rules.layout_text(self.rule.stream),
+            layout=self.order.rules.layout_text(self.rule.name),
         )
         for failed in bucket.failures.values():
             if failed:
-                self.report.counts[f"failed_filters/{self.rule.stream}"] += failed
+                self.report.counts[f"failed_filters/{self.rule.name}"] += failed
         self.report.buckets.append(info)
 
     def _set_aside(self) -> None:
         if not self._rejected:
             return
         rows = pa.concat_tables(self._rejected)
-        folder = Path(self.order.home) / "rejected" / self.rule.stream
+        folder = Path(self.order.home) / "rejected" / self.rule.name
         name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.parquet"
         staged = folder / STAGING / f"{name}.staged"
         writer = open_writer(staged, Sink(), rows.schema)
         writer.write(rows)
         writer.close()
         self.report.rejected.append(
-            ResultFile(f"rejected {self.rule.stream}", str(staged), str(folder / name), rows.num_rows)
+            ResultFile(f"rejected {self.rule.name}", str(staged), str(folder / name), rows.num_rows)
         )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import ResultFile
 from watersmeet.store.merge import MergeJob
@@ -54,6 +54,8 @@ class ProbeOrder:
     tick: int
     attempt: str
     rules: Ruleset
+    phase: int
+    starts: tuple[Start, ...]
     buckets: dict[str, tuple[BucketInfo, ...]]
     work: tuple[tuple[Slice, ...], ...]
     merges: tuple[MergeJob, ...]
@@ -65,6 +67,7 @@ class ProbeOrder:
 @dataclass
 class ProbeReport:
     results: list[ResultFile] = field(default_factory=list)
+    kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
     counts: Counter[str] = field(default_factory=Counter)
     merged: list[tuple[MergeJob, BucketInfo | None]] = field(default_factory=list)
     failure: WatersmeetError | None = None  # told, not raised: Spark would try the task again in vain

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.model import Query, Stream
@@ -47,13 +47,17 @@ class TickTimes:
         return self.gather + self.probe + self.commit
 
 
-@dataclass
-class Plan:
+class Orders(Protocol):
     """What ticks obey from the next one on; replaced as a whole, never changed."""
 
-    rules: Ruleset
-    streams: tuple[Stream, ...]
-    queries: tuple[Query, ...]
+    @property
+    def rules(self) -> Ruleset: ...
+
+    @property
+    def streams(self) -> tuple[Stream, ...]: ...
+
+    @property
+    def queries(self) -> tuple[Query, ...]: ...
 
 
 @dataclass
@@ -61,7 +65,7 @@ class SparkRuntime:
     spark: SparkSession
     home: Path
     manifest: Manifest
-    plan: Plan
+    plan: Orders
     after_commit: Callable[[Manifest], None] = lambda manifest: None
     check_input: Callable[[str, int, list[GatherReport]], None] = lambda group, batch, reports: None
     recent: list[TickTimes] = field(default_factory=list)
@@ -111,9 +115,10 @@ class SparkRuntime:
         raise_first(gathered)
         self.check_input(group, batch, gathered)
         at_gathered = time.perf_counter()
-        order = tick.gathered(gathered, tasks=self.cores)
-        probed = self._probe(order)
-        raise_first(probed)
+        probed: list[ProbeReport] = []
+        for phase in tick.phases():
+            probed += self._probe(tick.probe_order(phase, gathered, probed, self.cores))
+            raise_first(probed)
         at_probed = time.perf_counter()
         manifest, garbage = tick.finished(gathered, probed)
         self._commit(manifest, garbage)
@@ -142,7 +147,7 @@ class SparkRuntime:
         places = order.rules.partitions
         tasks = places + len(order.merges)
         blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_first(order))
-        for _ in range(max(1, order.rules.depth()) - 1):
+        for _ in range(max(1, order.rules.depth(order.phase)) - 1):
             blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(probe_next(order))
         return [pickle.loads(data) for _, (_, data) in blobs.collect()]
 

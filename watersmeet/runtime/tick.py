@@ -1,6 +1,6 @@
 """The tick, without any I/O: what was committed and what tasks report goes in, orders and manifests come out.
 
-    begin ──► GatherOrder ──(tasks)──► gathered ──► ProbeOrder ──(tasks)──► finished ──► Manifest, garbage
+    begin ► GatherOrder ─(tasks)─► for each phase: probe_order ► ProbeOrder ─(tasks)─► finished ► Manifest, garbage
 
 `spark.py` carries these out. Nothing here is visible to anybody until the manifest is committed, so a tick that
 fails anywhere is simply begun again under another attempt name.
@@ -9,16 +9,16 @@ fails anywhere is simply begun again under another attempt name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet.model import Query, Stream
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.ruleset import Ruleset, Step, all_steps
 from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import Manifest
-from watersmeet.store.merge import choose_merges
-from watersmeet.store.retention import horizons, watermarks
+from watersmeet.store.merge import MergeJob, choose_merges
+from watersmeet.store.retention import horizons, materialized_horizons, watermarks
 
 MIN_SLICE = 4096  # fewer rows are not worth a task of their own
 
@@ -44,24 +44,56 @@ class Tick:
         marks = watermarks(self.streams, self.before.newest)
         return GatherOrder(self.home, self.number, self.attempt, self.rules, marks)
 
-    def gathered(self, reports: Sequence[GatherReport], tasks: int) -> ProbeOrder:
-        """Which task probes what: new rows split evenly, and merges of what was there before."""
-        new = [bucket for report in reports for bucket in report.buckets]
+    def phases(self) -> list[int]:
+        """The phases to run: 0 only where a materialized store is new and has to be filled."""
+        return [0, *self.rules.phases()] if self._new_stores() else self.rules.phases()
+
+    def _new_stores(self) -> set[str]:
+        return set(self.rules.materialized) - set(self.before.materialized)
+
+    def probe_order(
+        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
+    ) -> ProbeOrder:
+        """Which task probes what: new rows split evenly (in phase 0 the stored ones), and merges of what was there."""
+        new = [bucket for report in gathered for bucket in report.buckets]
+        kept = [bucket for report in probed for bucket in report.kept]
         buckets: dict[str, list[BucketInfo]] = {}
-        for bucket in (*self.before.buckets, *new):
+        for bucket in (*self._standing(), *new, *kept):
             buckets.setdefault(bucket.store, []).append(bucket)
-        stored = {rule.stream for rule in self.rules.stores}
-        alive = horizons(self.queries, watermarks(self.streams, self.before.newest))
-        old = [b for b in self.before.buckets if b.store in stored and b.tau_max >= alive.get(b.store, b.tau_max)]
+        starts = tuple(start for start in self.rules.starts if start.phase == phase)
+        if phase == 0:
+            starts = tuple(start for start in starts if self._fills(start.steps) <= self._new_stores())
+        read = {start.stream for start in starts}
+        source = new if phase else [bucket for bucket in self._standing() if bucket.store in read]
+        first = phase == min(self.phases(), default=0)
         return ProbeOrder(
             self.home,
             self.number,
             self.attempt,
             self.rules,
+            phase,
+            starts,
             {store: tuple(infos) for store, infos in buckets.items()},
-            split(new, tasks),
-            tuple(choose_merges(old, alive)),
+            split([bucket for bucket in source if bucket.store in read], tasks),
+            tuple(self._merges()) if first else (),
         )
+
+    def _fills(self, steps: tuple[Step, ...]) -> set[str]:
+        return {keep.store for step in all_steps(steps) for keep in step.keeps}
+
+    def _standing(self) -> list[BucketInfo]:
+        """The buckets of earlier ticks that the plan still has a store for."""
+        known = {rule.name for rule in self.rules.stores} - self._new_stores()
+        return [bucket for bucket in self.before.buckets if bucket.store in known]
+
+    def _merges(self) -> list[MergeJob]:
+        alive = self._horizons(self.before.newest)
+        return choose_merges([b for b in self._standing() if b.alive_until >= alive[b.store]], alive)
+
+    def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
+        marks = watermarks(self.streams, newest)
+        outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
+        return {**horizons(self.queries, marks), **materialized_horizons(outside, marks)}
 
     def finished(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> tuple[Manifest, list[str]]:
         """The manifest that commits the tick, and the state files that nobody needs after it."""
@@ -69,18 +101,18 @@ class Tick:
         for report in gathered:
             if report.newest is not None:
                 newest[report.stream] = max(report.newest, newest.get(report.stream, report.newest))
-        candidates = {bucket.file: bucket for bucket in self.before.buckets}
-        for report in gathered:
-            candidates.update({bucket.file: bucket for bucket in report.buckets})
+        added = [bucket for report in gathered for bucket in report.buckets]
+        added += [bucket for report in probed for bucket in report.kept]
+        candidates = {bucket.file: bucket for bucket in (*self._standing(), *added)}
         for job, merged in (pair for report in probed for pair in report.merged):
             for bucket in job.inputs:
                 del candidates[bucket.file]
             if merged is not None:
                 candidates[merged.file] = merged
-        alive = horizons(self.queries, watermarks(self.streams, newest))
-        kept = tuple(b for b in candidates.values() if b.store in alive and b.tau_max >= alive[b.store])
-        written = [*self.before.buckets, *(b for report in gathered for b in report.buckets)]
-        written += [merged for report in probed for _, merged in report.merged if merged is not None]
+                added.append(merged)
+        alive = self._horizons(newest)
+        kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
+        written = [*self.before.buckets, *added]
         named = {bucket.file for bucket in kept}
         totals = Counter(self.before.totals)
         if self.rules.version != self.before.plan:  # the numbers of steps mean nothing under another plan
@@ -97,6 +129,7 @@ class Tick:
             + tuple(file for report in probed for file in report.results),
             totals=dict(totals),
             plan=self.rules.version,
+            materialized=self.rules.materialized,
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from watersmeet.plan.ruleset import Emit, Lookup, Start, Step
+from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step
 from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.store.bucket import Bucket, BucketInfo, Index
 from watersmeet.store.codes import Codes, combine
@@ -55,8 +55,10 @@ class Partial:
         )
 
 
-class Emitter(Protocol):
-    def __call__(self, emit: Emit, partial: Partial) -> None: ...
+class Ends(Protocol):
+    """Takes what has reached the end of a path: results of a query, or rows of a materialized store."""
+
+    def __call__(self, end: Emit | Keep, partial: Partial, start: Start) -> None: ...
 
 
 class Stores:
@@ -92,18 +94,18 @@ class Stores:
 class Walk:
     """One task's walk. `place` limits it to the buckets of one partition; None sees them all."""
 
-    def __init__(self, order: ProbeOrder, stores: Stores, emitter: Emitter, place: int | None = None) -> None:
+    def __init__(self, order: ProbeOrder, stores: Stores, ends: Ends, place: int | None = None) -> None:
         self.order = order
         self.stores = stores
-        self.emitter = emitter
+        self.ends = ends
         self.place = place
         self.counts: Counter[str] = Counter()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
         # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
         self._mixed = {
-            rule.stream
+            rule.name
             for rule in order.rules.stores
-            if any(not self._placed(info) for info in order.buckets.get(rule.stream, ()))
+            if any(not self._placed(info) for info in order.buckets.get(rule.name, ()))
         }
 
     def arrivals(self, start: Start, info: BucketInfo, begin: int, end: int) -> Iterator[Partial]:
@@ -124,16 +126,16 @@ class Walk:
     def follow(self, start: Start, partial: Partial) -> None:
         """Everything that begins with these rows, to the end. Only where all stores are in reach (P = 1)."""
         for emit in start.emits:
-            self.emitter(emit, partial)
+            self.ends(emit, partial, start)
         for step in start.steps:
-            self.descend(step, partial)
+            self.descend(step, partial, start)
 
-    def descend(self, step: Step, partial: Partial) -> None:
+    def descend(self, step: Step, partial: Partial, start: Start) -> None:
         for found in self.step(step, partial):
-            for emit in step.emits:
-                self.emitter(emit, found)
+            for end in step.ends:
+                self.ends(end, found, start)
             for below in step.steps:
-                self.descend(below, found)
+                self.descend(below, found, start)
 
     def targets(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
         """For each place the rows that must go there; None where each row must go to all."""
@@ -180,7 +182,7 @@ class Walk:
             place = info.partition if self._placed(info) else number % self.order.rules.partitions
             if place != self.place:
                 return False
-        return step.sees_current or not self.order.is_new(info)
+        return not self.order.is_new(info) or (info.made_by in step.sees if info.made_by else bool(step.sees))
 
     def _expand(self, step: Step, partial: Partial, found: _Matches) -> Partial:
         left, row = found.left[: found.count], found.row[: found.count]
@@ -237,6 +239,7 @@ class _Matches:
             index.order,
             index.codes.values,
             bucket.tau,
+            bucket.deadline,
             mask,
             window,
             self.left[free],

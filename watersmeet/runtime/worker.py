@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.model import Stream
-from watersmeet.plan.ruleset import Start, Step, StoreRule
+from watersmeet.plan.ruleset import Start, Step, StoreRule, all_steps
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
 from watersmeet.runtime.results import Results
@@ -44,10 +44,10 @@ def make_gather(
         assert context is not None
         batch = context.getLocalProperty("streaming.sql.batchId")
         order: GatherOrder = pickle.loads(gather_order_path(home, run, group, str(batch)).read_bytes())
-        rule = next((rule for rule in order.rules.stores if rule.stream == stream.name), None)
+        rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
         stored = rule is not None
         if rule is None:
-            rule = StoreRule(stream.name, stream.columns, stream.time, (), (), None)
+            rule = StoreRule(stream.name, stream.columns, (), (), None, stream.time)
         try:
             report = Gather(order, rule, stored, str(context.taskAttemptId())).run(batches)
         except Exception as problem:
@@ -67,7 +67,7 @@ def probe_whole(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator
             if task >= len(order.work):
                 _merge(order, task - len(order.work), report)
             else:
-                _walk_whole(order, order.work[task], report)
+                report = _walk_whole(order, order.work[task])
         except Exception as problem:
             report = ProbeReport(failure=_told(problem, order.home))
         yield report
@@ -75,17 +75,18 @@ def probe_whole(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator
     return run
 
 
-def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...], report: ProbeReport) -> None:
+def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...]) -> ProbeReport:
     stores = Stores(order)
     results = Results(order, stores, _task_name())
     walk = Walk(order, stores, results.add)
-    starts = {start.stream: start for start in order.rules.starts}
     for piece in work:
-        start = starts[piece.bucket.store]
-        for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
-            walk.follow(start, partial)
-    results.finish(report)
+        for start in order.starts:
+            if start.stream == piece.bucket.store:
+                for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
+                    walk.follow(start, partial)
+    report = results.finish()
     report.counts.update(walk.counts)
+    return report
 
 
 def probe_first(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[Blob]]:
@@ -98,9 +99,9 @@ def probe_first(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator
             yield task % order.rules.partitions, (REPORT, pickle.dumps(report))
             return
         place = _Place(order, task)
-        for start in order.rules.starts:
+        for start in order.starts:
             for info in order.buckets.get(start.stream, ()):
-                if not order.is_new(info):
+                if order.is_new(info) == (order.phase == 0):
                     continue
                 for partial in place.walk.arrivals(start, info, 0, info.rows):
                     yield from place.arrive(start, partial, own=info.partition == task)
@@ -114,12 +115,12 @@ def probe_next(order: ProbeOrder) -> Callable[[int, Iterable[Blob]], Iterator[Bl
 
     def further(task: int, blobs: Iterable[Blob]) -> Iterator[Blob]:
         place = _Place(order, task)
-        steps = {step.id: step for step in order.rules.all_steps()}
+        steps = {step.id: (step, start) for start in order.starts for step in all_steps(start.steps)}
         for _, (number, data) in blobs:
             if number == REPORT:
                 yield task, (REPORT, data)
             else:
-                yield from place.advance(steps[number], pickle.loads(data))
+                yield from place.advance(*steps[number], pickle.loads(data))
         yield from place.finish()
 
     return lambda task, blobs: _telling(order, task, further(task, blobs))
@@ -147,17 +148,17 @@ class _Place:
     def arrive(self, start: Start, partial: Partial, own: bool) -> Iterator[Blob]:
         if own:  # a row is stored in one place, which is the one that emits what needs no probe
             for emit in start.emits:
-                self.results.add(emit, partial)
+                self.results.add(emit, partial, start)
         for step in start.steps:
             targets = self.walk.targets(step, partial)
             mine = partial if targets is None else partial.take(targets[self.place])
             if len(mine):
-                yield from self.advance(step, mine)
+                yield from self.advance(step, start, mine)
 
-    def advance(self, step: Step, partial: Partial) -> Iterator[Blob]:
+    def advance(self, step: Step, start: Start, partial: Partial) -> Iterator[Blob]:
         for found in self.walk.step(step, partial):
-            for emit in step.emits:
-                self.results.add(emit, found)
+            for end in step.ends:
+                self.results.add(end, found, start)
             for below in step.steps:
                 yield from self._send(below, found)
 
@@ -173,8 +174,7 @@ class _Place:
                 yield place, (step.id, pickle.dumps(partial.take(rows), protocol=5))
 
     def finish(self) -> Iterator[Blob]:
-        report = ProbeReport()
-        self.results.finish(report)
+        report = self.results.finish()
         report.counts.update(self.walk.counts)
         yield self.place, (REPORT, pickle.dumps(report))
 
@@ -182,7 +182,7 @@ class _Place:
 def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:
     job = order.merges[number]
     rule = order.rules.store(job.inputs[0].store)
-    file = f"state/{rule.stream}/{order.tick:012d}-{order.attempt}-{_task_name()}-m{number}.bucket"
+    file = f"state/{rule.name}/{order.tick:012d}-{order.attempt}-{_task_name()}-m{number}.bucket"
     report.merged.append((job, merge(Path(order.home), job, file, Derived(rule.keys, rule.filters))))
 
 

@@ -33,6 +33,7 @@ from watersmeet.store.kernels import I32, I64, U8, build_index
 
 MAGIC = b"WMBUCKT1"
 _ALIGN = 64
+NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
 
 
@@ -51,6 +52,8 @@ class BucketInfo:
     last_tick: int
     partition: int = 0
     layout: str = ""  # text of the layout's key part; "" where the store is whole
+    alive_until: int = 0  # compared with the store's horizon: the newest event time, or deadline if materialized
+    made_by: str = ""  # of a materialized store: the relation whose arrival made these rows
 
     @property
     def level(self) -> int:
@@ -88,9 +91,12 @@ def damaged(path: Path, why: str) -> StateError:
 class Bucket:
     """An open bucket. Parts that the file lacks are derived on first use and kept while it is open."""
 
-    def __init__(self, rows: pa.RecordBatch, tau: I64, sections: dict[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self, rows: pa.RecordBatch, tau: I64, deadline: I64 = NO_DEADLINE, sections: dict[str, np.ndarray] | None = None
+    ) -> None:
         self.rows = rows
-        self.tau = tau
+        self.tau = tau  # of a materialized row, the newest event time of its members
+        self.deadline = deadline  # of materialized rows only: no member of a result may be newer
         self._sections: dict[str, np.ndarray] = sections or {}
         self._codes: dict[Key, Codes] = {}
         self._indexes: dict[Key, Index] = {}
@@ -98,6 +104,10 @@ class Bucket:
 
     def __len__(self) -> int:
         return len(self.tau)
+
+    @property
+    def alive_until(self) -> I64:
+        return self.deadline if len(self.deadline) else self.tau
 
     @classmethod
     def open(cls, home: Path, info: BucketInfo) -> Bucket:
@@ -121,7 +131,7 @@ class Bucket:
             name: np.frombuffer(whole.slice(begin, stop - begin), dtype) if stop > begin else np.empty(0, dtype)
             for name, (dtype, begin, stop) in directory["sections"].items()
         }
-        return cls(batches[0], sections.pop("tau"), sections)
+        return cls(batches[0], sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
 
     def codes(self, key: Key) -> Codes:
         if key not in self._codes:
@@ -187,6 +197,8 @@ class Bucket:
     def write(self, home: Path, file: str, derived: Derived, **identity: Any) -> BucketInfo:
         """Write the bucket with the derived parts asked for, and say what the manifest must know."""
         sections: dict[str, np.ndarray] = {"tau": self.tau}
+        if len(self.deadline):
+            sections["deadline"] = self.deadline
         for text, mask in zip(derived.filters, self.masks(derived.filters), strict=True):
             sections[f"mask {text}"] = mask
         for key in derived.keys:
@@ -204,6 +216,7 @@ class Bucket:
             checksum=checksum,
             tau_min=int(self.tau.min()),
             tau_max=int(self.tau.max()),
+            alive_until=int(self.alive_until.max()),
             **identity,
         )
 

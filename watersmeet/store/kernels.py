@@ -100,7 +100,24 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
 
 @njit(
     types.UniTuple(_INT, 3)(
-        *(_IN64, _IN64, _IN64, _INT, _INT, _IN32, _IN32, _IN64, _IN64, _IN8, _INT, _OUT32, _OUT32, _OUT64, _OUT64)
+        *(
+            _IN64,
+            _IN64,
+            _IN64,
+            _INT,
+            _INT,
+            _IN32,
+            _IN32,
+            _IN64,
+            _IN64,
+            _IN64,
+            _IN8,
+            _INT,
+            _OUT32,
+            _OUT32,
+            _OUT64,
+            _OUT64,
+        )
     ),
     cache=True,
     nogil=True,
@@ -115,6 +132,7 @@ def probe(
     order: I32,
     stored_codes: I64,
     stored_tau: I64,
+    stored_deadline: I64,
     stored_mask: U8,
     window: int,
     out_left: I32,
@@ -125,7 +143,9 @@ def probe(
     """Matches of partial results in one bucket, until the outputs are full.
 
     Returns how many were found and where to go on: (found, row, position in `order`). A position of -1
-    means the row is untouched. Each match satisfies max(latest, t) <= min(deadline, t + window).
+    means the row is untouched. A stored row of a stream has the deadline t + window (`stored_deadline` is empty); one
+    of a materialized store brings its own, no later than t + window. Each match satisfies
+    max(latest, t) <= min(deadline, stored deadline).
     """
     found = 0
     room = len(out_left)
@@ -134,6 +154,7 @@ def probe(
         slot_bits += 1
     shift = np.uint64(64 - slot_bits)
     every_row = len(stored_mask) == 0
+    own_deadline = len(stored_deadline) > 0
     for row in range(begin_row, len(codes)):
         code = codes[row]
         slot = np.int64((np.uint64(code) * _GOLDEN) >> shift)
@@ -159,13 +180,14 @@ def probe(
                 tau = stored_tau[stored]
                 if tau > last:
                     break
-                if tau >= earliest and (every_row or stored_mask[stored] != 0):
+                until = stored_deadline[stored] if own_deadline else tau + window
+                if tau >= earliest and until >= latest[row] and (every_row or stored_mask[stored] != 0):
                     if found == room:
                         return found, row, at
                     out_left[found] = row
                     out_row[found] = stored
                     out_latest[found] = max(latest[row], tau)
-                    out_deadline[found] = min(last, tau + window)
+                    out_deadline[found] = min(last, until)
                     found += 1
             at += 1
     return found, len(codes), -1

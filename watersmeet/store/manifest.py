@@ -43,6 +43,7 @@ class Manifest:
     results: tuple[ResultFile, ...] = ()  # of this tick only
     totals: dict[str, int] = field(default_factory=dict)  # running counters, named "kind/name"
     plan: str = ""
+    materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -112,6 +113,7 @@ def load(path: Path) -> Manifest:
         manifest,
         buckets=tuple(BucketInfo(**bucket) for bucket in raw["buckets"]),
         results=tuple(ResultFile(**result) for result in raw["results"]),
+        materialized=tuple(raw["materialized"]),
     )
 
 

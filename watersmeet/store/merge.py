@@ -54,21 +54,21 @@ def _within_limit(run: list[BucketInfo]) -> tuple[BucketInfo, ...]:
 
 def merge(home: Path, job: MergeJob, file: str, derived: Derived) -> BucketInfo | None:
     """Write the union of the job's live rows; None where every row has expired."""
-    batches, taus = [], []
+    batches, taus, deadlines = [], [], []
     for info in job.inputs:
         bucket = Bucket.open(home, info)
-        alive = bucket.tau >= job.horizon
+        alive = bucket.alive_until >= job.horizon
         if alive.all():
             batches.append(bucket.rows)
-            taus.append(bucket.tau)
         elif alive.any():
             batches.append(bucket.rows.filter(pa.array(alive)))
-            taus.append(bucket.tau[alive])
+        taus.append(bucket.tau[alive])
+        deadlines.append(bucket.deadline[alive] if len(bucket.deadline) else bucket.deadline)
     if not batches:
         return None
     rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     first = job.inputs[0]
-    return Bucket(rows, np.concatenate(taus)).write(
+    return Bucket(rows, np.concatenate(taus), np.concatenate(deadlines)).write(
         home,
         file,
         derived,

@@ -2,7 +2,8 @@
 
 A row of alias i can still take part in a result while some other alias j of the query may deliver a row
 with τj ≤ τi + wi. Rows of j below j's watermark are dropped as late, so once every other alias's watermark
-has passed τi + wi the row is dead. The horizon of a store is the smallest τ that is still alive.
+has passed τi + wi the row is dead. The horizon of a stream's store is the smallest τ that is still alive. A row of a
+materialized store is dead once every stream outside of it has passed the row's deadline.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ def watermarks(streams: Iterable[Stream], newest: Mapping[str, int]) -> dict[str
     return {
         stream.name: newest[stream.name] - stream.lateness if stream.name in newest else KEEP_ALL for stream in streams
     }
+
+
+def materialized_horizons(outside: Mapping[str, tuple[str, ...]], marks: Mapping[str, int]) -> dict[str, int]:
+    """For each materialized store, the deadline from which rows are kept."""
+    return {store: min(marks[stream] for stream in streams) for store, streams in outside.items()}
 
 
 def horizons(queries: Iterable[Query], marks: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,62 @@
+"""Plans of every shape, to prove that the plan does not change the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, store_of
+from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+
+Choose = Callable[[list[Subquery]], Subquery]
+
+
+def simple(problem: Problem) -> Solution:
+    """The first order that avoids cross products, over streams only."""
+    return plan_by(problem, lambda options: next(option for option in options if option.is_stream))
+
+
+@st.composite
+def plans(draw: st.DrawFn, problem: Problem) -> Solution:
+    """Any plan: any probe order, any subquery materialized anywhere, any layout."""
+    return plan_by(
+        problem, lambda options: draw(st.sampled_from(options)), lambda options: draw(st.sampled_from(options))
+    )
+
+
+def plan_by(problem: Problem, choose: Choose, choose_layout: Callable | None = None) -> Solution:  # type: ignore[type-arg]
+    paths: dict[Want, Path] = {}
+    waiting = list(problem.wants)
+    while waiting:
+        want = waiting.pop()
+        if want in paths:
+            continue
+        paths[want] = _path(problem, problem.hosts[want[1]], want, choose)
+        waiting += [
+            (relation, store) for store in paths[want] if not store.is_stream for relation in sorted(store.relations)
+        ]
+    stores = {store_of(store) for path in paths.values() for store in path}
+    layouts = {}
+    for store in sorted(stores, key=lambda store: store.sort_key):
+        candidates = list(problem.layout_candidates(store))
+        if problem.has_layouts and candidates:
+            layouts[store] = ((choose_layout or (lambda options: options[0]))(candidates),)
+    return price(problem, paths, layouts)
+
+
+def _path(problem: Problem, query: QueryGraph, want: Want, choose: Choose) -> Path:
+    start, target = want
+    joined, path = frozenset((start,)), []
+    while joined != target.relations:
+        options = [
+            subquery
+            for subquery in query.connected
+            if subquery.relations <= target.relations
+            and not subquery.relations & joined
+            and subquery.relations & query.reachable(joined)
+            and (subquery.is_stream or subquery in problem.materializable)
+        ]
+        path.append(choose(options))
+        joined |= path[-1].relations
+    return tuple(path)

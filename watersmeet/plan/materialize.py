@@ -1,0 +1,126 @@
+"""Materialized stores: which columns, windows and filters they need for the queries that read them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from watersmeet.model import Column, KeyPart, Query, Stream
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.optimize.problem import Path, Solution
+from watersmeet.plan.aliases import Aliases
+from watersmeet.plan.ruleset import TAU, KeptColumn, Key, StoreRule, filter_name, kept_name
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """A subquery whose results are kept. Its name is made of all that its rows depend on: a change is another store."""
+
+    name: str
+    subquery: Subquery
+    graph: QueryGraph
+    windows: dict[str, int]  # by relation, the widest that a reader asks for
+    filters: dict[str, frozenset[str | None]]
+    columns: tuple[KeptColumn, ...]
+    outside: tuple[str, ...]
+
+    def walk(self) -> tuple[str, Path]:
+        """Some way through the streams of the subquery."""
+        order = [min(self.subquery.relations)]
+        while len(order) < len(self.subquery):
+            order.append(min(self.graph.reachable(frozenset(order))))
+        return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
+
+    def rule(self, keys: tuple[Key, ...], layout: KeyPart | None) -> StoreRule:
+        return StoreRule(
+            self.name,
+            tuple(Column(column.name, column.type) for column in self.columns),
+            keys,
+            (),
+            layout,
+            title=str(self.subquery),
+            members=tuple((relation, stream_of(relation)) for relation in sorted(self.subquery.relations)),
+            kept=self.columns,
+            outside=self.outside,
+        )
+
+
+def materialized_stores(
+    streams: Mapping[str, Stream], aliases: Aliases, solution: Solution
+) -> dict[Subquery, Materialized]:
+    """The stores that the plan materializes, smaller ones first."""
+    readers = _readers(aliases, solution)
+    found = {}
+    for subquery in solution.materialized:
+        queries = [aliases.queries[name] for name in sorted(readers.get(subquery, ()))]
+        relations = sorted(subquery.relations)
+        windows = {relation: max(aliases.window(query, relation) for query in queries) for relation in relations}
+        filters = {
+            relation: frozenset(aliases.alias(query, relation).filter for query in queries) for relation in relations
+        }
+        columns = _columns(streams, aliases, queries, relations)
+        outside = {
+            stream_of(relation)
+            for query in queries
+            for relation in aliases.graphs[query.name].relations
+            if relation not in subquery.relations
+        }
+        graph = QueryGraph(str(subquery), tuple(relations), subquery.links)
+        content = repr((relations, sorted(map(str, subquery.links)), windows, filters_text(filters), columns))
+        name = "_".join((*relations, hashlib.sha256(content.encode()).hexdigest()[:8])).replace("@", "_")
+        found[subquery] = Materialized(name, subquery, graph, windows, filters, columns, tuple(sorted(outside)))
+    return found
+
+
+def filters_text(filters: Mapping[str, frozenset[str | None]]) -> str:
+    return repr({relation: sorted(map(str, texts)) for relation, texts in sorted(filters.items())})
+
+
+def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:
+    """For each materialized subquery the queries whose results pass through it, directly or through another one."""
+    readers: dict[Subquery, set[str]] = {}
+
+    def follow(path: Path, query: str) -> None:
+        for store in path:
+            if not store.is_stream and query not in readers.setdefault(store, set()):
+                readers[store].add(query)
+                for relation in store.relations:
+                    follow(solution.paths[relation, store], query)
+
+    for name, graph in aliases.graphs.items():
+        for relation in graph.relations:
+            follow(solution.paths[relation, graph.whole], name)
+    return readers
+
+
+def _columns(
+    streams: Mapping[str, Stream], aliases: Aliases, queries: list[Query], relations: list[str]
+) -> tuple[KeptColumn, ...]:
+    found: dict[str, KeptColumn] = {}
+
+    def add(relation: str, name: str, kind: str, source: str, declared: str) -> None:
+        found.setdefault(name, KeptColumn(name, relations.index(relation), kind, source, declared))
+
+    for relation in relations:
+        add(relation, f"{relation}.{TAU}", "time", "", "bigint")
+    for query in queries:
+        graph = aliases.graphs[query.name]
+        relation_of = {alias.name: rel for alias, rel in zip(query.aliases, graph.relations, strict=True)}
+        for output in query.outputs:
+            reads = [(output.alias, output.column)] if output.alias else output.reads
+            for alias, column in reads:
+                relation = relation_of[str(alias)]
+                if relation in relations:
+                    declared = streams[stream_of(relation)].column(str(column))
+                    add(relation, f"{relation}.{declared.name}", "column", declared.name, declared.type)
+        for link in graph.links:
+            for relation, part in (link.left, link.right):
+                if relation in relations and not link.relations <= set(relations):
+                    kind = "column" if part.column else "key"
+                    add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)
+        for relation in relations:
+            text = aliases.alias(query, relation).filter
+            if text is not None and aliases.all_filters(relation) != {text}:
+                add(relation, filter_name(f"{relation}.", text), "filter", text, "boolean")
+    return tuple(found[name] for name in sorted(found))

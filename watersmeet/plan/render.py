@@ -1,0 +1,184 @@
+"""A plan as one plain value, made once and then shown as text, JSON or a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from watersmeet.optimize.joingraph import Attribute, Link, Subquery, links_between, store_of
+from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
+from watersmeet.plan.ruleset import Ruleset, Step
+
+
+@dataclass(frozen=True)
+class RenderedStore:
+    name: str
+    materialized: bool
+    size: float  # estimated tuples
+    layouts: tuple[str, ...]
+    serves: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RenderedStep:
+    number: int
+    parent: int | None
+    start: str
+    joined: str  # what the partial results cover before the step
+    store: str
+    on: tuple[str, ...]
+    broadcast: bool
+    cost: float  # estimated tuples sent
+    serves: tuple[str, ...]  # queries, and materialized stores
+    ends: tuple[str, ...]  # those that are complete after this step
+    measured_in: int | None = None
+    measured_out: int | None = None
+
+
+@dataclass(frozen=True)
+class RenderedPlan:
+    searcher: str
+    partitions: int
+    probe_cost: float
+    shipping: float
+    storage_cost: float
+    cost: float
+    bound: float
+    individual_cost: float
+    optimal: bool
+    seconds: float
+    stores: tuple[RenderedStore, ...]
+    steps: tuple[RenderedStep, ...]
+
+    @property
+    def proof(self) -> str:
+        """What is known of the cost of better plans."""
+        if self.optimal:
+            return "proven optimal"
+        return f"no plan costs less than {self.bound:,.0f}" if self.bound else "no bound known"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def render(
+    problem: Problem,
+    solution: Solution,
+    individual_cost: float,
+    rules: Ruleset | None = None,
+    measured: Mapping[str, int] | None = None,
+) -> RenderedPlan:
+    serving = _serving(problem, solution)
+    steps: dict[Move, RenderedStep] = {}
+    for want in sorted(solution.paths, key=lambda want: (want[0], want[1].sort_key)):
+        above: int | None = None
+        path = solution.paths[want]
+        for number, move in enumerate(moves_of(want, path, problem.hosts[want[1]])):
+            if move not in steps:
+                step = _find(rules, want[0], path[: number + 1]) if rules else None
+                steps[move] = _step(problem, solution, move, len(steps) + 1, above, serving, step, measured or {})
+            above = steps[move].number
+    return RenderedPlan(
+        solution.searcher,
+        problem.partitions,
+        solution.probe_cost,
+        solution.shipping,
+        solution.storage,
+        solution.cost,
+        solution.bound,
+        individual_cost,
+        solution.optimal,
+        solution.seconds,
+        tuple(_stores(problem, solution, steps)),
+        tuple(steps.values()),
+    )
+
+
+def _serving(problem: Problem, solution: Solution) -> dict[Want, tuple[str, ...]]:
+    """Whom a wanted node is for."""
+    found: dict[Want, dict[str, None]] = {}
+    for query in problem.queries:
+        for start in query.relations:
+            found.setdefault((start, query.whole), {})[query.name] = None
+    for store in solution.materialized:
+        for start in store.relations:
+            found.setdefault((start, store), {})[f"[{store}]"] = None
+    return {want: tuple(names) for want, names in found.items()}
+
+
+def _step(
+    problem: Problem,
+    solution: Solution,
+    move: Move,
+    number: int,
+    parent: int | None,
+    serving: dict[Want, tuple[str, ...]],
+    step: Step | None,
+    measured: Mapping[str, int],
+) -> RenderedStep:
+    links = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
+    copies = problem.broadcast(move.store, links, solution.layouts.get(store_of(move.store), ()))
+    users = {
+        name: None
+        for want, path in solution.paths.items()
+        if want[0] == move.node[0] and move in moves_of(want, path, problem.hosts[want[1]])
+        for name in serving.get(want, ())
+    }
+    return RenderedStep(
+        number,
+        parent,
+        move.node[0],
+        str(move.node[1]),
+        str(move.store),
+        tuple(sorted(_link_text(link) for link in links)),
+        copies > 1,
+        problem.tuples(move.node) * copies,
+        tuple(users),
+        serving.get((move.node[0], move.joined), ()),
+        measured.get(f"step_in/{step.id}") if step else None,
+        measured.get(f"step_out/{step.id}", 0) if step and f"step_in/{step.id}" in measured else None,
+    )
+
+
+def _find(rules: Ruleset, relation: str, path: Path) -> Step | None:
+    """The step of the Ruleset that a path arrives at."""
+    for start in rules.starts:
+        if start.relation != relation or start.phase == 0:
+            continue
+        below, found = start.steps, None
+        for store in path:
+            found = next((step for step in below if _is_store(rules, step.store, store)), None)
+            below = found.steps if found else ()
+        if found is not None:
+            return found
+    return None
+
+
+def _is_store(rules: Ruleset, name: str, store: Subquery) -> bool:
+    rule = rules.store(name)
+    if store.is_stream:
+        return not rule.is_materialized and name == str(store_of(store))
+    return {relation for relation, _ in rule.members} == store.relations
+
+
+def _stores(problem: Problem, solution: Solution, steps: Mapping[Move, RenderedStep]) -> list[RenderedStore]:
+    streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
+    found = []
+    for store in sorted(streams | set(solution.materialized), key=lambda store: store.sort_key):
+        users: dict[str, None] = {}
+        for move, step in steps.items():
+            if store_of(move.store) == store:
+                users |= dict.fromkeys(step.serves)
+        layouts = tuple(_attribute_text(layout) for layout in solution.layouts.get(store, ()))
+        found.append(RenderedStore(str(store), not store.is_stream, problem.size(store), layouts, tuple(users)))
+    return found
+
+
+def _attribute_text(attribute: Attribute) -> str:
+    relation, part = attribute
+    return f"{relation}.{part.column}" if part.column else part.expression
+
+
+def _link_text(link: Link) -> str:
+    return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
