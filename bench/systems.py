@@ -77,33 +77,37 @@ def run_spark(folder: str, ticks: int, window_seconds: int = 10) -> Measured:
         schema = "ts timestamp, id long, " + ", ".join(f"{column} long" for column in columns)
         frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{folder}/{name}")
         frames[name] = frame.select(*(f.col(column).alias(f"{name}_{column}") for column in frame.columns))
-        frames[name] = frames[name].withWatermark(f"{name}_ts", "0 seconds")
+        # Less than the window would make Spark drop partial results of its first join as late.
+        frames[name] = frames[name].withWatermark(f"{name}_ts", f"{window_seconds} seconds")
 
     def near(left: str, right: str) -> Any:
         span = f.expr(f"INTERVAL {window_seconds} SECONDS")
         return (f.col(left) >= f.col(right) - span) & (f.col(left) <= f.col(right) + span)
 
-    joined = (
-        frames["r"]
-        .join(frames["s"], (f.col("r_a") == f.col("s_a")) & near("r_ts", "s_ts"))
-        .join(frames["t"], (f.col("s_b") == f.col("t_b")) & near("s_ts", "t_ts") & near("r_ts", "t_ts"))
-        .select("r_id", "s_id", "t_id", "t_c")
-    )
+    first = frames["r"].join(frames["s"], (f.col("r_a") == f.col("s_a")) & near("r_ts", "s_ts"))
+    # Spark allows one event time after a join; the other goes on as a number.
+    first = first.select("r_id", "r_ts", "s_id", "s_b", f.unix_micros("s_ts").alias("s_us"))
+    apart = f.abs(f.unix_micros("t_ts") - f.col("s_us"))
+    joined = first.join(
+        frames["t"],
+        (f.col("s_b") == f.col("t_b")) & near("r_ts", "t_ts") & (apart <= window_seconds * 1_000_000),
+    ).select("r_id", "s_id", "t_id", "t_c")
     with tempfile.TemporaryDirectory() as scratch:
-        writer = joined.writeStream.format("parquet").option("path", f"{scratch}/out")
-        running = writer.option("checkpointLocation", f"{scratch}/check").trigger(availableNow=True).start()
         ended: list[float] = []
-        rows: list[int] = []
-        seen: set[int] = set()
-        while running.isActive:
-            for progress in running.recentProgress:
-                if progress["batchId"] not in seen and progress["numInputRows"]:
-                    seen.add(progress["batchId"])
-                    ended.append(time.time())
-                    rows.append(progress["numInputRows"])
-            if len(ended) >= ticks:
-                running.stop()
-            time.sleep(0.02)
+
+        def write(batch: Any, number: int) -> None:
+            batch.write.mode("append").parquet(f"{scratch}/out")
+            ended.append(time.time())
+
+        writer = joined.writeStream.foreachBatch(write).option("checkpointLocation", f"{scratch}/check")
+        running = writer.trigger(availableNow=True).start()
+        while running.isActive and len(ended) < ticks:
+            time.sleep(0.1)
+        if running.exception() is not None:
+            raise SystemExit(str(running.exception())[:2000])
+        running.stop()
+        rows = [progress["numInputRows"] for progress in running.recentProgress][: len(ended)]
+        rows += rows[-1:] * (len(ended) - len(rows))  # the last one was stopped before it told
         results = spark.read.parquet(f"{scratch}/out").count()
         sizes = [path.stat().st_size for path in Path(scratch, "check", "state").rglob("*") if path.is_file()]
     return Measured(ended, rows, results, sum(sizes), {})

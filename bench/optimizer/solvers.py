@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -19,10 +20,12 @@ from watersmeet.optimize.exact import exact
 from watersmeet.optimize.fast import fast
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Problem
-from watersmeet.optimize.solvers import SOLVERS
+from watersmeet.optimize.solvers import SOLVERS, Solver, solve_highs
 from watersmeet.optimize.statistics import Statistics
 
 SIZES = [(10, 100, 3), (100, 100, 3), (100, 10, 4), (100, 30, 4), (100, 30, 5)]  # relations, queries, relations of each
+# The exact searcher makes the program tighter for HiGHS only, so it is also measured as it is for the others.
+CONTENDERS: dict[str, Solver] = {**SOLVERS, "highs, no tables": partial(solve_highs)}
 KINDS = ("paired", "free")
 
 
@@ -47,7 +50,7 @@ def problem_of(kind: str, sizes: tuple[int, int, int], seed: int) -> Problem:
 def main(
     seconds: Annotated[float, typer.Option(help="time limit for each problem")] = 10.0,
     seeds: Annotated[int, typer.Option(help="problems of each size")] = 2,
-    solvers: Annotated[str, typer.Option(help="names with commas")] = ",".join(SOLVERS),
+    solvers: Annotated[str, typer.Option(help="names, with semicolons")] = ";".join(CONTENDERS),
     one: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Prints cost, proven gap and time of the exact searcher for each solver."""
@@ -58,7 +61,7 @@ def main(
     for kind in KINDS:
         for sizes in SIZES:
             for seed in range(1, seeds + 1):
-                for name in solvers.split(","):
+                for name in solvers.split(";"):
                     given = json.dumps([name, kind, sizes, seed, seconds])
                     run = subprocess.run(
                         [sys.executable, "-m", __spec__.name, "--one", given],
@@ -85,7 +88,7 @@ def _measure(name: str, kind: str, sizes: list[int], seed: int, seconds: float) 
     relations, queries, size = sizes
     problem = problem_of(kind, (relations, queries, size), seed)
     start = fast(problem)
-    plan = exact(problem, time_limit=seconds, start=start, solver=SOLVERS[name])
+    plan = exact(problem, time_limit=seconds, start=start, solver=CONTENDERS[name])
     facts = {"cost": plan.cost, "bound": plan.bound, "seconds": plan.seconds, "start": start.cost}
     print(json.dumps({"solver": name, "kind": kind, "sizes": sizes, "seed": seed, **facts}))
 
