@@ -101,7 +101,7 @@ def test_explain_shows_the_plan(command: Command, pipeline: Path) -> None:
     assert "sold, dear" in one.stdout, "both queries are served by the same step"
     three = command("explain", pipeline, "--set", "partitions=3")
     assert "3 places" in three.stdout
-    assert "to its place" in three.stdout
+    assert "placed by" in three.stdout
 
 
 def test_explain_points_at_the_first_error(command: Command, pipeline: Path) -> None:
