@@ -35,16 +35,15 @@ def test_a_cluster_gives_the_same_results(cluster: Cluster, victim: Callable[...
 def test_executors_are_killed_while_they_write(
     cluster: Cluster, victim: Callable[..., Victim], partitions: int
 ) -> None:
-    home = victim(ticks=10, partitions=partitions, master=cluster.address)
-    home.finish("gather.write:5:java", "results.write:8:java", "merge.write:2:java")
+    home = victim(ticks=8, partitions=partitions, plans=("kept",), master=cluster.address)
+    home.finish("gather.write:5:java", "results.write:8:java", "keep.write:3:java", "merge.write:2:java")
     check_results(home)
     clean_start(home)  # the files of the tasks that died stay until the next start
     check_state(home)
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_an_executor_is_killed_from_outside(cluster: Cluster, victim: Callable[..., Victim], partitions: int) -> None:
-    home = victim(ticks=10, partitions=partitions, master=cluster.address)
+def test_executors_are_killed_from_outside(cluster: Cluster, victim: Callable[..., Victim]) -> None:
+    home = victim(ticks=10, partitions=3, plans=("kept",), master=cluster.address)
     run = home.start()
     killed = 0
     for lines in (4, 7):  # "started", then a line for each tick

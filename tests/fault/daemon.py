@@ -17,11 +17,13 @@ from pyspark import daemon
 
 import watersmeet.runtime.daemon  # noqa: F401 - what a worker of the product has before the fork
 from tests.fault.strikes import FOLDER_VARIABLE, Strikes
+from tests.fault.workload import COLUMNS
 from watersmeet.runtime import gather, results, worker
 from watersmeet.store import bucket
 
 LATE_VARIABLE = "WATERSMEET_LATE_ORDER"
-POINTS = ("gather.write", "gather.written", "merge.write", "merge.written", "results.write", "results.written")
+KINDS = ("gather", "keep", "merge", "results")  # files that tasks write: buckets of streams, of materialized stores, …
+POINTS = tuple(f"{kind}.{moment}" for kind in KINDS for moment in ("write", "written"))
 _PIECE = 6  # of those that a bucket file is written in: behind the rows, before the indexes are complete
 
 
@@ -41,7 +43,7 @@ def _in_bucket_files(strikes: Strikes) -> None:
         return zlib.crc32(piece, checksum)
 
     def watched(path: Path, *rest: Any) -> tuple[int, int]:
-        writing["task"] = "merge" if "-m" in path.stem else "gather"
+        writing["task"] = "merge" if "-m" in path.stem else "gather" if path.parent.name in COLUMNS else "keep"
         writing["piece"] = 0
         written = write_file(path, *rest)
         strikes.reach(f"{writing['task']}.written")

@@ -47,9 +47,12 @@ class Victim:
         say: Callable[[str], None],
         ticks: int = 30,
         partitions: int = 1,
+        plans: Sequence[str] = ("own",),
         master: str = "local[2,4]",
     ) -> None:
+        """`plans` are those that one start after the other uses, again from the first behind the last."""
         self.folder, self.say, self.ticks, self.partitions, self.master = folder, say, ticks, partitions, master
+        self.plans = plans
         self.home, self.input = folder / "home", folder / "input"
         self.kills: list[str] = []
         self.starts = 0
@@ -92,7 +95,8 @@ class Run:
         self.log = victim.folder / f"log-{victim.starts:02d}.txt"
         command = [sys.executable, "-m", "tests.fault.pipeline", str(victim.home), str(victim.input)]
         command += ["--strikes", str(self.strikes.folder), "--partitions", str(victim.partitions)]
-        command += ["--master", victim.master, *more]
+        plan = victim.plans[(victim.starts - 1) % len(victim.plans)]
+        command += ["--master", victim.master, "--plan", plan, *more]
         for kill in kills:
             command += ["--kill", kill]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

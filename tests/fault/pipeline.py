@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,18 +17,24 @@ from typing import Any
 from tests.fault.daemon import LATE_VARIABLE
 from tests.fault.strikes import DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
 from tests.fault.workload import make_case
-from watersmeet import Engine
+from tests.oracle.plans import plan_by
+from watersmeet import Engine, planning
 from watersmeet.model import Sink
+from watersmeet.optimize.joingraph import Subquery
+from watersmeet.optimize.problem import Solution
 from watersmeet.runtime import home as home_module
 from watersmeet.runtime import spark as spark_module
+from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.runtime.tick import Tick
 from watersmeet.store.manifest import Manifest
 
 TICK_POINTS = (
     "tick.begin",  # nothing of the tick exists
     "gather.after",  # its buckets do
+    "phase.between",  # and buckets of a materialized store that a later phase probes
     "probe.after",  # its results and merged buckets too
     "manifest.draft",  # its manifest is written under a draft's name
+    "manifest.replacing",  # the same, in a tick that makes buckets superfluous: they must still be there
     "manifest.linked",  # it is committed, and the draft is still there
     "publish.before",
     "publish.between",  # one result file is visible, others are not
@@ -37,17 +44,32 @@ TICK_POINTS = (
     "expire.between",  # and while they are deleted
     "tick.end",  # all is done, but Spark does not know it yet
 )
-OUTSIDE = "stock"
 RECOVERY_POINTS = ("recover.publish", "recover.clear")
+OUTSIDE = "stock"  # the query that writes outside the home, where recovery has to look too
+PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can be materialized is
 
 
 def arm(strikes: Strikes) -> None:
     _before(strikes, Tick, "begin", "tick.begin")
-    _before(strikes, Tick, "gathered", "gather.after")
-    expired = _watch_expiry(strikes)
+    probe_order = Tick.probe_order
+
+    def watched_order(tick: Tick, phase: int, gathered: Any, probed: Any, tasks: int) -> ProbeOrder:
+        strikes.reach("phase.between" if probed else "gather.after")
+        return probe_order(tick, phase, gathered, probed, tasks)
+
+    Tick.probe_order = watched_order  # type: ignore[method-assign]
+    going = _watch_garbage(strikes)
     _before(strikes, Tick, "finished", "probe.after")
-    _before(strikes, os, "link", "manifest.draft")
-    _after(strikes, os, "link", "manifest.linked")
+    link = os.link
+
+    def watched_link(draft: Path, path: Path) -> None:
+        strikes.reach("manifest.draft")
+        if going.merged or going.expired:
+            strikes.reach("manifest.replacing")
+        link(draft, path)
+        strikes.reach("manifest.linked")
+
+    os.link = watched_link
     spark_module.publish = _in_two(strikes, spark_module.publish, "publish.between")
     _before(strikes, spark_module, "publish", "publish.before")
     home_module.publish = _in_two(strikes, home_module.publish, "recover.publish")
@@ -56,7 +78,7 @@ def arm(strikes: Strikes) -> None:
     def watched_discard(home: Path, files: list[str]) -> None:
         if files:
             strikes.reach("discard.before")
-        point = "expire.between" if expired else "discard.between"
+        point = "expire.between" if going.expired else "discard.between"
         _in_two(strikes, lambda some: discard(home, some), point)(files)
 
     spark_module.discard = watched_discard
@@ -71,21 +93,27 @@ def arm(strikes: Strikes) -> None:
     home_module.shutil = SimpleNamespace(rmtree=watched_rmtree)
 
 
-def _watch_expiry(strikes: Strikes) -> list[str]:
-    """Lets know, tick by tick, which files go because all their rows have expired, and not by a merge."""
-    finished = Tick.finished
-    expired: list[str] = []
+@dataclass
+class Going:
+    """The files that nobody needs after the tick that is being committed, and why."""
+
+    merged: set[str] = field(default_factory=set)
+    expired: set[str] = field(default_factory=set)
+
+
+def _watch_garbage(strikes: Strikes) -> Going:
+    finished, going = Tick.finished, Going()
 
     def watched(tick: Tick, gathered: Any, probed: Any) -> tuple[Manifest, list[str]]:
         manifest, garbage = finished(tick, gathered, probed)
-        merged = {bucket.file for report in probed for job, _ in report.merged for bucket in job.inputs}
-        expired[:] = [file for file in garbage if file not in merged]
-        if expired:
+        going.merged = {bucket.file for report in probed for job, _ in report.merged for bucket in job.inputs}
+        going.expired = set(garbage) - going.merged
+        if going.expired:
             strikes.reach("expire.before")
         return manifest, garbage
 
     Tick.finished = watched  # type: ignore[method-assign]
-    return expired
+    return going
 
 
 def _before(strikes: Strikes, owner: Any, name: str, point: str) -> None:
@@ -122,6 +150,13 @@ def _in_two(strikes: Strikes, function: Callable[[list[Any]], None], point: str)
     return watched
 
 
+def _chosen(plan: str) -> Callable[..., Solution]:
+    def prefer(options: list[Subquery]) -> Subquery:
+        return next((option for option in options if option.is_stream == (plan == "simple")), options[0])
+
+    return lambda problem, **_: plan_by(problem, prefer)
+
+
 def build(given: argparse.Namespace) -> Engine:
     settings = {
         "spark.python.daemon.module": "tests.fault.daemon",
@@ -135,10 +170,11 @@ def build(given: argparse.Namespace) -> Engine:
     engine = Engine(home=given.home, partitions=given.partitions, master=given.master, **settings)
     case = make_case(ticks=1)
     for stream in case.streams:
+        if given.streams and stream.name not in given.streams:
+            continue
         engine.sql(f"{stream.create} '{given.input / stream.name}' WITH (maxFilesPerTrigger = 1);")
     for query in case.queries:
         if not given.queries or query.name in given.queries:
-            # One query writes outside the home, where recovery has to look too.
             outside = Sink(path=str(given.input.parent / OUTSIDE)) if query.name == OUTSIDE else None
             engine.query(query.name, query.sql, outside)
     return engine
@@ -151,8 +187,10 @@ def main() -> None:
     parser.add_argument("--strikes", type=Path, required=True, help="an empty folder for the orders to kill")
     parser.add_argument("--kill", action="append", default=[], metavar="POINT:N[:VICTIM]")
     parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--plan", choices=PLANS, default="own")
     parser.add_argument("--master", default="local[2,4]")
     parser.add_argument("--late-order", nargs=2, default=[], metavar=("FILE", "NAME"), help="see daemon.py")
+    parser.add_argument("--streams", type=lambda text: text.split(","), default=[])
     parser.add_argument("--queries", type=lambda text: text.split(","), default=[])
     given = parser.parse_args()
     os.environ[FOLDER_VARIABLE] = str(given.strikes)
@@ -163,6 +201,8 @@ def main() -> None:
     for order in given.kill:
         strikes.order(order)
     arm(strikes)
+    if given.plan != "own":
+        planning.optimize = _chosen(given.plan)
     engine = build(given)
     commit = spark_module.commit
 

@@ -1,4 +1,4 @@
-"""Random queries, random deaths, another number of partitions after each: the results never depend on any of it."""
+"""Random queries, plans and deaths, other partitions after each: the results never depend on any of it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from hypothesis import strategies as st
 from tests.fault.stepwise import Stepwise
 from tests.fault.workload import make_case
 from tests.oracle.cases import Case, cases
+from tests.oracle.plans import plans
 
 # Where the driver is when it dies (its tasks have written everything that they had to), or a stop without harm.
 ENDS = ("stop", "commit", "publish", "discard")
 stories = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDS), st.sampled_from((1, 2, 3))), max_size=5)
 
 
-@given(case=cases(max_streams=3, max_queries=4, max_rows=20, max_ticks=6), story=stories)
+@given(case=cases(max_streams=3, max_queries=4, max_rows=20, max_ticks=6), story=stories, data=st.data())
 @settings(max_examples=60)
-def test_deaths_and_changes_of_partitions_do_not_show(case: Case, story: list[tuple[int, str, int]]) -> None:
+def test_deaths_and_changes_of_partitions_do_not_show(
+    case: Case, story: list[tuple[int, str, int]], data: st.DataObject
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         engine = Stepwise(Path(name), case)
         for ticks, end, partitions in story:
+            engine.follow(data.draw(plans(engine.problem)))
             engine.run(min(engine.done + ticks, case.ticks))
             if engine.done < case.ticks and end != "stop":
                 engine.die_at(end)

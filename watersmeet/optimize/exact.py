@@ -15,11 +15,11 @@ from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 from watersmeet.optimize.program import Layouts, Paths, Program
 from watersmeet.optimize.refine import refine, rounded
 from watersmeet.optimize.solvers import Solver, solve_highs
-from watersmeet.optimize.tables import tightened
+from watersmeet.optimize.tables import Tightened, tightened
 
 TABLES = 0.4  # share of the time to make the whole program tighter
 WHOLE = 0.5  # share of the time in which the whole program is tried, before its parts
-HOPELESS = 0.05  # share of the time for one relaxation, with which there is no use in searching the whole program
+LARGE = 6000  # variables of a program that its own search would hardly begin to divide in seconds
 TOLERANCE = 1e-6  # relative, between the solver's arithmetic and ours
 
 
@@ -36,9 +36,8 @@ def exact(
     Of the plan's `bound` is known that no plan costs less."""
     began = time.monotonic()
     first = start if start is not None and _allowed(problem, start) else simple_plan(problem)
-    parts = components(problem)
-    parts.sort(key=lambda part: sum(2.0 ** len(query.relations) for query in part.queries))
-    clock = _Clock(began + time_limit, [sum(2.0 ** len(query.relations) for query in part.queries) for part in parts])
+    parts = sorted(components(problem), key=_weight)
+    clock = _Clock(began + time_limit, [_weight(part) for part in parts])
     solved = [_solve(part, first, clock.share(), gap, solver) for part in parts]
     paths = {want: path for solution in solved for want, path in solution.paths.items()}
     layouts = {store: held for solution in solved for store, held in solution.layouts.items()}
@@ -79,6 +78,10 @@ def simple_plan(problem: Problem) -> Solution:
     return price(problem, paths, layouts)
 
 
+def _weight(part: Problem) -> float:
+    return sum(2.0 ** len(query.relations) for query in part.queries)
+
+
 class _Clock:
     """Deals out the time that is left: to each part by its weight, and what one does not use to those after it."""
 
@@ -96,13 +99,11 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     known = _restricted(start, part)
     program = Program(part, lattice_of(part))
     values = program.values(known.paths, known.layouts)
-    # HiGHS itself solves the many small programs of the tables, and is not to be loaded beside another solver.
-    tight = tightened(part, program, end - (1 - TABLES) * seconds if solver is solve_highs else 0.0)
-    if tight.relaxed is not None and values is not None:
-        other = rounded(program, values, tight.relaxed, end, solver)
-        values = min(values, other, key=program.model.cost)
+    tight = Tightened(program, [])
+    if solver is solve_highs:  # it makes the tables, and is not to be loaded beside another one
+        tight = tightened(part, program, end - (1 - TABLES) * seconds)
     bound, optimal = tight.bound, False
-    if tight.relaxation_seconds < HOPELESS * seconds:
+    if tight.relaxed is None or len(program.model.objective) < LARGE:
         given = tight.extended(values) if values is not None else None
         answer = solver(tight.model, WHOLE * (end - time.monotonic()), gap, given)
         bound, optimal = max(bound, answer.bound), answer.status == "optimal"
@@ -112,8 +113,11 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
         bound = _bound_without_broadcasts(part, end, solver)
     if values is None:
         return replace(known, bound=max(0.0, min(bound, known.cost)))
+    if not optimal and tight.relaxed is not None:
+        values = min(values, rounded(program, values, tight.relaxed, end, solver), key=program.model.cost)
     if not optimal:
-        values = refine(program, values, end, bound * (1 + gap), solver)
+        values, optimal = refine(program, values, end, bound * (1 + gap), solver)
+        bound = program.model.cost(values) if optimal else bound
     found, objective = price(part, *program.plan(values)), program.model.cost(values)
     slack = TOLERANCE * (1 + abs(found.cost))
     assert found.cost <= objective + slack, f"a plan costs {found.cost}, its program {objective}"

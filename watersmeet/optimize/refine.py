@@ -17,23 +17,28 @@ from watersmeet.optimize.solvers import Solver
 ROUND = 0.5  # seconds that one round should take at most
 
 
-def refine(program: Program, values: Sequence[float], end: float, goal: float, solver: Solver) -> list[float]:
-    """Values that cost no more: the best found until time `end`, or `goal` is reached, or a round had all queries."""
+def refine(
+    program: Program, values: Sequence[float], end: float, goal: float, solver: Solver
+) -> tuple[list[float], bool]:
+    """Values that cost no more: the best found until time `end`, or `goal` is reached, or a round had all queries.
+
+    In the last case they are proven to be the best of all, which is the second value."""
     near = _neighbours(program)
     rng = random.Random(0)
     best = list(values)
     together = 1.0
     waiting: list[int] = []
-    while program.model.cost(best) > goal + 1e-9 and (left := end - time.monotonic()) > 0.01:
+    enough = goal + 1e-7 * abs(goal)
+    while program.model.cost(best) > enough and (left := end - time.monotonic()) > 0.01:
         waiting = waiting or rng.sample(sorted(near), len(near))
         chosen = _grown(waiting.pop(), near, round(together), rng)
         best, optimal = _round(program, best, _free(program, chosen, best), min(left, ROUND), solver)
         if optimal and len(chosen) == len(near):
-            break
+            return best, True
         if optimal:
             waiting = [query for query in waiting if query not in chosen]
         together = max(1.0, min(len(near), together * (1.1 if optimal else 0.8)))
-    return best
+    return best, False
 
 
 def rounded(

@@ -41,7 +41,6 @@ class Tightened:
         self.tables = tables
         self.bound = 0.0
         self.relaxed: list[float] | None = None  # the values of the last relaxation
-        self.relaxation_seconds = 0.0  # that the first one took
         self.model = program.model
         self._cost_rows: list[int] = []
         self._columns: list[dict[Entry, int]] = []
@@ -50,9 +49,9 @@ class Tightened:
         """Costs of best plans for the entries that the relaxation uses, until it uses no others."""
         self._build()
         relaxation = Relaxation(self.model)
-        while (left := end - time.monotonic()) > 0 and (relaxed := relaxation.solve(left)) is not None:
+        left = 2 * (end - time.monotonic())  # the first may take longer: its bound and its layouts are worth it
+        while left > 0 and (relaxed := relaxation.solve(left)) is not None:
             cost, values = relaxed
-            self.relaxation_seconds = self.relaxation_seconds or left - (end - time.monotonic())
             self.bound, self.relaxed = max(self.bound, cost), values
             used = [
                 (number, entry)
@@ -66,6 +65,7 @@ class Tightened:
                 if time.monotonic() < end:
                     least = self.tables[number].sharpen(entry)
                     relaxation.coefficient(self._cost_rows[number], self._columns[number][entry], -least)
+            left = end - time.monotonic()
         self._build()
 
     def extended(self, values: Sequence[float]) -> list[float]:
@@ -109,7 +109,9 @@ def tightened(problem: Problem, program: Program, end: float) -> Tightened:
             own = Program(problem, lattice_of(problem, [wholes[whole]]))
             tables.append(Table(whole, own, program.lattice))
     tables = [table for table in sorted(tables, key=lambda table: table.entries) if 1 < table.entries <= LARGEST]
-    result = Tightened(program, [table for table in tables if table.fill(end)])
+    now = time.monotonic()
+    filled = now + 0.6 * (end - now)  # the rest is for the relaxation that uses them
+    result = Tightened(program, [table for table in tables if table.fill(filled)])
     if result.tables:
         result.tighten(end)
     return result
