@@ -56,7 +56,7 @@ def random_problem(seed: int) -> Problem:
     problem = Problem(queries, statistics, partitions, materialize, layouts)
     if rng.random() < 0.4:
         least = simple_plan(replace(problem, layouts="ignored")).storage
-        problem = replace(problem, storage_budget=least * rng.choice([1.0, 1.2, 2.0]) + rng.choice([0.0, 50.0]))
+        problem = replace(problem, storage_budget=least * rng.choice([1.0, 1.02, 1.2]) + rng.choice([0.0, 5.0]))
     return problem
 
 

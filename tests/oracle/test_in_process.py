@@ -36,7 +36,7 @@ def check_answers(case: Case, home: Path) -> None:
 
 
 @given(cases())
-@settings(max_examples=120)
+@settings(max_examples=80)
 def test_random_queries_give_the_oracles_results(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = run_case(case, Path(folder))

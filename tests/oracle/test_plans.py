@@ -21,7 +21,7 @@ def check(case: Case, home: Path) -> None:
 
 
 @given(st.data(), cases(max_queries=6, max_rows=20, max_ticks=6))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> None:
     """Also when the plan changes between ticks: a store that is new is filled from what is stored."""
     with tempfile.TemporaryDirectory() as folder:

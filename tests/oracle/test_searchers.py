@@ -23,7 +23,7 @@ from watersmeet.optimize.statistics import Statistics
 @given(
     case=cases(max_queries=4, max_rows=15, max_ticks=3), sizes=st.lists(st.integers(1, 1000), min_size=4, max_size=4)
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_plans_of_every_searcher_give_the_oracles_results(searcher: str, case: Case, sizes: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = InProcess(Path(folder), case)
