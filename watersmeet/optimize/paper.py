@@ -23,7 +23,7 @@ from time import perf_counter
 from watersmeet.errors import ModelError
 from watersmeet.optimize.draft import Draft
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, links_between
-from watersmeet.optimize.problem import Path, Problem, Solution, Want
+from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 from watersmeet.optimize.solvers import Model, solve_highs
 from watersmeet.optimize.space import Space
 
@@ -159,6 +159,8 @@ class PaperResult:
 def solve_paper(problem: Problem, time_limit: float) -> PaperResult:
     started = perf_counter()
     program = PaperProgram(problem)
+    if not program.x:  # nothing is joined: a program without variables has no solver's answer
+        return PaperResult(price(problem, dict.fromkeys(problem.wants, ()), {}, searcher="paper"), 0.0, 0, 0, True)
     answer = solve_highs(program.model, time_limit - (perf_counter() - started))
     if answer.values is None:
         raise ModelError(
