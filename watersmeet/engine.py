@@ -201,11 +201,14 @@ class Engine:
 
     def stop(self) -> None:
         """Finish the tick that is running, then stop and give the home back. Nothing is lost."""
+        from py4j.protocol import Py4JNetworkError
+
         with contextlib.ExitStack() as finish:
             if self._runtime is not None:
                 finish.enter_context(self._runtime.between_ticks())
             for running in self._running.values():
-                running.stop()
+                with contextlib.suppress(Py4JNetworkError, OSError):  # Spark's Java process is gone, and the query too
+                    running.stop()
             self._running.clear()
         self._runtime = None
         self._held.close()

@@ -176,9 +176,17 @@ def explain_failure(problem: Exception, home: Path) -> WatersmeetError:
     """Any failure of a tick as an error for a person."""
     if isinstance(problem, WatersmeetError):
         return problem
+    from py4j.protocol import Py4JError, Py4JJavaError
+
     text = str(problem)
     if (isinstance(problem, OSError) and problem.errno == errno.ENOSPC) or "No space left on device" in text:
         return no_space(str(home))
+    if isinstance(problem, ConnectionError | Py4JError) and not isinstance(problem, Py4JJavaError):
+        return RunError(
+            "Spark's Java process has ended",
+            detail="The tick that was running was not committed; what was committed before is whole.",
+            hint=f"was memory short (see spark.driver.memory)? Run again with the same home {home}: it goes on there",
+        )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("[")]
     return RunError(
