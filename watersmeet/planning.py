@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from watersmeet.model import Query, Stream
-from watersmeet.optimize.individual import individual
+from watersmeet.optimize.individual import individual_cost
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.optimize.search import optimize
@@ -17,6 +17,8 @@ from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.store.manifest import Manifest
+
+INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Plan:
 
     @cached_property
     def individual_cost(self) -> float:
-        return individual(self.problem).cost
+        return individual_cost(self.problem, INDIVIDUAL_SECONDS)
 
     def rendered(self, measured: Mapping[str, int] | None = None) -> RenderedPlan:
         return render(self.problem, self.solution, self.individual_cost, self.rules, measured)

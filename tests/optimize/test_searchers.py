@@ -74,14 +74,33 @@ def test_plans_are_complete_and_cost_what_they_say(problem: Problem) -> None:
         verify(problem, plan)
 
 
-@given(problems(places=1))
+@given(problems())
 @settings(max_examples=40, deadline=None)
 def test_sharing_never_costs_more_than_each_query_alone(problem: Problem) -> None:
     alone = individual(problem)
     assert alone.cost <= individual_cost(problem) * (1 + 1e-9)
-    if not problem.materialize:
-        assert fast(problem).cost <= alone.cost * (1 + 1e-9)
     assert improve(problem, iterations=ITERATIONS, start=alone).cost <= alone.cost * (1 + 1e-9)
+
+
+@given(problems(budget=True))
+@settings(max_examples=40, deadline=None)
+def test_more_search_never_costs_more(problem: Problem) -> None:
+    """Wherever the stores are placed: a plan of the queries' own plans has one placement for each store, as all have."""
+    names = ("improve", "greedy", "individual")
+    costs = {name: optimize(problem, searcher=name, time_limit=0.2).cost for name in names}
+    assert costs["improve"] <= costs["greedy"] * (1 + 1e-9)
+    assert costs["greedy"] <= costs["individual"] * (1 + 1e-9)
+
+
+@pytest.mark.skipif(find_spec("highspy") is None, reason="no solver")
+@given(problems(largest=4))
+@settings(max_examples=40, deadline=None)
+def test_a_proof_is_below_every_other_plan(problem: Problem) -> None:
+    best = optimize(problem, searcher="exact", time_limit=20.0)
+    if not best.optimal:
+        return
+    for name in ("improve", "greedy", "individual", "flat", "paper"):
+        assert best.cost <= optimize(problem, searcher=name, time_limit=0.2).cost * (1 + 1e-6), name
 
 
 @given(problems(), st.randoms(use_true_random=False))

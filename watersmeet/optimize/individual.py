@@ -16,7 +16,7 @@ from time import perf_counter
 from watersmeet.optimize.draft import Draft
 from watersmeet.optimize.improve import anneal
 from watersmeet.optimize.joingraph import Link, QueryGraph
-from watersmeet.optimize.problem import Path, Problem, Solution, Want
+from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 from watersmeet.optimize.space import Space
 
 LAYOUTS = 2000
@@ -49,9 +49,18 @@ def together(problem: Problem, plans: Iterable[Solution]) -> Draft:
 
 
 def individual_cost(problem: Problem, time_limit: float = inf) -> float:
-    """The sum of the queries' costs alone: each has its own stores, layouts and moves."""
+    """What the queries cost when each has its own steps and materialized stores. Streams are kept once, so that
+    all have one placement: the one that is best for their plans together."""
     alone = plans_alone(problem, perf_counter() + time_limit)
-    return sum(alone[query.links].cost for query in problem.queries)
+    if not problem.has_layouts:
+        return sum(alone[query.links].cost for query in problem.queries)
+    shared = together(problem, alone.values()).solution("individual", 0.0).layouts
+    total = 0.0
+    for query in problem.queries:
+        apart = replace(problem, queries=(query,), storage_budget=None)
+        plan = alone[query.links]
+        total += price(apart, plan.paths, {**plan.layouts, **shared}).cost
+    return total
 
 
 def plans_alone(problem: Problem, deadline: float) -> dict[frozenset[Link], Solution]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from math import inf, isclose
 from time import perf_counter
@@ -17,10 +18,23 @@ from watersmeet.optimize.multistream import chain, flat, left_deep
 from watersmeet.optimize.paper import paper
 from watersmeet.optimize.problem import Problem, Solution, price
 
+FEW_WANTS = 40  # for so few, the queries' own best plans are found as soon as the greedy plan is
+
+
+def greedy(problem: Problem, time_limit: float) -> Solution:
+    """The greedy plan, or the queries' own best plans put together, should these be cheaper."""
+    plan = fast(problem)
+    if len(problem.wants) > FEW_WANTS:
+        return plan
+    apart = individual(problem, time_limit)
+    best = min(plan, apart, key=lambda solution: solution.cost)
+    return replace(best, searcher="greedy", seconds=plan.seconds + apart.seconds)
+
+
 searchers: dict[str, Callable[[Problem, float], Solution]] = {
-    "exact": lambda problem, time_limit: exact(problem, time_limit=time_limit, start=fast(problem)),
-    "greedy": fast,
-    "improve": improve,
+    "exact": lambda problem, limit: exact(problem, time_limit=limit, start=greedy(problem, limit)),
+    "greedy": greedy,
+    "improve": lambda problem, limit: improve(problem, limit, start=greedy(problem, limit)),
     "flat": flat,
     "left-deep": left_deep,
     "chain": chain,
