@@ -85,7 +85,7 @@ def test_sharing_never_costs_more_than_each_query_alone(problem: Problem) -> Non
 @given(problems(budget=True))
 @settings(max_examples=40, deadline=None)
 def test_more_search_never_costs_more(problem: Problem) -> None:
-    """Wherever the stores are placed: a plan of the queries' own plans has one placement for each store, as all have."""
+    """Also with several places: the queries' own plans put together have one placement for each store, too."""
     names = ("improve", "greedy", "individual")
     costs = {name: optimize(problem, searcher=name, time_limit=0.2).cost for name in names}
     assert costs["improve"] <= costs["greedy"] * (1 + 1e-9)

@@ -37,8 +37,8 @@ def test_equal_steps_of_different_queries_are_one() -> None:
     assert len(together.all_steps()) == alone - 2  # r → s and s → r are in both
     (from_r,) = [start for start in together.starts if start.stream == "r"]
     (shared,) = from_r.steps
-    assert [emit.query for emit in shared.emits] == ["q0"]
-    assert [emit.query for emit in shared.steps[0].emits] == ["q1"]
+    assert [emit.queries for emit in shared.emits] == [("q0",)]
+    assert [emit.queries for emit in shared.steps[0].emits] == [("q1",)]
 
 
 def test_the_same_query_twice_costs_no_further_step() -> None:
@@ -49,20 +49,29 @@ def test_a_shared_step_takes_the_widest_window_and_the_narrower_query_checks_its
     rules = plan(RS, RS.replace("10", "2"))
     for step in rules.all_steps():
         assert step.window == 10_000_000
-        wide, narrow = step.emits
-        assert (wide.windows, narrow.windows) == (None, (2_000_000, 2_000_000))
+        (both,) = step.emits
+        assert both.queries == ("q0", "q1")
+        assert both.windows == ((10_000_000, 10_000_000), (2_000_000, 2_000_000))
+    assert all(emit.windows is None for step in plan(RS, RS).all_steps() for emit in step.emits)
 
 
 def test_a_shared_step_passes_what_any_query_wants_and_each_checks_its_filter() -> None:
     filtered = RS.replace("WHERE", "WHERE s.b > 1 AND")
     rules = plan(filtered, RS.replace("WHERE", "WHERE s.b < 0 AND"))
     probing_s = next(step for step in rules.all_steps() if step.store == "s")
-    assert probing_s.filters == ('"b" < 0', '"b" > 1')
-    assert [emit.filters for emit in probing_s.emits] == [(None, '"b" > 1'), (None, '"b" < 0')]
-    same = plan(filtered, filtered)
-    assert all(emit.filters == (None, None) for step in same.all_steps() for emit in step.emits)
+    assert [ask.block for ask in probing_s.groups] == [(('"b" > 1',), ('"b" < 0',))]
+    assert rules.store("s").only_wanted
+    assert not rules.store("r").only_wanted
     unfiltered = plan(filtered, RS)
-    assert next(step for step in unfiltered.all_steps() if step.store == "s").filters == ()
+    probing_s = next(step for step in unfiltered.all_steps() if step.store == "s")
+    assert [ask.block for ask in probing_s.groups] == [(('"b" > 1',), ())]
+    assert not unfiltered.store("r").blocks
+
+
+def test_more_queries_than_a_word_has_bits_walk_in_several_groups() -> None:
+    rules = plan(*(RS.replace("WHERE", f"WHERE s.b > {constant} AND") for constant in range(70)))
+    (from_r,) = [start for start in rules.starts if start.stream == "r"]
+    assert [len(step.emits[0].queries) for step in from_r.steps] == [64, 6]
 
 
 def test_only_hashed_keys_are_verified_by_value() -> None:

@@ -18,7 +18,7 @@ from watersmeet.store.kernels import build_index, probe
 NUMBER = (KeyPart('"n"', "int", "n"),)
 TEXT = (KeyPart('"s"', "string", "s"),)
 BOTH = (KeyPart('"n"', "int", "n"), KeyPart('lower("s")', "string"))
-FILTER = '"n" > 1'
+FILTERS = (('"n" > 1',), (), ("\"s\" = 'b'", '"n" = 1'))
 
 
 def some_bucket() -> Bucket:
@@ -32,7 +32,7 @@ def some_bucket() -> Bucket:
     return Bucket(rows, np.array([30, 10, 20, 40]))
 
 
-@pytest.mark.parametrize("derived", [Derived(), Derived((NUMBER, TEXT, BOTH), (FILTER,))])
+@pytest.mark.parametrize("derived", [Derived(), Derived((NUMBER, TEXT, BOTH), (FILTERS,))])
 def test_an_opened_bucket_equals_the_one_written(tmp_path: Path, derived: Derived) -> None:
     written = some_bucket()
     info = written.write(tmp_path, "state/s/1.bucket", derived, store="s", first_tick=1, last_tick=1)
@@ -48,7 +48,7 @@ def test_an_opened_bucket_equals_the_one_written(tmp_path: Path, derived: Derive
         valid = here.codes.valid.astype(bool) if len(here.codes.valid) else np.ones(4, bool)
         assert there.codes.values[valid].tolist() == here.codes.values[valid].tolist()
         assert there.codes.valid.tolist() == here.codes.valid.tolist()
-    assert opened.masks((FILTER,))[0].tolist() == [0, 0, 1, 0]
+    assert opened.words(FILTERS).tolist() == [0b110, 0b110, 0b011, 0b110]
 
 
 def test_a_bucket_is_never_written_twice(tmp_path: Path) -> None:
@@ -68,23 +68,27 @@ def test_equal_values_of_different_types_have_equal_codes() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.booleans(), st.booleans()), max_size=60),
-    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.integers(0, 30)), max_size=20),
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.booleans(), st.integers(0, 7)), max_size=60),
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.integers(0, 30), st.integers(0, 7)), max_size=20),
     st.sampled_from((0, 3, 1000)),
     st.integers(1, 9),
     st.booleans(),
+    st.sampled_from((np.uint8, np.uint16, np.uint32, np.uint64)),
+    st.sampled_from(("both", "left", "none")),
 )
 def test_the_probe_loop_finds_what_nested_loops_find(
-    stored: list[tuple[int, int, bool, bool]],
-    probing: list[tuple[int, int, int]],
+    stored: list[tuple[int, int, bool, int]],
+    probing: list[tuple[int, int, int, int]],
     window: int,
     room: int,
     own_deadlines: bool,
+    word: type,
+    with_sets: str,
 ) -> None:
     codes = np.array([row[0] for row in stored], np.int64)
     tau = np.array([row[1] for row in stored], np.int64)
     valid = np.array([row[2] for row in stored], np.uint8)
-    mask = np.array([row[3] for row in stored], np.uint8)
+    stored_sets = np.array([row[3] for row in stored], word)
     by_time = np.argsort(tau, kind="stable").astype(np.int32)
     starts, order = build_index(codes, valid, by_time, max(1, len(stored).bit_length()))
     until = np.array([row[1] + min(window, row[0] + 3) for row in stored], np.int64) if own_deadlines else NO_DEADLINE
@@ -92,13 +96,21 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     left = np.array([row[0] for row in probing], np.int64)
     latest = np.array([row[1] for row in probing], np.int64)
     deadline = latest + np.array([row[2] for row in probing], np.int64)
+    sets = np.array([row[3] for row in probing], word)
+    common = [[int(a) & int(b) for b in stored_sets] for a in sets]
+    if with_sets == "left":
+        common = [[int(a) for _ in stored_sets] for a in sets]
+    if with_sets == "none":
+        common = [[1 for _ in stored_sets] for _ in sets]
     found, row, at = [], 0, -1
     while row < len(left):
-        outs = [np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int64)]
+        kinds = (np.int32, np.int32, np.int64, np.int64, word)
+        outs = [np.ones(room, kind) for kind in kinds]
         count, row, at = probe(
             left,
             latest,
             deadline,
+            sets if with_sets != "none" else sets[:0],
             row,
             at,
             starts,
@@ -106,15 +118,15 @@ def test_the_probe_loop_finds_what_nested_loops_find(
             codes,
             tau,
             until,
-            mask if len(mask) else valid,
+            stored_sets if with_sets == "both" else stored_sets[:0],
             window,
             *outs,
         )
         found += list(zip(*(out[:count].tolist() for out in outs), strict=True))
     expected = [
-        (i, j, max(latest[i], tau[j]), min(deadline[i], ends[j]))
+        (i, j, max(latest[i], tau[j]), min(deadline[i], ends[j]), common[i][j])
         for i in range(len(left))
         for j in range(len(stored))
-        if left[i] == codes[j] and valid[j] and mask[j] and max(latest[i], tau[j]) <= min(deadline[i], ends[j])
+        if left[i] == codes[j] and valid[j] and common[i][j] and max(latest[i], tau[j]) <= min(deadline[i], ends[j])
     ]
     assert sorted(found) == sorted(expected)

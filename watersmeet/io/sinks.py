@@ -21,7 +21,7 @@ from watersmeet.model.types import outside
 from watersmeet.store.evaluate import connect
 
 STAGING = "_staging"
-FORMATS = ("parquet", "json", "csv", "console")
+FORMATS = ("parquet", "json", "csv", "console", "count")
 
 
 class ResultWriter(Protocol):
@@ -103,7 +103,13 @@ def check_sink(query: str, sink: Sink) -> None:
             detail=f"Formats: {', '.join(FORMATS)}.",
             hint="for any other Spark sink, use query.foreach_tick(callable) in Python",
         )
-    allowed = {"csv": {"header", "sep"}, "parquet": {"compression"}, "json": set(), "console": {"rows"}}[sink.format]
+    allowed = {
+        "csv": {"header", "sep"},
+        "parquet": {"compression"},
+        "json": set(),
+        "console": {"rows"},
+        "count": set(),
+    }[sink.format]
     for name, value in sink.options:
         if name not in allowed:
             listed = ", ".join(sorted(allowed)) or "none"
@@ -114,6 +120,11 @@ def check_sink(query: str, sink: Sink) -> None:
 
 def extension(sink: Sink) -> str:
     return sink.format if sink.format in ("json", "csv") else "parquet"
+
+
+def counts_folder(home: Path) -> Path:
+    """Where the matches of queries that only count them are listed: rows of tick, query, matches."""
+    return home / "counts"
 
 
 def result_folder(home: Path, query: str, sink: Sink) -> Path:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from watersmeet.model import Alias, Query
-from watersmeet.optimize.joingraph import QueryGraph, graph_of, relations_of
+from watersmeet.optimize.joingraph import graph_of, relations_of
 from watersmeet.plan.ruleset import UNBOUNDED
-
-if TYPE_CHECKING:
-    from watersmeet.plan.materialize import Materialized
 
 
 class Aliases:
@@ -28,14 +24,3 @@ class Aliases:
     def window(self, query: Query, relation: str) -> int:
         window = self.alias(query, relation).window
         return UNBOUNDED if window is None else min(window, UNBOUNDED)
-
-    def graph_of(self, end: Query | Materialized) -> QueryGraph:
-        return self.graphs[end.name] if isinstance(end, Query) else end.graph
-
-    def all_windows(self, relation: str) -> set[int]:
-        return {
-            self.window(self.queries[name], relation) for name, held in self._by_relation.items() if relation in held
-        }
-
-    def all_filters(self, relation: str) -> set[str | None]:
-        return {held[relation].filter for held in self._by_relation.values() if relation in held}

@@ -1,7 +1,8 @@
 """A Solution becomes a Ruleset: paths are merged into trees, steps get their indexes, stores their columns.
 
 Two steps are one when they follow the same steps from the same relation in the same phase, probe the same store by the
-same equalities, and see the same rows of the current tick. Windows and filters may differ.
+same equalities, and see the same rows of the current tick. Windows and filters may differ. Only groups that are a part
+of one class (see grouping) have steps of their own.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.optimize.joingraph import Subquery, links_between, store_of, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
+from watersmeet.plan.grouping import Group, Groups, make_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.ruleset import (
+    Ask,
     Check,
     Emit,
     Keep,
@@ -28,17 +31,23 @@ from watersmeet.plan.ruleset import (
     Start,
     Step,
     StoreRule,
+    filter_name,
     kept_name,
 )
 from watersmeet.store.codes import is_exact
+from watersmeet.store.filters import Bit, Block
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
 
 
 def compile_solution(
-    streams: Sequence[Stream], queries: Sequence[Query], solution: Solution, partitions: int = 1
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    solution: Solution,
+    partitions: int = 1,
+    groups: Groups = (),
 ) -> Ruleset:
-    return _Compiler(streams, queries, solution, partitions).ruleset()
+    return _Compiler(streams, queries, solution, partitions, groups).ruleset()
 
 
 @dataclass
@@ -51,24 +60,30 @@ class _Node:
     sources: tuple[Lookup, ...] = ()
     sees: tuple[str, ...] = ()
     windows: set[int] = field(default_factory=set)
-    filters: set[str | None] = field(default_factory=set)
-    ends: list[tuple[Query | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
+    asks: dict[str, Block] = field(default_factory=dict)  # by group
+    ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
     children: dict[object, _Node] = field(default_factory=dict)
 
     @property
-    def any_of(self) -> tuple[str, ...]:
-        return () if None in self.filters else tuple(sorted(text for text in self.filters if text is not None))
+    def groups(self) -> tuple[Ask, ...]:
+        return tuple(Ask(group, block) for group, block in self.asks.items())
 
 
 class _Compiler:
     def __init__(
-        self, streams: Sequence[Stream], queries: Sequence[Query], solution: Solution, partitions: int
+        self,
+        streams: Sequence[Stream],
+        queries: Sequence[Query],
+        solution: Solution,
+        partitions: int,
+        groups: Groups,
     ) -> None:
         self.streams = {stream.name: stream for stream in streams}
         self.queries = queries
         self.solution = solution
         self.partitions = partitions
         self.aliases = Aliases(queries)
+        self.groups = make_groups(queries, self.aliases.graphs, groups)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
         self.levels: dict[Subquery, int] = {}
@@ -76,16 +91,15 @@ class _Compiler:
 
     def ruleset(self) -> Ruleset:
         roots: dict[tuple[str, int], _Node] = {}
-        for query in self.queries:
-            graph = self.aliases.graphs[query.name]
-            for relation in graph.relations:
-                self._graft(roots, query, relation, self.solution.paths[relation, graph.whole])
+        for group in self.groups:
+            for relation in group.graph.relations:
+                self._graft(roots, group, relation, self.solution.paths[relation, group.graph.whole])
         for store in self.materialized.values():
             for relation in sorted(store.subquery.relations):
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
-        draft = Ruleset("", self.partitions, (), tuple(starts), tuple(_result(query) for query in self.queries))
+        draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
         read = {alias.stream for query in self.queries for alias in query.aliases}
         stores = [self._stream_store(stream, draft) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store, draft) for store in self.materialized.values()]
@@ -95,20 +109,20 @@ class _Compiler:
 
     # Trees ---------------------------------------------------------------------------------------
 
-    def _graft(self, roots: dict[tuple[str, int], _Node], end: Query | Materialized, start: str, path: Path) -> None:
+    def _graft(self, roots: dict[tuple[str, int], _Node], end: Group | Materialized, start: str, path: Path) -> None:
         phase = self._phase(start, path)
         first = Subquery(frozenset((start,)), frozenset())
         root = roots.setdefault((start, phase), _Node(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: self._sees(start, store))
 
-    def _grow(self, node: _Node, end: Query | Materialized, start: str, path: Path, sees: _Sees) -> None:
-        graph = self.aliases.graph_of(end)
-        self._want(node, end, start)
-        bound = [node.store]
+    def _grow(self, node: _Node, end: Group | Materialized, start: str, path: Path, sees: _Sees) -> None:
+        first = Subquery(frozenset((start,)), frozenset())
+        self._want(node, end, first)
+        bound = [first]
         for store in path:
             joined = frozenset().union(*(earlier.relations for earlier in bound))
             chosen: dict[KeyPart, Lookup] = {}
-            for link in links_between(graph.links, joined, store.relations):
+            for link in links_between(end.graph.links, joined, store.relations):
                 inner = link.left if link.left[0] in store.relations else link.right
                 outer = link.right if inner is link.left else link.left
                 part, lookup = _seen_in(store, *inner), _lookup(bound, *outer)
@@ -118,20 +132,36 @@ class _Compiler:
             key = tuple(sorted(chosen, key=_sortable))
             sources = tuple(chosen[part] for part in key)
             name = self._name(store)
-            identity = (name, key, sources, sees(store))
+            identity = (name, key, sources, sees(store), end.branch)
             node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store)))
-            for relation in store.relations:
-                self._want(node, end, relation)
+            self._want(node, end, store)
             bound.append(store)
         node.ends.append((end, tuple(bound)))
 
-    def _want(self, node: _Node, end: Query | Materialized, relation: str) -> None:
+    def _want(self, node: _Node, end: Group | Materialized, store: Subquery) -> None:
+        bits: Block
         if isinstance(end, Materialized):
-            node.windows |= {end.windows[relation]}
-            node.filters |= set(end.filters[relation])
+            node.windows |= {end.windows[relation] for relation in store.relations}
+            # Rows of a store that another one is made of have passed the filters of more readers than this one has.
+            bits = (end.alternatives(next(iter(store.relations))) if store.is_stream else (),)
         else:
-            node.windows.add(self.aliases.window(end, relation))
-            node.filters.add(self.aliases.alias(end, relation).filter)
+            for query in end.queries:
+                node.windows |= {self.aliases.window(query, relation) for relation in store.relations}
+            bits = tuple(self._filter(store, query) for query in end.queries)
+        node.asks[end.name] = bits if any(bits) else ()
+
+    def _filter(self, store: Subquery, query: Query) -> Bit:
+        """What a query asks of the rows of a store: of a stream its filter, otherwise what the kept columns say."""
+        if store.is_stream:
+            text = self.aliases.alias(query, next(iter(store.relations))).filter
+            return (text,) if text is not None else ()
+        made = self.materialized[store]
+        asked = []
+        for relation in sorted(store.relations):
+            text = self.aliases.alias(query, relation).filter
+            if text is not None and made.filters[relation] != {text}:
+                asked.append(_quoted(filter_name(f"{relation}.", text)))
+        return (" AND ".join(asked),) if asked else ()
 
     def _name(self, store: Subquery) -> str:
         if store.is_stream:
@@ -172,15 +202,14 @@ class _Compiler:
 
     def _start(self, root: _Node, relation: str, phase: int) -> Start:
         steps = tuple(self._step(child, [root]) for child in root.children.values())
-        emits = tuple(self._emit(query, stores, [root]) for query, stores in root.ends if isinstance(query, Query))
+        emits = tuple(self._emit(group, stores, [root]) for group, stores in root.ends if isinstance(group, Group))
         carry = _carry(steps, 1)
-        return Start(relation, root.name, phase, max(root.windows), root.any_of, carry, emits, steps)
+        return Start(relation, root.name, phase, max(root.windows), root.groups, carry, emits, steps)
 
     def _step(self, node: _Node, above: list[_Node]) -> Step:
         path = [*above, node]
         number = next(self.numbers)
         steps = tuple(self._step(child, path) for child in node.children.values())
-        filters = node.any_of if node.store.is_stream else ()  # its rows have passed them
         return Step(
             number,
             node.name,
@@ -188,47 +217,40 @@ class _Compiler:
             node.sources,
             node.sees,
             max(node.windows),
-            filters,
+            node.groups,
             _carry(steps, len(path)),
-            tuple(self._emit(query, stores, path) for query, stores in node.ends if isinstance(query, Query)),
+            tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
             tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
             steps,
         )
 
-    def _emit(self, query: Query, stores: Path, path: list[_Node]) -> Emit:
-        graph = self.aliases.graphs[query.name]
+    def _emit(self, group: Group, stores: Path, path: list[_Node]) -> Emit:
+        relations = group.graph.relations
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
-        windows = tuple(self.aliases.window(query, relation) for relation in graph.relations)
-        shared = [self._shared_windows(path[at[relation]], relation) for relation in graph.relations]
-        filters = tuple(
-            alias.filter if self._shared_filters(path[at[relation]], relation) != {alias.filter} else None
-            for alias, relation in zip(query.aliases, graph.relations, strict=True)
+        windows = tuple(
+            tuple(self.aliases.window(query, relation) for relation in relations) for query in group.queries
         )
-        exact = all(found == {own} for found, own in zip(shared, windows, strict=True))
-        members, checks = self._members(query, list(graph.relations), stores, path)
-        return Emit(query.name, members, None if exact else windows, filters, checks)
+        shared = tuple(self._shared_window(path[at[relation]], relation) for relation in relations)
+        members, checks = self._members(group, list(relations), stores, path)
+        names = tuple(query.name for query in group.queries)
+        return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
 
-    def _shared_windows(self, node: _Node, relation: str) -> set[int]:
-        """The windows that the rows of a relation came through: of a materialized store, those of all its makers."""
-        if node.store.is_stream:
-            return {max(node.windows)}
-        return self.aliases.all_windows(relation)
-
-    def _shared_filters(self, node: _Node, relation: str) -> set[str | None]:
-        return node.filters if node.store.is_stream else self.aliases.all_filters(relation)
+    def _shared_window(self, node: _Node, relation: str) -> int:
+        """The window that the rows of a relation came through."""
+        return max(node.windows) if node.store.is_stream else self.materialized[node.store].windows[relation]
 
     def _keep(self, kept: Materialized, stores: Path, path: list[_Node]) -> Keep:
-        return Keep(kept.name, *self._members(kept, sorted(kept.subquery.relations), stores, path))
+        return Keep(kept.name, kept.name, *self._members(kept, sorted(kept.subquery.relations), stores, path))
 
     def _members(
-        self, end: Query | Materialized, relations: list[str], stores: Path, path: list[_Node]
+        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[_Node]
     ) -> tuple[tuple[Member, ...], tuple[Check, ...]]:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         members = tuple(
             (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
         )
         checks = []
-        for link in sorted(self.aliases.graph_of(end).links, key=str):
+        for link in sorted(end.graph.links, key=str):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
             node = path[at[later[0]]]
             if at[earlier[0]] == at[later[0]]:
@@ -248,28 +270,39 @@ class _Compiler:
         return _seen_in(store, *layouts[0]) if layouts and self.partitions > 1 else None
 
     def _stream_store(self, stream: Stream, draft: Ruleset) -> StoreRule:
-        filters = {
-            alias.filter
-            for query in self.queries
-            for alias in query.aliases
-            if alias.stream == stream.name and alias.filter
-        }
         layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))
         keys = _keys(draft, stream.name)
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]  # a store that is probed in several places needs a rule for them
-        return StoreRule(stream.name, stream.columns, keys, tuple(sorted(filters)), layout, stream.time, stream.name)
+        asked = _blocks(draft, stream.name)
+        blocks = tuple(block for block in asked if block)
+        only_wanted = () not in asked
+        return StoreRule(stream.name, stream.columns, keys, blocks, layout, stream.time, only_wanted, title=stream.name)
 
     def _materialized_store(self, store: Materialized, draft: Ruleset) -> StoreRule:
         keys = _keys(draft, store.name)
         layout = self._layout(store.subquery)
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]
-        return store.rule(keys, layout)
+        blocks = tuple(block for block in _blocks(draft, store.name) if block)
+        return store.rule(keys, blocks, layout)
+
+    def _result(self, query: Query) -> ResultRule:
+        graph = self.aliases.graphs[query.name]
+        ordered = sorted(graph.relations)
+        members = tuple(ordered.index(relation) for relation in graph.relations)
+        return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)
 
 
 def _keys(draft: Ruleset, store: str) -> tuple[Key, ...]:
     return tuple({step.key: None for step in draft.all_steps() if step.store == store})
+
+
+def _blocks(draft: Ruleset, store: str) -> dict[Block, None]:
+    """What is asked of the rows of a store, by whatever start or step."""
+    asked = [start.groups for start in draft.starts if start.stream == store]
+    asked += [step.groups for step in draft.all_steps() if step.store == store]
+    return {ask.block: None for asks in asked for ask in asks}
 
 
 def _seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:
@@ -277,7 +310,11 @@ def _seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:
     if store.is_stream:
         return part
     name = kept_name(f"{relation}.", part)
-    return KeyPart('"' + name.replace('"', '""') + '"', part.type, name)
+    return KeyPart(_quoted(name), part.type, name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _lookup(bound: Sequence[Subquery], relation: str, part: KeyPart) -> Lookup:
@@ -297,8 +334,3 @@ def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:
     """The codes that must travel to these steps: their own sources, and what they carry on from above."""
     needed = {lookup: None for step in steps for lookup in (*step.sources, *step.carry) if lookup[0] < bound}
     return tuple(sorted(needed, key=_order))
-
-
-def _result(query: Query) -> ResultRule:
-    aliases = tuple((alias.name, alias.stream) for alias in query.aliases)
-    return ResultRule(query.name, aliases, query.outputs, query.sink)

@@ -11,6 +11,7 @@ from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.ruleset import TAU, KeptColumn, Key, StoreRule, filter_name, kept_name
+from watersmeet.store.filters import Bit, Block
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Materialized:
     filters: dict[str, frozenset[str | None]]
     columns: tuple[KeptColumn, ...]
     outside: tuple[str, ...]
+    branch: str = ""
+
+    def alternatives(self, relation: str) -> Bit:
+        """Filters of which a row of the relation must pass one; none where some reader wants every row."""
+        texts = [text for text in self.filters[relation] if text is not None]
+        return tuple(sorted(texts)) if len(texts) == len(self.filters[relation]) else ()
 
     def walk(self) -> tuple[str, Path]:
         """Some way through the streams of the subquery."""
@@ -32,12 +39,12 @@ class Materialized:
             order.append(min(self.graph.reachable(frozenset(order))))
         return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
 
-    def rule(self, keys: tuple[Key, ...], layout: KeyPart | None) -> StoreRule:
+    def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], layout: KeyPart | None) -> StoreRule:
         return StoreRule(
             self.name,
             tuple(Column(column.name, column.type) for column in self.columns),
             keys,
-            (),
+            blocks,
             layout,
             title=str(self.subquery),
             members=tuple((relation, stream_of(relation)) for relation in sorted(self.subquery.relations)),
@@ -59,7 +66,7 @@ def materialized_stores(
         filters = {
             relation: frozenset(aliases.alias(query, relation).filter for query in queries) for relation in relations
         }
-        columns = _columns(streams, aliases, queries, relations)
+        columns = _columns(streams, aliases, queries, filters)
         outside = {
             stream_of(relation)
             for query in queries
@@ -95,9 +102,13 @@ def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:
 
 
 def _columns(
-    streams: Mapping[str, Stream], aliases: Aliases, queries: list[Query], relations: list[str]
+    streams: Mapping[str, Stream],
+    aliases: Aliases,
+    queries: list[Query],
+    filters: Mapping[str, frozenset[str | None]],
 ) -> tuple[KeptColumn, ...]:
     found: dict[str, KeptColumn] = {}
+    relations = list(filters)
 
     def add(relation: str, name: str, kind: str, source: str, declared: str) -> None:
         found.setdefault(name, KeptColumn(name, relations.index(relation), kind, source, declared))
@@ -121,6 +132,6 @@ def _columns(
                     add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)
         for relation in relations:
             text = aliases.alias(query, relation).filter
-            if text is not None and aliases.all_filters(relation) != {text}:
+            if text is not None and filters[relation] != {text}:
                 add(relation, filter_name(f"{relation}.", text), "filter", text, "boolean")
     return tuple(found[name] for name in sorted(found))

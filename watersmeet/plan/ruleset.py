@@ -4,9 +4,10 @@ A partial result has *positions* 0, 1, …: position 0 is the row that just arri
 store. A row of a stream's store is one member of a result; a row of a materialized store is several, whose columns
 carry the relation's name in front (`r.price`).
 
-A step is shared by all queries below it, so it works with the widest of their windows and lets a row pass that any of
-their filters wants; where that is more than a query asked for, its `Emit` carries the query's own windows and
-filters, to be checked before the result leaves.
+Queries that join the same streams in the same way, whatever their filters, windows and outputs, form a *group*. A
+partial result carries for each group below it a word with one bit a query, its query set: a bit is left while every row
+so far passes that query's filters. So a step is shared by all queries below it, works with the widest of their windows,
+and leaves out rows that nobody wants together. Where that window is wider than a query asked for, `Emit` has its own.
 
 Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick
 adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 fill a materialized
@@ -18,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet.model import Column, KeyPart, Output, Sink
+from watersmeet.store.filters import Block
 
 UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to add to one
 
@@ -41,22 +43,31 @@ def filter_name(prefix: str, text: str) -> str:
 
 @dataclass(frozen=True)
 class Emit:
-    """A complete result of a query."""
+    """Complete results of a group of queries."""
 
-    query: str
-    members: tuple[Member, ...]  # by alias of the query
-    windows: tuple[int, ...] | None  # own windows by alias, where the shared steps used wider ones
-    filters: tuple[str | None, ...]  # own filter by alias, where the shared steps let more pass
+    group: str
+    queries: tuple[str, ...]  # bit i of a query set is queries[i]
+    members: tuple[Member, ...]  # by relation, in the order of their names
+    windows: tuple[tuple[int, ...], ...] | None  # each query's own by member, where the shared steps used wider ones
     verify: tuple[Check, ...]  # equalities whose codes do not prove them
 
 
 @dataclass(frozen=True)
 class Keep:
-    """A row of a materialized store."""
+    """A row of a materialized store. In a word of its own the group has one bit: some reader wants the row."""
 
+    group: str
     store: str
     members: tuple[Member, ...]  # by relation of the store
     verify: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a group asks of the rows of one store: the filters of its queries, or an empty block for nothing."""
+
+    group: str
+    block: Block
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class Step:
     sources: tuple[Lookup, ...]  # where the value for each part of the key comes from
     sees: tuple[str, ...]  # rows of the same tick are probed if they were made from one of these relations
     window: int
-    filters: tuple[str, ...]  # a row passes that satisfies one of them; () lets every row pass
+    groups: tuple[Ask, ...]  # of all ends at and below this step
     carry: tuple[Lookup, ...]  # codes that steps below need
     emits: tuple[Emit, ...]
     keeps: tuple[Keep, ...]
@@ -88,7 +99,7 @@ class Start:
     stream: str
     phase: int
     window: int
-    filters: tuple[str, ...]
+    groups: tuple[Ask, ...]
     carry: tuple[Lookup, ...]
     emits: tuple[Emit, ...]
     steps: tuple[Step, ...]
@@ -112,9 +123,10 @@ class StoreRule:
     name: str
     columns: tuple[Column, ...]
     keys: tuple[Key, ...]
-    filters: tuple[str, ...]
+    blocks: tuple[Block, ...]  # what groups ask of its rows
     layout: KeyPart | None  # the attribute that decides a row's place; None where the store is whole
     time: str = ""  # the event-time column, of a stream
+    only_wanted: bool = False  # a row in which no block leaves a bit is not kept
     title: str = ""
     # Of materialized stores only:
     members: tuple[tuple[str, str], ...] = ()  # (relation, stream)
@@ -129,7 +141,8 @@ class StoreRule:
 @dataclass(frozen=True)
 class ResultRule:
     query: str
-    aliases: tuple[tuple[str, str], ...]  # (alias, stream)
+    aliases: tuple[str, ...]
+    members: tuple[int, ...]  # for each alias the number of its relation among the members of an Emit
     outputs: tuple[Output, ...]
     sink: Sink
 

@@ -96,7 +96,7 @@ class Assembly:
         kept = '"' + filter_name(prefix, text).replace('"', '""') + '"' if prefix else text
 
         def mask(bucket: Bucket) -> np.ndarray:
-            return bucket.masks((kept,))[0]
+            return bucket.words(((kept,),))
 
         found = self.stores.gather(self.stored_in[position], self.partial.members[position], mask, np.uint8)
         return np.asarray(found != 0)
@@ -129,4 +129,4 @@ def concatenate(partials: list[Partial]) -> Partial:
         for at in range(len(partials[0].members))
     )
     latest = np.concatenate([partial.latest for partial in partials])
-    return Partial(members, latest, np.concatenate([partial.deadline for partial in partials]), {})
+    return Partial(members, latest, np.concatenate([partial.deadline for partial in partials]), {}, {})

@@ -86,6 +86,16 @@ class Gather:
         tau = np.concatenate([tau for _, tau in self._waiting])
         self._waiting = []
         whole = Bucket(rows, tau)
+        if self.rule.only_wanted:
+            wanted = np.zeros(len(tau), bool)
+            for block in self.rule.blocks:
+                wanted |= whole.words(block) != 0
+            if not wanted.all():
+                self.report.counts[f"unwanted/{self.rule.name}"] += int((~wanted).sum())
+                self._count_failures(whole)
+                whole = whole.keep(np.flatnonzero(wanted))
+                if not len(whole):
+                    return
         if self.rule.layout is None:
             self._write(whole, 0)
             return
@@ -93,7 +103,7 @@ class Gather:
         places = partition_of(whole.codes((self.rule.layout,)).values, self.order.rules.partitions)
         for place in np.unique(places):
             chosen = np.flatnonzero(places == place)
-            self._write(Bucket(rows.take(pa.array(chosen)), tau[chosen]), int(place))
+            self._write(whole.keep(chosen), int(place))
 
     def _write(self, bucket: Bucket, place: int) -> None:
         number = next(self._numbers)
@@ -101,17 +111,20 @@ class Gather:
         info = bucket.write(
             Path(self.order.home),
             file,
-            Derived(self.rule.keys, self.rule.filters),
+            Derived(self.rule.keys, self.rule.blocks),
             store=self.rule.name,
             first_tick=self.order.tick,
             last_tick=self.order.tick,
             partition=place,
             layout=self.order.rules.layout_text(self.rule.name),
         )
+        self._count_failures(bucket)
+        self.report.buckets.append(info)
+
+    def _count_failures(self, bucket: Bucket) -> None:
         for failed in bucket.failures.values():
             if failed:
                 self.report.counts[f"failed_filters/{self.rule.name}"] += failed
-        self.report.buckets.append(info)
 
     def _set_aside(self) -> None:
         if not self._rejected:

@@ -6,24 +6,34 @@ References are collected until they are worth a piece of a file; only then are r
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.io.sinks import STAGING, ResultWriter, extension, open_writer, result_folder, result_schema
-from watersmeet.model import KeyPart, member_column
+from watersmeet.io.sinks import (
+    STAGING,
+    ResultWriter,
+    counts_folder,
+    extension,
+    open_writer,
+    result_folder,
+    result_schema,
+)
+from watersmeet.model import KeyPart, Sink, member_column
 from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, Step, StoreRule
 from watersmeet.runtime.assemble import Assembly, concatenate
 from watersmeet.runtime.orders import ProbeOrder, ProbeReport
 from watersmeet.runtime.walk import Partial, Stores
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.kernels import partition_of
+from watersmeet.store.filters import Words, word_type
+from watersmeet.store.kernels import I64, count_bits, cut_windows, partition_of
 from watersmeet.store.manifest import ResultFile
 
 FLUSH_ROWS = 1 << 17
+_At = tuple[str, Emit | Keep, str]  # start relation, end of the path, and the query or materialized store there
 
 
 @dataclass(frozen=True)
@@ -42,22 +52,40 @@ class Results:
         self.task = task
         self.counts: Counter[str] = Counter()
         self._rules = {rule.query: rule for rule in order.rules.results}
-        self._waiting: dict[tuple[str, Emit | Keep], list[Partial]] = {}
-        self._waiting_rows: Counter[tuple[str, Emit | Keep]] = Counter()
+        self._waiting: dict[_At, list[Partial]] = {}
+        self._waiting_rows: Counter[_At] = Counter()
         self._stored_in: dict[tuple[str, Emit | Keep], tuple[str, ...]] = {}
+        self._windows: dict[Emit, tuple[np.ndarray, np.ndarray]] = {}
+        self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
         self._open: dict[str, _Open] = {}
         self._written: Counter[str] = Counter()
         self._report = ProbeReport()
 
     def add(self, end: Emit | Keep, partial: Partial, start: Start) -> None:
-        at = (start.relation, end)
-        if isinstance(end, Emit):
-            rows = self._own_rows(end, self._assembly(at, partial))
-            if rows is not None:
-                if not rows.any():
-                    return
-                partial = partial.take(np.flatnonzero(rows))
-        self._waiting.setdefault(at, []).append(Partial(partial.members, partial.latest, partial.deadline, {}))
+        sets = partial.sets.get(end.group)
+        partial = Partial(partial.members, partial.latest, partial.deadline, {}, {})
+        if isinstance(end, Keep):
+            rows = None if sets is None else np.flatnonzero(sets)
+            self._collect((start.relation, end, end.store), partial, rows)
+            return
+        if end.windows is not None:
+            if sets is None:
+                sets = np.full(len(partial), (1 << len(end.queries)) - 1, word_type(((),) * len(end.queries)))
+            sets = self._cut_windows(end, self._assembly((start.relation, end), partial), sets)
+        counting = [self._rules[query].sink.format == "count" for query in end.queries]
+        if any(counting):
+            self._count((start.relation, end), partial, sets)
+        for bit, query in enumerate(end.queries):
+            if not counting[bit]:
+                wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
+                self._collect((start.relation, end, query), partial, wanted)
+
+    def _collect(self, at: _At, partial: Partial, rows: np.ndarray | None) -> None:
+        if rows is not None and len(rows) < len(partial):
+            if not len(rows):
+                return
+            partial = partial.take(rows)
+        self._waiting.setdefault(at, []).append(partial)
         self._waiting_rows[at] += len(partial)
         if self._waiting_rows[at] >= FLUSH_ROWS:
             self._flush(at)
@@ -77,43 +105,56 @@ class Results:
                     return found
         raise AssertionError(f"{end} is the end of no path from {relation}")
 
-    def _own_rows(self, emit: Emit, rows: Assembly) -> np.ndarray | None:
-        """Which results satisfy the query's own windows and filters; None where that is known already."""
-        keep: np.ndarray | None = None
-        if emit.windows is not None:
-            times = [rows.times(member) for member in range(len(emit.members))]
-            deadline = np.min([time + window for time, window in zip(times, emit.windows, strict=True)], axis=0)
-            keep = np.max(times, axis=0) <= deadline
-        for member, text in enumerate(emit.filters):
-            if text is not None:
-                passed = rows.passes(member, text)
-                keep = passed if keep is None else keep & passed
-        return keep
+    def _cut_windows(self, emit: Emit, rows: Assembly, sets: Words) -> Words:
+        """The query sets without the queries whose own windows are exceeded."""
+        if emit not in self._windows:
+            assert emit.windows is not None
+            masks: dict[tuple[int, ...], int] = {}
+            for bit, windows in enumerate(emit.windows):
+                masks[windows] = masks.get(windows, 0) | 1 << bit
+            self._windows[emit] = np.array(list(masks), np.int64), np.array(list(masks.values()), np.uint64)
+        times = np.stack([rows.times(member) for member in range(len(emit.members))])
+        cut = sets.copy()
+        cut_windows(times, *self._windows[emit], cut)
+        return cut
 
-    def _flush(self, at: tuple[str, Emit | Keep]) -> None:
-        end = at[1]
-        found = self._assembly(at, concatenate(self._waiting.pop(at)))
+    def _count(self, at: tuple[str, Emit], partial: Partial, sets: Words | None) -> None:
+        emit = at[1]
+        if emit.verify:
+            found = self._assembly(at, replace(partial, sets={} if sets is None else {emit.group: sets}))
+            partial = found.verified(emit.verify).partial
+            sets = partial.sets.get(emit.group)
+        counts = self._counted.setdefault(emit.queries, np.zeros(64, np.int64))
+        if sets is None:
+            counts[: len(emit.queries)] += len(partial)
+        else:
+            count_bits(sets, counts)
+
+    def _flush(self, at: _At) -> None:
+        relation, end, name = at
+        found = self._assembly((relation, end), concatenate(self._waiting.pop(at)))
         del self._waiting_rows[at]
         rows = found.verified(end.verify)
         self.counts["hash_collisions"] += len(found) - len(rows)
         if not len(rows):
             return
         if isinstance(end, Keep):
-            self._store(at[0], self.order.rules.store(end.store), rows)
+            self._store(relation, self.order.rules.store(name), rows)
         else:
-            self._file(self._rules[end.query]).writer.write(self._outputs(self._rules[end.query], rows))
-            self._written[end.query] += len(rows)
+            self._file(self._rules[name]).writer.write(self._outputs(self._rules[name], rows))
+            self._written[name] += len(rows)
 
     # Results of queries --------------------------------------------------------------------------
 
     def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:
-        member_of = {alias: number for number, (alias, _) in enumerate(rule.aliases)}
+        member_of = dict(zip(rule.aliases, rule.members, strict=True))
         wanted: dict[int, dict[str, None]] = {}
         for output in rule.outputs:
             for alias, column in [(output.alias, output.column)] if output.alias else output.reads:
                 wanted.setdefault(member_of[str(alias)], {})[str(column)] = None
         found = rows.columns({member: list(names) for member, names in wanted.items()})
-        columns = {member_column(rule.aliases[member][0], name): values for (member, name), values in found.items()}
+        alias_of = {member: alias for alias, member in member_of.items()}
+        columns = {member_column(alias_of[member], name): values for (member, name), values in found.items()}
         computed = [output for output in rule.outputs if output.expression is not None]
         if computed:
             # DuckDB wants a column even where every output is a constant.
@@ -180,7 +221,7 @@ class Results:
             bucket.write(
                 self.stores.home,
                 f"state/{rule.name}/{self.order.tick:012d}-{self.order.attempt}-{number}.bucket",
-                Derived(rule.keys, rule.filters),
+                Derived(rule.keys, rule.blocks),
                 store=rule.name,
                 first_tick=tick,
                 last_tick=tick,
@@ -198,8 +239,34 @@ class Results:
             file.writer.close()
             self._report.results.append(ResultFile(query, str(file.staged), str(file.final), self._written[query]))
             self.counts[f"results/{query}"] += self._written[query]
+        self._file_counts()
         self._report.counts.update(self.counts)
         return self._report
+
+    def _file_counts(self) -> None:
+        """The matches of queries that only count them: one small file of the task for all of these queries."""
+        found: Counter[str] = Counter()
+        for queries, counts in self._counted.items():
+            for query, count in zip(queries, counts.tolist(), strict=False):
+                if count and self._rules[query].sink.format == "count":
+                    found[query] += count
+        if not found:
+            return
+        rows = pa.table(
+            {
+                "tick": pa.array([self.order.tick] * len(found), pa.int64()),
+                "query": pa.array(list(found)),
+                "matches": pa.array(list(found.values()), pa.int64()),
+            }
+        )
+        folder = counts_folder(self.stores.home)
+        name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}-{self.order.phase}.parquet"
+        staged = folder / STAGING / f"{name}.staged"
+        writer = open_writer(staged, Sink(), rows.schema)
+        writer.write(rows)
+        writer.close()
+        self._report.results.append(ResultFile("counts", str(staged), str(folder / name), sum(found.values())))
+        self.counts.update({f"results/{query}": count for query, count in found.items()})
 
 
 def _path_below(

@@ -18,8 +18,9 @@ import numpy as np
 from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step
 from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.store.bucket import Bucket, BucketInfo, Index
-from watersmeet.store.codes import Codes, combine
-from watersmeet.store.kernels import I32, I64, U8, partition_of, probe
+from watersmeet.store.codes import EVERY_ROW, Codes, combine
+from watersmeet.store.filters import Block, Words, all_bits, fold, word_type
+from watersmeet.store.kernels import I32, I64, partition_of, probe
 
 ROWS_IN = 1 << 16
 ROWS_OUT = 1 << 17
@@ -42,6 +43,7 @@ class Partial:
     latest: I64
     deadline: I64
     codes: dict[Lookup, Codes]
+    sets: dict[str, Words]  # by group; one that is not here has all its bits
 
     def __len__(self) -> int:
         return len(self.latest)
@@ -52,6 +54,7 @@ class Partial:
             self.latest[rows],
             self.deadline[rows],
             {lookup: codes.take(rows) for lookup, codes in self.codes.items()},
+            {group: words[rows] for group, words in self.sets.items()},
         )
 
 
@@ -111,17 +114,22 @@ class Walk:
     def arrivals(self, start: Start, info: BucketInfo, begin: int, end: int) -> Iterator[Partial]:
         """The rows of a new bucket as partial results of one member, in chunks."""
         bucket = self.stores.bucket(info)
-        wanted = bucket.any_of(start.filters)
+        blocks = {ask.group: bucket.words(ask.block) for ask in start.groups if ask.block}
+        choosy = len(blocks) == len(start.groups)  # otherwise some group wants every row
         for at in range(begin, end, ROWS_IN):
             rows = np.arange(at, min(at + ROWS_IN, end), dtype=np.int32)
-            if len(wanted):
-                rows = rows[wanted[rows] != 0]
+            if choosy:
+                wanted = np.zeros(len(rows), bool)
+                for words in blocks.values():
+                    wanted |= words[rows] != 0
+                rows = rows[wanted]
             if not len(rows):
                 continue
             tau = bucket.tau[rows]
             refs = Refs(np.full(len(rows), self.number[info.file], np.int32), rows)
             codes = {lookup: bucket.codes((lookup[1],)).take(rows) for lookup in start.carry}
-            yield Partial((refs,), tau, tau + start.window, codes)
+            sets = {group: words[rows] for group, words in blocks.items()}
+            yield Partial((refs,), tau, tau + start.window, codes, sets)
 
     def follow(self, start: Start, partial: Partial) -> None:
         """Everything that begins with these rows, to the end. Only where all stores are in reach (P = 1)."""
@@ -159,20 +167,23 @@ class Walk:
             return
         codes = np.ascontiguousarray(key.values)
         earliest, last = int(partial.latest.min()) - step.window, int(partial.deadline.max())
-        found = _Matches()
+        test = _SetTest(step, partial)
+        found = _Matches(test.sets.dtype)
         for number, info in enumerate(self.stores.infos.get(step.store, ())):
             if not self._reaches(step, number, info) or info.tau_max < earliest or info.tau_min > last:
                 continue
             bucket = self.stores.bucket(info)
-            index, mask = bucket.index(step.key), bucket.any_of(step.filters)
+            index, stored_sets = bucket.index(step.key), test.stored(bucket)
             row, at = 0, -1
             while row < len(codes):
-                row, at = found.fill(number, bucket, index, mask, codes, partial, step.window, row, at)
+                row, at = found.fill(
+                    number, bucket, index, stored_sets, codes, partial, test.sets, step.window, row, at
+                )
                 if found.is_full:
-                    yield self._expand(step, partial, found)
-                    found = _Matches()
+                    yield self._expand(step, partial, found, test)
+                    found = _Matches(test.sets.dtype)
         if found.count:
-            yield self._expand(step, partial, found)
+            yield self._expand(step, partial, found, test)
 
     def _placed(self, info: BucketInfo) -> bool:
         return info.layout == self.order.rules.layout_text(info.store)
@@ -184,7 +195,7 @@ class Walk:
                 return False
         return not self.order.is_new(info) or (info.made_by in step.sees if info.made_by else bool(step.sees))
 
-    def _expand(self, step: Step, partial: Partial, found: _Matches) -> Partial:
+    def _expand(self, step: Step, partial: Partial, found: _Matches, test: _SetTest) -> Partial:
         left, row = found.left[: found.count], found.row[: found.count]
         numbers = np.empty(found.count, np.int32)
         for begin, end, number, _ in found.segments:
@@ -200,13 +211,61 @@ class Walk:
             found.latest[: found.count],
             found.deadline[: found.count],
             codes,
+            test.after(partial, found),
         )
+
+
+class _SetTest:
+    """Which pairs of a partial result and a stored row some query wants: those whose query sets have a common bit.
+
+    With one group below a step the words are compared as they are. With several it is compared which groups are left
+    on both sides, and each group's word is cut after the probe."""
+
+    def __init__(self, step: Step, partial: Partial) -> None:
+        self.asks = step.groups
+        self.concerned = [ask for ask in self.asks if ask.block or ask.group in partial.sets]
+        self.single = len(self.asks) == 1
+        # A group that neither side asks anything for wants every pair: there is nothing to test.
+        self.used = len(self.concerned) == len(self.asks)
+        self.sets: Words = EVERY_ROW
+        if not self.used:
+            return
+        if self.single:
+            (ask,) = self.asks
+            self.sets = partial.sets[ask.group] if ask.group in partial.sets else _full(ask.block, len(partial))
+        else:
+            self.sets = fold([partial.sets.get(ask.group) for ask in self.asks], len(partial))
+
+    def stored(self, bucket: Bucket) -> Words:
+        if not self.used or not any(ask.block for ask in self.asks):
+            return np.empty(0, self.sets.dtype)
+        return bucket.words(self.asks[0].block) if self.single else bucket.folded(tuple(a.block for a in self.asks))
+
+    def after(self, partial: Partial, found: _Matches) -> dict[str, Words]:
+        """The words of the matches, by group."""
+        if self.single and self.used:
+            return {self.asks[0].group: found.sets[: found.count]}
+        left = found.left[: found.count]
+        sets = {}
+        for ask in self.concerned:
+            if not ask.block:
+                sets[ask.group] = partial.sets[ask.group][left]
+                continue
+            stored = [bucket.words(ask.block)[found.row[begin:end]] for begin, end, _, bucket in found.segments]
+            words = np.concatenate(stored)
+            sets[ask.group] = words & partial.sets[ask.group][left] if ask.group in partial.sets else words
+        return sets
+
+
+def _full(block: Block, rows: int) -> Words:
+    return np.full(rows, all_bits(block), word_type(block))
 
 
 class _Matches:
     """Output arrays of the probe loop, filled bucket after bucket."""
 
-    def __init__(self) -> None:
+    def __init__(self, word: np.dtype) -> None:
+        self.sets = np.empty(ROWS_OUT, word)
         self.left, self.row = np.empty(ROWS_OUT, np.int32), np.empty(ROWS_OUT, np.int32)
         self.latest, self.deadline = np.empty(ROWS_OUT, np.int64), np.empty(ROWS_OUT, np.int64)
         self.count = 0
@@ -221,9 +280,10 @@ class _Matches:
         number: int,
         bucket: Bucket,
         index: Index,
-        mask: U8,
+        stored_sets: Words,
         codes: I64,
         partial: Partial,
+        sets: Words,
         window: int,
         row: int,
         at: int,
@@ -233,6 +293,7 @@ class _Matches:
             codes,
             partial.latest,
             partial.deadline,
+            sets,
             row,
             at,
             index.starts,
@@ -240,12 +301,13 @@ class _Matches:
             index.codes.values,
             bucket.tau,
             bucket.deadline,
-            mask,
+            stored_sets,
             window,
             self.left[free],
             self.row[free],
             self.latest[free],
             self.deadline[free],
+            self.sets[free],
         )
         if found:
             self.segments.append((self.count, self.count + found, number, bucket))

@@ -5,8 +5,8 @@ Invariants
     late write of a dead process can only make a file that nobody names.
  2. The rows stand in columns, as one Arrow record batch; `tau` is their event time in microseconds, never
     NULL. The rows of a bucket belong to one partition of one layout of the store.
- 3. Everything else in the file is derived from the rows: an index for a key, the codes of a key, a mask for
-    a filter. A part that is missing (a query came after the bucket) is derived when it is first asked for.
+ 3. Everything else in the file is derived from the rows: an index for a key, the codes of a key, the query sets of
+    a block of filters. A part that is missing (a query came after the bucket) is derived when it is first asked for.
  4. `BucketInfo` repeats size and checksum, so that a torn or exchanged file is found before it is used.
 
 File: sections, each aligned to 64 bytes, a JSON directory of them, its length, and a magic word.
@@ -27,9 +27,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
-from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode, fixed_width
+from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.kernels import I32, I64, U8, build_index
+from watersmeet.store.filters import BITS, Block, Words, block_name, evaluate_block, fold
+from watersmeet.store.kernels import I32, I64, build_index
 
 MAGIC = b"WMBUCKT1"
 _ALIGN = 64
@@ -66,7 +67,7 @@ class Derived:
     """Which derived parts a bucket is written with."""
 
     keys: tuple[Key, ...] = ()
-    filters: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,11 @@ class Bucket:
         }
         return cls(batches[0], sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
 
+    def keep(self, chosen: np.ndarray) -> Bucket:
+        """Some rows, with the query sets that are known of them."""
+        words = {name: section[chosen] for name, section in self._sections.items() if name.startswith(BITS)}
+        return Bucket(self.rows.take(pa.array(chosen)), self.tau[chosen], sections=words)
+
     def codes(self, key: Key) -> Codes:
         if key not in self._codes:
             name = key_text(key)
@@ -173,34 +179,28 @@ class Bucket:
             )
         return self._sections["by time"]
 
-    def masks(self, filters: tuple[str, ...]) -> list[U8]:
-        """For each filter, which rows pass: 1 where it is true."""
-        missing = [text for text in filters if f"mask {text}" not in self._sections]
-        if missing:
-            evaluated = evaluate(self.rows, missing)
-            for text, values, failed in zip(missing, evaluated.values, evaluated.failures, strict=True):
-                passed = values.cast(pa.bool_()).fill_null(False).cast(pa.uint8())
-                self._sections[f"mask {text}"] = fixed_width(passed, np.uint8)
-                self.failures[text] = failed
-        return [self._sections[f"mask {text}"] for text in filters]
+    def words(self, block: Block) -> Words:
+        """The query set of each row under a block of filters."""
+        name = block_name(block)
+        if name not in self._sections:
+            self._sections[name], failures = evaluate_block(self.rows, block)
+            self.failures.update(failures)
+        return self._sections[name]
 
-    def any_of(self, filters: tuple[str, ...]) -> U8:
-        """Which rows pass at least one filter; empty where there is no filter at all."""
-        if not filters:
-            return EVERY_ROW
-        masks = self.masks(filters)
-        union = masks[0]
-        for mask in masks[1:]:
-            union = union | mask
-        return union
+    def folded(self, blocks: tuple[Block, ...]) -> Words:
+        """For each row which of several blocks want it; an empty block wants every row."""
+        name = f"folded {blocks!r}"
+        if name not in self._sections:
+            self._sections[name] = fold([self.words(block) if block else None for block in blocks], len(self))
+        return self._sections[name]
 
     def write(self, home: Path, file: str, derived: Derived, **identity: Any) -> BucketInfo:
         """Write the bucket with the derived parts asked for, and say what the manifest must know."""
         sections: dict[str, np.ndarray] = {"tau": self.tau}
         if len(self.deadline):
             sections["deadline"] = self.deadline
-        for text, mask in zip(derived.filters, self.masks(derived.filters), strict=True):
-            sections[f"mask {text}"] = mask
+        for block in derived.blocks:
+            sections[block_name(block)] = self.words(block)
         for key in derived.keys:
             name, index = key_text(key), self.index(key)
             sections[f"starts {name}"], sections[f"order {name}"] = index.starts, index.order

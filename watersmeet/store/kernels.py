@@ -23,6 +23,7 @@ U8 = NDArray[np.uint8]
 
 _IN64, _IN32, _IN8 = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int64, types.int32, types.uint8))
 _OUT64, _OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
+_WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)  # query sets, as wide as they need to be
 _INT = types.int64
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -98,27 +99,19 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
     return starts, order
 
 
+def _read(kind: Any) -> Any:
+    return types.Array(kind, 1, "C", readonly=True)
+
+
 @njit(
-    types.UniTuple(_INT, 3)(
-        *(
-            _IN64,
-            _IN64,
-            _IN64,
-            _INT,
-            _INT,
-            _IN32,
-            _IN32,
-            _IN64,
-            _IN64,
-            _IN64,
-            _IN8,
-            _INT,
-            _OUT32,
-            _OUT32,
-            _OUT64,
-            _OUT64,
+    [
+        types.UniTuple(_INT, 3)(
+            *(_IN64, _IN64, _IN64, _read(word), _INT, _INT),
+            *(_IN32, _IN32, _IN64, _IN64, _IN64, _read(word), _INT),
+            *(_OUT32, _OUT32, _OUT64, _OUT64, types.Array(word, 1, "C")),
         )
-    ),
+        for word in _WORDS
+    ],
     cache=True,
     nogil=True,
 )
@@ -126,6 +119,7 @@ def probe(
     codes: I64,
     latest: I64,
     deadline: I64,
+    sets: Any,
     begin_row: int,
     begin_at: int,
     starts: I32,
@@ -133,19 +127,21 @@ def probe(
     stored_codes: I64,
     stored_tau: I64,
     stored_deadline: I64,
-    stored_mask: U8,
+    stored_sets: Any,
     window: int,
     out_left: I32,
     out_row: I32,
     out_latest: I64,
     out_deadline: I64,
+    out_sets: Any,
 ) -> tuple[int, int, int]:
     """Matches of partial results in one bucket, until the outputs are full.
 
     Returns how many were found and where to go on: (found, row, position in `order`). A position of -1
     means the row is untouched. A stored row of a stream has the deadline t + window (`stored_deadline` is empty); one
     of a materialized store brings its own, no later than t + window. Each match satisfies
-    max(latest, t) <= min(deadline, stored deadline).
+    max(latest, t) <= min(deadline, stored deadline), and some query wants both rows: their sets have a common bit.
+    Empty `sets` want every row; empty `stored_sets` ask nothing of the stored rows.
     """
     found = 0
     room = len(out_left)
@@ -153,9 +149,12 @@ def probe(
     while (1 << slot_bits) < len(starts) - 1:
         slot_bits += 1
     shift = np.uint64(64 - slot_bits)
-    every_row = len(stored_mask) == 0
+    with_sets = len(sets) > 0
+    with_stored_sets = len(stored_sets) > 0
     own_deadline = len(stored_deadline) > 0
     for row in range(begin_row, len(codes)):
+        if with_sets and sets[row] == 0:
+            continue
         code = codes[row]
         slot = np.int64((np.uint64(code) * _GOLDEN) >> shift)
         at, stop = starts[slot], starts[slot + 1]
@@ -181,13 +180,82 @@ def probe(
                 if tau > last:
                     break
                 until = stored_deadline[stored] if own_deadline else tau + window
-                if tau >= earliest and until >= latest[row] and (every_row or stored_mask[stored] != 0):
-                    if found == room:
-                        return found, row, at
-                    out_left[found] = row
-                    out_row[found] = stored
-                    out_latest[found] = max(latest[row], tau)
-                    out_deadline[found] = min(last, until)
-                    found += 1
+                if tau >= earliest and until >= latest[row]:
+                    wanted = True
+                    if with_sets:
+                        common = sets[row] & stored_sets[stored] if with_stored_sets else sets[row]
+                        wanted = common != 0
+                    if wanted:
+                        if found == room:
+                            return found, row, at
+                        out_left[found] = row
+                        out_row[found] = stored
+                        out_latest[found] = max(latest[row], tau)
+                        out_deadline[found] = min(last, until)
+                        if with_sets:
+                            out_sets[found] = common
+                        found += 1
             at += 1
     return found, len(codes), -1
+
+
+@njit(types.void(_IN64, _IN8, _IN64, _read(types.uint64), types.uint64, types.Array(types.uint64, 1, "C")),
+      cache=True, nogil=True)  # fmt: skip
+def narrow_words(values: I64, valid: U8, thresholds: I64, table: Any, null: Any, words: Any) -> None:
+    """Leave in each word the bits whose comparisons the row's value satisfies; see store/filters.py for the table."""
+    all_valid = len(valid) == 0
+    for row in range(len(values)):
+        if not all_valid and not valid[row]:
+            words[row] &= null
+            continue
+        value = values[row]
+        low, high = 0, len(thresholds)
+        while low < high:
+            middle = (low + high) >> 1
+            if thresholds[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        equal = low < len(thresholds) and thresholds[low] == value
+        words[row] &= table[2 * low + 1] if equal else table[2 * low]
+
+
+@njit([types.void(_read(word), _OUT64) for word in _WORDS], cache=True, nogil=True)
+def count_bits(words: Any, counts: I64) -> None:
+    """Add to counts[i] the number of words that have bit i, by way of how often each byte has each value."""
+    width = words.itemsize
+    seen = np.zeros((width, 256), np.int64)
+    for row in range(len(words)):
+        word = np.uint64(words[row])
+        for byte in range(width):
+            seen[byte, np.int64(word & np.uint64(255))] += 1
+            word >>= np.uint64(8)
+    for byte in range(width):
+        for value in range(1, 256):
+            for bit in range(8):
+                if value & (1 << bit):
+                    counts[8 * byte + bit] += seen[byte, value]
+
+
+@njit([types.void(types.Array(types.int64, 2, "C", readonly=True), types.Array(types.int64, 2, "C", readonly=True),
+                  _read(types.uint64), types.Array(word, 1, "C")) for word in _WORDS],
+      cache=True, nogil=True)  # fmt: skip
+def cut_windows(times: Any, windows: Any, masks: Any, words: Any) -> None:
+    """Clear the bits of queries whose windows a combination exceeds.
+
+    times[m] are the event times of member m; windows[v][m] the windows of the queries in masks[v]."""
+    members = len(times)
+    for row in range(len(words)):
+        newest = times[0][row]
+        for member in range(1, members):
+            newest = max(newest, times[member][row])
+        allowed = np.uint64(0)
+        for kind in range(len(windows)):
+            inside = True
+            for member in range(members):
+                if newest - times[member][row] > windows[kind][member]:
+                    inside = False
+                    break
+            if inside:
+                allowed |= masks[kind]
+        words[row] = np.uint64(words[row]) & allowed

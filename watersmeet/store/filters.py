@@ -1,0 +1,144 @@
+"""The filters of many queries on one row, as the bits of one word: the row's query set.
+
+A bit is 1 where one of its alternatives is true; a bit without alternatives asks nothing. Filters that only compare
+integer columns with constants are not evaluated one by one: the constants that a block compares a column with, sorted,
+cut its values into ranges, and a table holds for each constant and each range between two of them the bits that such a
+value leaves. A row costs one bisection for each column, however many filters compare it. Other filters go to DuckDB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.store.codes import EVERY_ROW, fixed_width
+from watersmeet.store.evaluate import evaluate
+from watersmeet.store.kernels import I64, narrow_words
+
+Bit = tuple[str, ...]  # alternatives, as DuckDB SQL over the columns of the store
+Block = tuple[Bit, ...]  # at most WIDEST bits
+Words = np.ndarray  # unsigned integers, one a row
+
+WIDEST = 64
+BITS = "bits "  # begins the name of a bucket's section of words
+# As the SQL layer writes them: one comparison, or several in parentheses.
+_COMPARISON = r'"[^"]+" (?:=|<>|<=|>=|<|>) -?\d{1,18}'
+_CONJUNCTION = re.compile(rf"(?:{_COMPARISON})|(?:\({_COMPARISON}\)(?: AND \({_COMPARISON}\))*)")
+_PARTS = re.compile(r'"([^"]+)" (=|<>|<=|>=|<|>) (-?\d+)')
+
+
+def word_type(block: Block) -> np.dtype:
+    """The smallest unsigned integer that holds a bit for each query."""
+    width = next(width for width in (8, 16, 32, 64) if len(block) <= width)
+    return np.dtype(f"u{width // 8}")
+
+
+@lru_cache(maxsize=8192)
+def block_name(block: Block) -> str:
+    """The name under which a bucket keeps the words of a block: equal blocks have equal names."""
+    return BITS + hashlib.sha256(repr(block).encode()).hexdigest()[:16]
+
+
+def all_bits(block: Block) -> int:
+    return (1 << len(block)) - 1
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """What the values of a column leave of a word: table[2i + 1] for thresholds[i], table[2i] for what is below it."""
+
+    column: str
+    thresholds: I64
+    table: np.ndarray
+    null: np.uint64
+
+
+@lru_cache(maxsize=8192)
+def _ranges(block: Block, columns: frozenset[str]) -> tuple[tuple[_Ranges, ...], tuple[int, ...]]:
+    """The tables of a block, and the bits that need DuckDB. `columns` are those that tables can be made for."""
+    compared: dict[str, list[tuple[int, str, int]]] = {}
+    others = []
+    for bit, alternatives in enumerate(block):
+        parts = _comparisons(alternatives, columns)
+        if parts is None:
+            others.append(bit)
+            continue
+        for column, operator, constant in parts:
+            compared.setdefault(column, []).append((bit, operator, constant))
+    return tuple(_table(column, parts) for column, parts in compared.items()), tuple(others)
+
+
+def _comparisons(alternatives: Bit, columns: frozenset[str]) -> list[tuple[str, str, int]] | None:
+    if not alternatives:
+        return []
+    if len(alternatives) > 1 or not _CONJUNCTION.fullmatch(alternatives[0]):
+        return None
+    parts = [(column, operator, int(number)) for column, operator, number in _PARTS.findall(alternatives[0])]
+    return parts if all(column in columns for column, _, _ in parts) else None
+
+
+def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:
+    thresholds = np.unique(np.array([constant for _, _, constant in parts], np.int64))
+    places = np.arange(2 * len(thresholds) + 1)
+    table = np.full(len(places), ~np.uint64(0))
+    null = ~np.uint64(0)
+    for bit, operator, constant in parts:
+        at = 2 * int(np.searchsorted(thresholds, constant)) + 1
+        passes = {
+            "=": places == at,
+            "<>": places != at,
+            "<": places < at,
+            "<=": places <= at,
+            ">": places > at,
+            ">=": places >= at,
+        }[operator]
+        cleared = ~(np.uint64(1) << np.uint64(bit))
+        table[~passes] &= cleared
+        null &= cleared
+    return _Ranges(column, thresholds, table, null)
+
+
+def evaluate_block(rows: pa.RecordBatch, block: Block) -> tuple[Words, dict[str, int]]:
+    """The word of each row, and for each filter on how many rows it could not be evaluated (it is false there)."""
+    integers = frozenset(field.name for field in rows.schema if pa.types.is_integer(field.type))
+    tables, others = _ranges(block, integers)
+    words = np.full(rows.num_rows, np.uint64(all_bits(block)))
+    for ranges in tables:
+        column = rows.column(ranges.column)
+        valid = np.asarray(column.is_valid()).astype(np.uint8) if column.null_count else EVERY_ROW
+        if column.type != pa.int64():
+            column = column.cast(pa.int64(), safe=False)
+        narrow_words(fixed_width(column, np.int64), valid, ranges.thresholds, ranges.table, ranges.null, words)
+    failures: dict[str, int] = {}
+    if others:
+        texts = list(dict.fromkeys(text for bit in others for text in block[bit]))
+        evaluated = evaluate(rows, texts)
+        passed = {}
+        for text, values, failed in zip(texts, evaluated.values, evaluated.failures, strict=True):
+            passed[text] = fixed_width(values.cast(pa.bool_()).fill_null(False).cast(pa.uint8()), np.uint8)
+            failures[text] = failed
+        for bit in others:
+            false = np.ones(rows.num_rows, bool)
+            for text in block[bit]:
+                false &= passed[text] == 0
+            words[false] &= ~(np.uint64(1) << np.uint64(bit))
+    return words.astype(word_type(block), copy=False), failures
+
+
+def fold(words: list[Words | None], rows: int) -> np.ndarray:
+    """For each row which of several words have a bit left, one bit a word; None stands for words that all have.
+
+    More words than bits share bits: the answer may then be yes where it should be no, never the other way."""
+    folded = np.zeros(rows, np.uint64)
+    for number, each in enumerate(words):
+        bit = np.uint64(1) << np.uint64(number % WIDEST)
+        if each is None:
+            folded |= bit
+        else:
+            folded[each != 0] |= bit
+    return folded
