@@ -88,7 +88,12 @@ def cases(draw: st.DrawFn, max_streams: int = 4, max_queries: int = 20, max_rows
         draw(_stream(f"s{number}", kinds, ticks, max_rows)) for number in range(draw(st.integers(1, max_streams)))
     )
     count = draw(st.one_of(st.integers(1, 3), st.integers(1, max_queries)))
-    queries = tuple(draw(_query(f"q{number}", streams)) for number in range(count))
+    joins: list[Join] = []
+    for _ in range(count):
+        # Often the same join again: such queries share all steps and differ in windows, filters and outputs only.
+        again = joins and draw(st.booleans())
+        joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams)))
+    queries = tuple(draw(_query(f"q{number}", join)) for number, join in enumerate(joins))
     restarts = frozenset(draw(st.lists(st.integers(0, ticks), max_size=3)))
     return Case(streams, queries, draw(st.sampled_from((1, 3))), restarts, draw(st.integers(1, 3)))
 
@@ -120,13 +125,16 @@ def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: 
 _WINDOWS = (0, 1, SECOND // 2, SECOND, 5 * SECOND, 30 * SECOND, None)
 
 
+@dataclass(frozen=True)
+class Join:
+    members: tuple[tuple[str, StreamCase], ...]  # (alias, stream)
+    equalities: tuple[str, ...]
+
+
 @st.composite
-def _query(draw: st.DrawFn, name: str, streams: tuple[StreamCase, ...]) -> QueryCase:
+def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...]) -> Join:
     size = draw(st.sampled_from((1, 2, 2, 3, 3, 3, 4, 5, 6)))
-    members = [(f"a{number}", draw(st.sampled_from(streams))) for number in range(size)]
-    windows = [draw(st.sampled_from(_WINDOWS)) for _ in members]
-    if draw(st.booleans()):
-        windows = [windows[0]] * size
+    members = tuple((f"a{number}", draw(st.sampled_from(streams))) for number in range(size))
     shape = draw(st.sampled_from(("chain", "star", "cycle", "any")))
     pairs = []
     for number in range(1, size):
@@ -136,16 +144,21 @@ def _query(draw: st.DrawFn, name: str, streams: tuple[StreamCase, ...]) -> Query
         pairs.append((0, size - 1))
     if size > 1 and draw(st.booleans()):
         pairs.append(draw(st.sampled_from(pairs)))  # several predicates between two aliases
-    conditions, oracle_conditions = [], []
-    for left, right in pairs:
-        ours, theirs = draw(_equality(members[left], members[right]))
-        conditions.append(ours)
-        oracle_conditions.append(theirs)
+    return Join(members, tuple(draw(_equality(members[left], members[right])) for left, right in pairs))
+
+
+@st.composite
+def _query(draw: st.DrawFn, name: str, join: Join) -> QueryCase:
+    members = join.members
+    size = len(members)
+    windows = [draw(st.sampled_from(_WINDOWS)) for _ in members]
+    if draw(st.booleans()):
+        windows = [windows[0]] * size
+    conditions = list(join.equalities)
     for alias, _ in members:
         if draw(st.integers(0, 3)) == 0:
-            text = draw(_filter(alias))
-            conditions.append(text)
-            oracle_conditions.append(text)
+            conditions.append(draw(_filter(alias)))
+    oracle_conditions = list(conditions)
     draw(st.randoms(use_true_random=False)).shuffle(conditions)
     outputs = [f"{alias}.id AS {alias}_id" for alias, _ in members]
     if draw(st.booleans()):
@@ -172,7 +185,7 @@ def _bracket(window: int | None) -> str:
 
 
 def _oracle(
-    selected: str, members: list[tuple[str, StreamCase]], windows: list[int | None], conditions: list[str]
+    selected: str, members: tuple[tuple[str, StreamCase], ...], windows: list[int | None], conditions: list[str]
 ) -> str:
     tables = ", ".join(f"{stream.name} AS {alias}" for alias, stream in members)
     newest = f"greatest({', '.join(f'epoch_us({alias}.ts)' for alias, _ in members)})"
@@ -185,7 +198,7 @@ def _oracle(
 
 
 @st.composite
-def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> tuple[str, str]:
+def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
     left_column, kind = draw(st.sampled_from(left[1].columns[:-1]))
     comparable = [
         column
@@ -196,7 +209,7 @@ def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, S
     text = f"{left[0]}.{left_column} = {right[0]}.{right_column}"
     if draw(st.integers(0, 9)) == 0:
         text = f"{left[0]}.v + 1 = {right[0]}.v"
-    return text, text
+    return text
 
 
 @st.composite

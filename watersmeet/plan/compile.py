@@ -226,21 +226,30 @@ class _Compiler:
 
     def _emit(self, group: Group, stores: Path, path: list[_Node]) -> Emit:
         relations = group.graph.relations
-        at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         windows = tuple(
             tuple(self.aliases.window(query, relation) for relation in relations) for query in group.queries
         )
-        shared = tuple(self._shared_window(path[at[relation]], relation) for relation in relations)
+        shared = self._shared_windows(relations, stores, path)
         members, checks = self._members(group, list(relations), stores, path)
         names = tuple(query.name for query in group.queries)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
 
-    def _shared_window(self, node: _Node, relation: str) -> int:
-        """The window that the rows of a relation came through."""
-        return max(node.windows) if node.store.is_stream else self.materialized[node.store].windows[relation]
+    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[_Node]) -> tuple[int, ...]:
+        """The windows that the rows of each relation came through."""
+        at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
+        return tuple(
+            max(path[at[relation]].windows)
+            if stores[at[relation]].is_stream
+            else self.materialized[stores[at[relation]]].windows[relation]
+            for relation in relations
+        )
 
     def _keep(self, kept: Materialized, stores: Path, path: list[_Node]) -> Keep:
-        return Keep(kept.name, kept.name, *self._members(kept, sorted(kept.subquery.relations), stores, path))
+        relations = sorted(kept.subquery.relations)
+        own = tuple(kept.windows[relation] for relation in relations)
+        members, checks = self._members(kept, relations, stores, path)
+        exact = self._shared_windows(relations, stores, path) == own
+        return Keep(kept.name, kept.name, members, None if exact else own, checks)
 
     def _members(
         self, end: Group | Materialized, relations: list[str], stores: Path, path: list[_Node]

@@ -59,6 +59,7 @@ class Keep:
     group: str
     store: str
     members: tuple[Member, ...]  # by relation of the store
+    windows: tuple[int, ...] | None  # the store's own by member, where the shared steps used wider ones
     verify: tuple[Check, ...]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,6 +110,14 @@ class Assembly:
             return np.asarray(bucket.rows.column(prefix + TAU)) if prefix else bucket.tau
 
         return self.stores.gather(self.stored_in[position], self.partial.members[position], read, np.int64)
+
+    def within(self, windows: tuple[int, ...]) -> Assembly:
+        """Those combinations that these windows hold, with the deadline that they give."""
+        times = [self.times(member) for member in range(len(windows))]
+        deadline = np.min([time + window for time, window in zip(times, windows, strict=True)], axis=0)
+        inside = np.flatnonzero(self.partial.latest <= deadline)
+        partial = replace(self.partial, deadline=deadline).take(inside)
+        return Assembly(self.stores, self.rules, self.stored_in, self.members, partial)
 
     def verified(self, checks: tuple[Check, ...]) -> Assembly:
         """Those combinations whose keys are equal by value, not only by code."""

@@ -134,6 +134,8 @@ class Results:
         relation, end, name = at
         found = self._assembly((relation, end), concatenate(self._waiting.pop(at)))
         del self._waiting_rows[at]
+        if isinstance(end, Keep) and end.windows is not None:
+            found = found.within(end.windows)
         rows = found.verified(end.verify)
         self.counts["hash_collisions"] += len(found) - len(rows)
         if not len(rows):
