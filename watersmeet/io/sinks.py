@@ -137,6 +137,8 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
 
 def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> None:
     """Make the folder readable before the first result: an empty Parquet file carries the columns."""
+    if sink.format == "count":
+        return  # its results are numbers in the folder of all counts
     folder.mkdir(parents=True, exist_ok=True)
     schema = result_schema(outputs)
     described = folder / "_columns"

@@ -47,10 +47,10 @@ class Gather:
         rows = size = 0
         for batch in batches:
             self._take(batch)
-            rows = sum(len(tau) for _, tau in self._waiting)
-            size = sum(kept.nbytes for kept, _ in self._waiting)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= BUCKET_ROWS or size >= BUCKET_BYTES:
                 self._store()
+                rows = size = 0
         self._store()
         self._set_aside()
         return self.report

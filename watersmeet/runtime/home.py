@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from watersmeet.errors import StateError
-from watersmeet.io.sinks import STAGING
+from watersmeet.io.sinks import STAGING, counts_folder
 from watersmeet.store.bucket import verify_file
 from watersmeet.store.manifest import Manifest, ResultFile, load_newest
 
@@ -23,7 +23,7 @@ def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
     for path in (*(home / "state").glob("*/*"), *(home / "manifests").glob("*.draft")):
         if path not in named:
             path.unlink(missing_ok=True)
-    folders = {*result_folders, *(home / "results").glob("*"), *(home / "rejected").glob("*")}
+    folders = {*result_folders, *(home / "results").glob("*"), *(home / "rejected").glob("*"), counts_folder(home)}
     for folder in folders:
         shutil.rmtree(folder / STAGING, ignore_errors=True)
     shutil.rmtree(home / "orders", ignore_errors=True)
