@@ -1,4 +1,4 @@
-"""The workload of the AJoin paper (Fig. 14): streams of six attributes, joins that differ in attributes, filters, windows.
+"""The workload of the AJoin paper (Fig. 14): six attributes, joins that differ in attributes, filters and windows.
 
 Attributes are uniform in 0 … 499. A query has the streams of the pattern query a.x0 = b.x0 and, at 50 % similarity
 (Eq. 3: two common sources, one common join attribute), one of its two join attributes; the other is another one. Each

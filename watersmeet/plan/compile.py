@@ -46,8 +46,9 @@ def compile_solution(
     solution: Solution,
     partitions: int = 1,
     groups: Groups = (),
+    sharing: str = "groups",
 ) -> Ruleset:
-    return _Compiler(streams, queries, solution, partitions, groups).ruleset()
+    return _Compiler(streams, queries, solution, partitions, groups, sharing).ruleset()
 
 
 @dataclass
@@ -77,13 +78,14 @@ class _Compiler:
         solution: Solution,
         partitions: int,
         groups: Groups,
+        sharing: str,
     ) -> None:
         self.streams = {stream.name: stream for stream in streams}
         self.queries = queries
         self.solution = solution
         self.partitions = partitions
         self.aliases = Aliases(queries)
-        self.groups = make_groups(queries, self.aliases.graphs, groups)
+        self.groups = make_groups(queries, self.aliases.graphs, groups, sharing)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
         self.levels: dict[Subquery, int] = {}
