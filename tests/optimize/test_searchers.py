@@ -93,14 +93,15 @@ def test_more_search_never_costs_more(problem: Problem) -> None:
 
 
 @pytest.mark.skipif(find_spec("highspy") is None, reason="no solver")
-@given(problems(largest=4))
+@given(problems(largest=3))
 @settings(max_examples=40, deadline=None)
 def test_a_proof_is_below_every_other_plan(problem: Problem) -> None:
     best = optimize(problem, searcher="exact", time_limit=20.0)
     if not best.optimal:
         return
     for name in ("improve", "greedy", "individual", "flat", "paper"):
-        assert best.cost <= optimize(problem, searcher=name, time_limit=0.2).cost * (1 + 1e-6), name
+        limit = 0.2 if name == "improve" else 20.0
+        assert best.cost <= optimize(problem, searcher=name, time_limit=limit).cost * (1 + 1e-6), name
 
 
 @given(problems(), st.randoms(use_true_random=False))
