@@ -15,7 +15,7 @@ from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.optimize.joingraph import Subquery, links_between, store_of, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.materialize import Materialized, materialized_stores
+from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
 from watersmeet.plan.ruleset import (
     Check,
     Emit,
@@ -28,6 +28,7 @@ from watersmeet.plan.ruleset import (
     Start,
     Step,
     StoreRule,
+    all_steps,
     kept_name,
 )
 from watersmeet.store.codes import is_exact
@@ -85,8 +86,10 @@ class _Compiler:
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
+        starts += [self._backfill(query) for query in self.queries if query.backfill]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(_result(query) for query in self.queries))
         read = {alias.stream for query in self.queries for alias in query.aliases}
+        read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream, draft) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store, draft) for store in self.materialized.values()]
         finished = replace(draft, stores=tuple(stores))
@@ -118,7 +121,8 @@ class _Compiler:
             key = tuple(sorted(chosen, key=_sortable))
             sources = tuple(chosen[part] for part in key)
             name = self._name(store)
-            identity = (name, key, sources, sees(store))
+            # By relation, not only by stream: a kept row relies on the filters of all queries with just this relation.
+            identity = (store, key, sources, sees(store))
             node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store)))
             for relation in store.relations:
                 self._want(node, end, relation)
@@ -163,9 +167,16 @@ class _Compiler:
 
     def _refill(self, store: Materialized) -> Start:
         """Phase 0: the store's rows among what is stored already, by a walk over streams only."""
-        first, path = store.walk()
+        return self._stored_walk(store, *store.walk())
+
+    def _backfill(self, query: Query) -> Start:
+        """Phase 0: the query's results among what is stored already, by a walk over streams only."""
+        start = self._stored_walk(query, *walk_streams(self.aliases.graphs[query.name]))
+        return replace(start, backfills=query.name)
+
+    def _stored_walk(self, end: Query | Materialized, first: str, path: Path) -> Start:
         root = _Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
-        self._grow(root, store, first, path, lambda _: ())
+        self._grow(root, end, first, path, lambda _: ())
         return self._start(root, first, 0)
 
     # Nodes become rules --------------------------------------------------------------------------
@@ -269,7 +280,9 @@ class _Compiler:
 
 
 def _keys(draft: Ruleset, store: str) -> tuple[Key, ...]:
-    return tuple({step.key: None for step in draft.all_steps() if step.store == store})
+    # A backfill runs once; buckets derive for it what they lack, and new ones need not have it.
+    lasting = [step for start in draft.starts if not start.backfills for step in all_steps(start.steps)]
+    return tuple({step.key: None for step in lasting if step.store == store})
 
 
 def _seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:

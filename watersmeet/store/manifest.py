@@ -44,6 +44,7 @@ class Manifest:
     totals: dict[str, int] = field(default_factory=dict)  # running counters, named "kind/name"
     plan: str = ""
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
+    queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
