@@ -1,6 +1,7 @@
 """Watersmeet: many continuous multi-way join queries over shared streams, on Spark, with one shared state."""
 
-from watersmeet.engine import Engine, QueryHandle
+from watersmeet.engine import Engine
+from watersmeet.handle import QueryHandle
 from watersmeet.errors import WatersmeetError
 from watersmeet.model import Sink, Source, Stream
 

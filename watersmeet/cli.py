@@ -1,4 +1,4 @@
-"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`.
+"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`; `control/commands.py` has the others.
 
 Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error that is explained, 2 wrong usage,
 70 an error of Watersmeet itself, 130 interrupted before anything ran.
@@ -15,6 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from watersmeet import __version__
+from watersmeet.control import commands
 from watersmeet.errors import WatersmeetError
 from watersmeet.reporting import reporting, show_error
 
@@ -29,6 +30,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+commands.register(app)
 
 Pipeline = Annotated[
     Path,
@@ -171,8 +174,10 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
 @app.command(
     help=_help(
         "Show the plan: what is kept, which steps serve which queries, what it costs. Does not start Spark.",
+        "With --home instead of a file, the plan that the running engine obeys.",
         examples=(
             "watersmeet explain pipeline.sql",
+            "watersmeet explain --home state",
             "watersmeet explain pipeline.sql --statistics stats.json --searcher exact --format json",
             "watersmeet explain pipeline.sql --format svg > plan.svg",
             "watersmeet explain pipeline.sql --what-if 'SELECT … FROM bids b, auctions a WHERE …'",
@@ -180,7 +185,14 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
     )
 )
 def explain(
-    pipeline: Pipeline,
+    pipeline: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PIPELINE.SQL]", exists=True, dir_okay=False, show_default=False, help="A pipeline."),
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option(file_okay=False, show_default=False, help="The home of a running engine.")
+    ] = None,
+    timeout: commands.Timeout = commands.TIMEOUT,
     statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
     searcher: Annotated[str, typer.Option(help="How the plan is found; see docs/optimizer.md.")] = "",
     format_: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
@@ -188,6 +200,15 @@ def explain(
     set_: Settings = None,
 ) -> None:
     options = _options(set_)
+    if (pipeline is None) == (home is None):
+        raise typer.BadParameter("give either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
+    if home is not None:
+        if statistics or searcher or what_if or options:
+            raise typer.BadParameter("a running engine shows the plan that it has", param_hint="--home")
+        with reporting(None):
+            typer.echo(commands.explain_running(home, format_, timeout), nl=format_ != "svg")
+        return
+    assert pipeline is not None
     if searcher:
         options["searcher"] = searcher
     with reporting(None):

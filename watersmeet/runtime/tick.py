@@ -53,8 +53,7 @@ class Tick:
         return {query.name for query in self.queries if query.backfill and self._is_new(query)}
 
     def _is_new(self, query: Query) -> bool:
-        # A name may be dropped and given to another query between two ticks.
-        return query.since > self.before.queries.get(query.name, -1)
+        return is_new(query, self.before)
 
     def _new_stores(self) -> set[str]:
         return set(self.rules.materialized) - set(self.before.materialized)
@@ -148,6 +147,11 @@ class Tick:
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
+
+
+def is_new(query: Query, before: Manifest) -> bool:
+    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's."""
+    return query.since > before.queries.get(query.name, -1)
 
 
 def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...]:
