@@ -17,6 +17,7 @@ from rich.text import Text
 from watersmeet import __version__
 from watersmeet.control import commands
 from watersmeet.errors import WatersmeetError
+from watersmeet.helping import help_text
 from watersmeet.reporting import reporting, show_error
 
 if TYPE_CHECKING:
@@ -58,12 +59,6 @@ Settings = Annotated[
 ]
 
 
-def _help(*paragraphs: str, examples: tuple[str, ...] = ()) -> str:
-    # Not docstrings: their line breaks would stay in the help, wherever the edge of the terminal is.
-    shown = "\n".join(f"  {example}" for example in examples)
-    return "\n\n".join([*paragraphs, *(["Examples:", shown] if examples else [])])
-
-
 def main() -> None:
     app(prog_name="watersmeet")
 
@@ -75,7 +70,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(
-    help=_help(
+    help=help_text(
         "Many continuous multi-way join queries over shared streams, on Spark, with one shared state.",
         "To see it work: [bold]watersmeet demo[/bold]. To begin with a project of your own:",
         "  watersmeet init shop && cd shop\n  watersmeet run pipeline.sql --once",
@@ -90,7 +85,7 @@ def watersmeet(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Run a pipeline and show how it goes, until Ctrl-C.",
         "Ctrl-C or SIGTERM ends it after the running tick. Started again with the same home it goes on where it "
         "stopped: nothing is lost, nothing repeated. Relative paths in the file are relative to the file's folder.",
@@ -143,7 +138,7 @@ def run(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Check a pipeline without reading data or starting Spark; reports every error.",
         examples=("watersmeet check pipeline.sql",),
     )
@@ -172,7 +167,7 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Show the plan: what is kept, which steps serve which queries, what it costs. Does not start Spark.",
         "With --home instead of a file, the plan that the running engine obeys.",
         examples=(
@@ -225,7 +220,7 @@ def explain(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Write a sample project that runs: a commented pipeline, small data files, a README.",
         examples=("watersmeet init shop",),
     )
@@ -241,7 +236,7 @@ def init(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Watch seven join queries over the live events of an auction site, with their rates and latencies.",
         "The events are written into files at a steady rate, as another program would do it; Spark reads them, and the "
         "results are Parquet files. It ends by itself; Ctrl-C ends it earlier.",

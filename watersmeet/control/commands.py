@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from watersmeet.helping import help_text
 from watersmeet.reporting import reporting
 
 if TYPE_CHECKING:
@@ -24,30 +25,27 @@ Format = Annotated[str, typer.Option("--format", help="text or json.")]
 HOME = Path("watersmeet-home")
 TIMEOUT = 30.0
 
-ADD_HELP = """Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.
-
-All are in force from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also gives the
-results among rows that are stored already.
-
-Examples:
-
-  watersmeet add --home state "CREATE QUERY hot AS SELECT … FROM bids [RANGE 10 SECONDS] b, …"\n
-  watersmeet add --home state more.sql"""
-DROP_HELP = """Drop queries of a running engine. All of them, or none. Their results stay where they are.
-
-Examples:
-
-  watersmeet drop --home state hot rivals"""
-LIST_HELP = """List the queries of a home: what they join, since which tick, how many results. The engine need not run.
-
-Examples:
-
-  watersmeet list --home state"""
-STATS_HELP = """Show the figures of a home: rows, results, state, times of ticks and of changes. The engine need not run.
-
-Examples:
-
-  watersmeet stats --home state --format json"""
+ADD_HELP = help_text(
+    "Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.",
+    "All are in force from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
+    "gives the results among rows that are stored already.",
+    examples=(
+        'watersmeet add --home state "CREATE QUERY hot AS SELECT … FROM bids [RANGE 10 SECONDS] b, …"',
+        "watersmeet add --home state more.sql",
+    ),
+)
+DROP_HELP = help_text(
+    "Drop queries of a running engine: all that are named, or none. Their results stay where they are.",
+    examples=("watersmeet drop --home state hot rivals",),
+)
+LIST_HELP = help_text(
+    "List the queries of a home: what they join, since which tick, how many results. The engine need not run.",
+    examples=("watersmeet list --home state",),
+)
+STATS_HELP = help_text(
+    "Show the figures of a home: rows, results, state, times of ticks and of changes. The engine need not run.",
+    examples=("watersmeet stats --home state --format json",),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -186,4 +184,4 @@ def _table(first: str, *rest: str) -> Table:
 def _print(table: Table) -> None:
     console = Console()
     # A table that goes into a file or a pipe is as wide as it needs to be.
-    console.print(table, **({} if console.is_terminal else {"width": 1000, "soft_wrap": True}))
+    console.print(table, width=None if console.is_terminal else 1000, soft_wrap=not console.is_terminal)

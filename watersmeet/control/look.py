@@ -64,8 +64,8 @@ def list_queries(home: Path) -> list[ListedQuery]:
             added[entry.name] = entry
     listed = []
     for name, query in described.items():
-        entry = added.get(name)
-        promised = entry.tick if entry else 0
+        asked = added.get(name)
+        promised = asked.tick if asked else 0
         in_force = name in manifest.queries and manifest.queries[name] >= promised
         listed.append(
             ListedQuery(
@@ -77,7 +77,7 @@ def list_queries(home: Path) -> list[ListedQuery]:
                 query.sql,
                 query.folder,
                 query.backfill,
-                entry.latency if entry else None,
+                asked.latency if asked else None,
             )
         )
     return listed
