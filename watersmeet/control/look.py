@@ -66,7 +66,7 @@ def list_queries(home: Path) -> list[ListedQuery]:
     for name, query in described.items():
         asked = added.get(name)
         promised = asked.tick if asked else 0
-        in_force = name in manifest.queries and manifest.queries[name] >= promised
+        in_force = name in manifest.queries and manifest.tick >= promised
         listed.append(
             ListedQuery(
                 name,
