@@ -1,4 +1,4 @@
-"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`.
+"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`; `control/commands.py` has the others.
 
 Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error that is explained, 2 wrong usage,
 70 an error of Watersmeet itself, 130 interrupted before anything ran.
@@ -15,7 +15,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from watersmeet import __version__
+from watersmeet.control import commands
 from watersmeet.errors import WatersmeetError
+from watersmeet.helping import help_text
 from watersmeet.reporting import reporting, show_error
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+commands.register(app)
 
 Pipeline = Annotated[
     Path,
@@ -55,12 +59,6 @@ Settings = Annotated[
 ]
 
 
-def _help(*paragraphs: str, examples: tuple[str, ...] = ()) -> str:
-    # Not docstrings: their line breaks would stay in the help, wherever the edge of the terminal is.
-    shown = "\n".join(f"  {example}" for example in examples)
-    return "\n\n".join([*paragraphs, *(["Examples:", shown] if examples else [])])
-
-
 def main() -> None:
     app(prog_name="watersmeet")
 
@@ -72,7 +70,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(
-    help=_help(
+    help=help_text(
         "Many continuous multi-way join queries over shared streams, on Spark, with one shared state.",
         "To see it work: [bold]watersmeet demo[/bold]. To begin with a project of your own:",
         "  watersmeet init shop && cd shop\n  watersmeet run pipeline.sql --once",
@@ -87,7 +85,7 @@ def watersmeet(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Run a pipeline and show how it goes, until Ctrl-C.",
         "Ctrl-C or SIGTERM ends it after the running tick. Started again with the same home it goes on where it "
         "stopped: nothing is lost, nothing repeated. Relative paths in the file are relative to the file's folder.",
@@ -140,7 +138,7 @@ def run(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Check a pipeline without reading data or starting Spark; reports every error.",
         examples=("watersmeet check pipeline.sql",),
     )
@@ -169,10 +167,12 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Show the plan: what is kept, which steps serve which queries, what it costs. Does not start Spark.",
+        "With --home instead of a file, the plan that the running engine obeys.",
         examples=(
             "watersmeet explain pipeline.sql",
+            "watersmeet explain --home state",
             "watersmeet explain pipeline.sql --statistics stats.json --searcher exact --format json",
             "watersmeet explain pipeline.sql --format svg > plan.svg",
             "watersmeet explain pipeline.sql --what-if 'SELECT … FROM bids b, auctions a WHERE …'",
@@ -180,7 +180,14 @@ def check(pipeline: Pipeline, set_: Settings = None) -> None:
     )
 )
 def explain(
-    pipeline: Pipeline,
+    pipeline: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PIPELINE.SQL]", exists=True, dir_okay=False, show_default=False, help="A pipeline."),
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option(file_okay=False, show_default=False, help="The home of a running engine.")
+    ] = None,
+    timeout: commands.Timeout = commands.TIMEOUT,
     statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
     searcher: Annotated[str, typer.Option(help="How the plan is found; see docs/optimizer.md.")] = "",
     format_: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
@@ -188,6 +195,15 @@ def explain(
     set_: Settings = None,
 ) -> None:
     options = _options(set_)
+    if (pipeline is None) == (home is None):
+        raise typer.BadParameter("give either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
+    if home is not None:
+        if statistics or searcher or what_if or options:
+            raise typer.BadParameter("a running engine shows the plan that it has", param_hint="--home")
+        with reporting(None):
+            typer.echo(commands.explain_running(home, format_, timeout), nl=format_ != "svg")
+        return
+    assert pipeline is not None
     if searcher:
         options["searcher"] = searcher
     with reporting(None):
@@ -204,7 +220,7 @@ def explain(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Write a sample project that runs: a commented pipeline, small data files, a README.",
         examples=("watersmeet init shop",),
     )
@@ -220,7 +236,7 @@ def init(
 
 
 @app.command(
-    help=_help(
+    help=help_text(
         "Watch seven join queries over the live events of an auction site, with their rates and latencies.",
         "The events are written into files at a steady rate, as another program would do it; Spark reads them, and the "
         "results are Parquet files. It ends by itself; Ctrl-C ends it earlier.",

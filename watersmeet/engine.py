@@ -12,14 +12,32 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.errors import ModelError, Place, SqlError
-from watersmeet.io.sinks import check_sink, extension, prepare_folder, result_folder, result_schema
+from watersmeet.control.changes import (
+    Add,
+    Asked,
+    Change,
+    Drop,
+    InForce,
+    Verdict,
+    absolute_sink,
+    check_results,
+    no_query,
+    staged,
+)
+from watersmeet.control.describe import write_description
+from watersmeet.control.log import append_entries, entries_of, recall
+from watersmeet.control.mailbox import Mailbox
+from watersmeet.control.server import ControlServer
+from watersmeet.errors import ModelError, SqlError, WatersmeetError
+from watersmeet.handle import QueryHandle
+from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import check_frame, columns_of, open_source
 from watersmeet.model import Query, Sink, Stream
 from watersmeet.optimize.statistics import Statistics
@@ -63,22 +81,34 @@ class Engine:
         self._running: dict[str, StreamingQuery] = {}
         self._held = contextlib.ExitStack()
         self._change = threading.RLock()
+        self._mailbox = Mailbox(self.home)
+        self._server: ControlServer | None = None
+        self._recalled: set[str] | None = None  # queries that the log brought back; None before it was read
 
     # Streams and queries -------------------------------------------------------------------------
 
     def stream(
-        self, name: str, source: DataFrame | Stream, *, time: str = "", lateness: str | timedelta | int = 0
+        self,
+        name: str,
+        source: DataFrame | Stream,
+        *,
+        time: str = "",
+        lateness: str | timedelta | int = 0,
+        retain: str | timedelta | int | None = 0,
     ) -> Stream:
         """Add a stream: any streaming DataFrame with its event-time column, or a declared Stream.
 
         `lateness` says how far behind the newest row a row may come: "5 seconds", a timedelta, or microseconds.
+        `retain` says how long rows are kept even if no query needs them, so that later queries have history; None
+        is for ever.
         """
         with self._change:
             if isinstance(source, Stream):
                 stream = replace(source, name=name)
             else:
                 check_frame(name, source)
-                stream = Stream(name, columns_of(source.schema), time, _micros(lateness))
+                kept = None if retain is None else _micros(retain)
+                stream = Stream(name, columns_of(source.schema), time, _micros(lateness), retain=kept)
             if name in self._streams:
                 raise ModelError(f"there is already a stream named {name}", hint="choose another name")
             self._streams[name] = stream
@@ -89,34 +119,95 @@ class Engine:
                 self._start_groups(once=False)
             return stream
 
-    def query(self, name: str, sql: str, sink: Sink | None = None) -> QueryHandle:
-        """Add a query. It is refused at once, with the place in the SQL, if anything about it is wrong."""
-        return self._add(name, build_query(name, sql, self._streams, sink or Sink()))
+    def query(self, name: str, sql: str, sink: Sink | None = None, *, backfill: bool = False) -> QueryHandle:
+        """Add a query. It is refused at once, with the place in the SQL, if anything about it is wrong.
 
-    def _add(self, name: str, query: Query) -> QueryHandle:
+        In a running engine it is in force from the next tick that begins (`since` of the handle) and sees what the
+        stores hold. With `backfill`, its first tick also emits the results among rows that were stored before."""
+        limit = self.options.max_aliases
+        return self._add(build_query(name, sql, self._streams, sink, backfill=backfill, max_aliases=limit))
+
+    def _add(self, query: Query) -> QueryHandle:
         with self._change:
-            if name in self._queries:
-                raise ModelError(f"there is already a query named {name}", hint=f"drop it first: DROP QUERY {name}")
-            if query.sink.path:
-                query = replace(query, sink=replace(query.sink, path=str(Path(query.sink.path).absolute())))
-            check_sink(name, query.sink)
-            folder = result_folder(self.home, name, query.sink)
-            for other in self._queries.values():
-                if result_folder(self.home, other.name, other.sink) == folder:
-                    raise ModelError(f"query {name} would write into the folder of query {other.name}: {folder}")
-            if self._runtime is not None:
-                prepare_folder(folder, query.sink, query.outputs)
-            self._queries[name] = query
-            self._replan()
-            return QueryHandle(self, query)
+            if query.name in (self._recalled or ()) and query.name in self._queries:
+                # The same program ran before on this home and added it while running; now it does so again.
+                present = self._queries[query.name]
+                given = replace(query, since=present.since, sink=absolute_sink(query.sink))
+                if given == present:
+                    self._recalled = (self._recalled or set()) - {query.name}
+                    return self[query.name]
+            self._do(Add(query))
+            return self[query.name]
 
     def drop(self, name: str) -> None:
         """Remove a query from the next tick on. Its results stay where they are."""
+        self._do(Drop(name))
+
+    def _do(self, change: Change) -> None:
+        (verdict,) = self.apply([Asked(time.time(), (change,))])
+        if isinstance(verdict, WatersmeetError):
+            raise verdict
+
+    def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
+        """Carry out requests for changes of the queries as one batch; for each, since when it is in force, or why not.
+
+        A request that is wrong is refused alone. The others are planned once and are obeyed together, from the
+        next tick that begins; if that cannot be done, all are refused and everything stays as it was."""
         with self._change:
-            self._known(name)
-            del self._queries[name]
+            after: dict[str, Query] = self._queries
+            verdicts: list[WatersmeetError | None] = []
+            for asked in requests:
+                try:
+                    after = self._staged(after, asked)
+                    verdicts.append(None)
+                except WatersmeetError as problem:
+                    verdicts.append(problem)
+            accepted = [asked for asked, refused in zip(requests, verdicts, strict=True) if refused is None]
+            tick, now = 0, time.time()
+            if accepted:
+                try:
+                    tick, now = self._put_in_force(after, accepted)
+                except WatersmeetError as problem:
+                    verdicts = [refused or problem for refused in verdicts]
+            return [refused or InForce(tick, now - asked.at) for asked, refused in zip(requests, verdicts, strict=True)]
+
+    def _staged(self, queries: Mapping[str, Query], asked: Asked) -> dict[str, Query]:
+        after = staged(queries, asked.changes, self.home, self.options)
+        if self._runtime is not None:
+            for name, query in after.items():
+                if query is not queries.get(name):
+                    check_results(query, self.home)
+        return after
+
+    def _put_in_force(self, after: dict[str, Query], accepted: Sequence[Asked]) -> tuple[int, float]:
+        """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""
+        runtime = self._runtime
+        if runtime is not None:
+            fresh = {name for name, query in after.items() if query is not self._queries.get(name)}
+            since = runtime.next_tick
+            after = {n: replace(query, since=since) if n in fresh else query for n, query in after.items()}
+            plan = self._plan(runtime.manifest, after)
+            for name in fresh:
+                self._prepare(after[name])
+            recorded: list[float] = []
+
+            def record(tick: int) -> None:
+                recorded.append(time.time())
+                append_entries(self.home, entries_of(accepted, after, tick, recorded[0]))
+
+            tick, self._current = runtime.adopt(plan, record), plan
+            after = {n: replace(query, since=tick) if n in fresh else query for n, query in after.items()}
+            with contextlib.suppress(OSError):  # only for people who look, and the change is in force
+                write_description(self.home, after.values())
+        for name in self._queries.keys() - after.keys():
             self._deliveries.forget(name)
-            self._replan()
+        if self._recalled is not None:
+            self._recalled &= {name for name, query in after.items() if query is self._queries.get(name)}
+        self._queries = after
+        return (tick, recorded[0]) if runtime is not None else (0, time.time())
+
+    def _prepare(self, query: Query) -> None:
+        prepare_folder(result_folder(self.home, query.name, query.sink), query.sink, query.outputs)
 
     def sql(self, script: str, file: str | Path = "") -> list[QueryHandle]:
         """Run CREATE STREAM, CREATE QUERY and DROP QUERY statements; returns the queries created.
@@ -134,18 +225,29 @@ class Engine:
                 self.stream(statement.stream.name, _source_beside(file, statement.stream))
             elif isinstance(statement, CreateQuery):
                 sink = replace(statement.sink, path=statement.sink.path and path_beside(file, statement.sink.path))
-                query = build_query(statement.name, statement.select, self._streams, sink, origin=_origin(statement))
-                return self._add(statement.name, query)
+                query = build_query(
+                    statement.name,
+                    statement.select,
+                    self._streams,
+                    sink,
+                    origin=statement.origin,
+                    backfill=statement.backfill,
+                    max_aliases=self.options.max_aliases,
+                )
+                return self._add(query)
             else:
                 self.drop(statement.name)
         except ModelError as problem:
             raise SqlError(problem.problem, detail=problem.detail, hint=problem.hint, place=statement.place) from None
         return None
 
+    def deliver_to(self, name: str, deliver: Callable[[DataFrame, int], None]) -> None:
+        """See `QueryHandle.foreach_tick`."""
+        self._deliveries.register(name, deliver)
+
     def _known(self, name: str) -> Query:
         if name not in self._queries:
-            listed = ", ".join(sorted(self._queries)) or "none"
-            raise ModelError(f"there is no query named {name}", detail=f"Queries: {listed}.")
+            raise no_query(name, self._queries)
         return self._queries[name]
 
     def __getitem__(self, name: str) -> QueryHandle:
@@ -169,15 +271,18 @@ class Engine:
 
     def start(self, *, once: bool = False) -> Engine:
         """Begin to run ticks in the background, until `stop`, or with `once` until the sources hold nothing new."""
-        with self._change:
-            try:
+        try:
+            with self._change:
                 self._open()
                 self._start_groups(once)
-            except Exception as problem:
-                if "No space left on device" not in str(problem):
-                    raise
-                self.stop()
-                raise no_space(str(self.home)) from problem
+                if self._server is None:
+                    self._server = ControlServer(self, self._mailbox)
+                    self._server.start()
+        except Exception as problem:
+            if "No space left on device" not in str(problem):
+                raise
+            self.stop()
+            raise no_space(str(self.home)) from problem
         return self
 
     def run_once(self) -> Engine:
@@ -197,12 +302,30 @@ class Engine:
                 raise (failure or explain_failure(problem, self.home)) from None
             if done is False:
                 return False
+        if self._runtime is not None:
+            self.settle(0)
+            if failure := self._runtime.failure:
+                self.stop()
+                raise failure
         return True
+
+    def settle(self, idle: float) -> None:
+        """Let changes that have waited `idle` seconds for a tick take effect in a tick of their own."""
+        runtime = self._runtime
+        try:
+            if runtime is not None:
+                runtime.settle(idle)
+        except WatersmeetError:  # kept as the runtime's failure: whoever waits for the streams gets it
+            for running in list(self._running.values()):
+                running.stop()
 
     def stop(self) -> None:
         """Finish the tick that is running, then stop and give the home back. Nothing is lost."""
         from py4j.protocol import Py4JNetworkError
 
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
         with contextlib.ExitStack() as finish:
             if self._runtime is not None:
                 finish.enter_context(self._runtime.between_ticks())
@@ -226,14 +349,17 @@ class Engine:
             raise ModelError("there is no stream to read", hint="declare one: CREATE STREAM … or engine.stream(…)")
         self._held.enter_context(home_lock(self.home))
         try:
+            self._mailbox.open()
+            self._recall()
             folders = [result_folder(self.home, query.name, query.sink) for query in self._queries.values()]
             manifest = recover(self.home, folders)
             check_positions(self.home, manifest)
-            for query, folder in zip(self._queries.values(), folders, strict=True):
-                prepare_folder(folder, query.sink, query.outputs)
+            for query in self._queries.values():
+                self._prepare(query)
+            write_description(self.home, self._queries.values())
             self._groups = Groups(self.home)
             self._groups.join(self.streams)
-            self._current = self._plan(manifest)
+            self._current = self._plan(manifest, self._queries)
             self._runtime = SparkRuntime(
                 self.spark,
                 self.home,
@@ -249,13 +375,21 @@ class Engine:
             self._held.close()
             raise
 
-    def _plan(self, manifest: Manifest) -> Plan:
-        return make_plan(self.streams, tuple(self._queries.values()), self.options, statistics_of(manifest))
+    def _recall(self) -> None:
+        """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
+        if self._recalled is None:
+            next_tick = load_newest(self.home).tick + 1
+            self._queries, self._recalled = recall(self.home, self._queries, self._streams, self.options, next_tick)
+
+    def _plan(self, manifest: Manifest, queries: Mapping[str, Query]) -> Plan:
+        return make_plan(self.streams, tuple(queries.values()), self.options, statistics_of(manifest))
 
     def _replan(self) -> None:
-        """Let the next tick obey the streams and queries as they are now."""
+        """Let the next tick obey the streams as they are now."""
         if self._runtime is not None:
-            self._current = self._runtime.plan = self._plan(self._runtime.manifest)
+            plan = self._plan(self._runtime.manifest, self._queries)
+            self._runtime.adopt(plan)
+            self._current = plan
 
     def _start_groups(self, once: bool) -> None:
         """One streaming query for the streams declared together, another for those that came later."""
@@ -300,57 +434,18 @@ class Engine:
 
     def stats(self) -> Stats:
         """Rows, results, state and the time of recent ticks."""
+        recent = self._runtime.recent if self._runtime else []
+        return collect_stats(self.newest, self.streams, tuple(self._queries), recent)
+
+    @property
+    def newest(self) -> Manifest:
+        """What is committed."""
         runtime = self._runtime
-        manifest = runtime.manifest if runtime else load_newest(self.home)
-        return collect_stats(manifest, self.streams, tuple(self._queries), runtime.recent if runtime else [])
+        return runtime.manifest if runtime else load_newest(self.home)
 
     def __repr__(self) -> str:
         state = "running" if self._running else "stopped"
         return f"<Engine {self.home.name}: {len(self._streams)} streams, {len(self._queries)} queries, {state}>"
-
-
-class QueryHandle:
-    """One query of an engine, and its results."""
-
-    def __init__(self, engine: Engine, query: Query) -> None:
-        self._engine = engine
-        self.query = query
-        self.name = query.name
-        self.folder = result_folder(engine.home, query.name, query.sink)
-
-    def results(self) -> DataFrame:
-        """All committed results, each exactly once."""
-        self._prepare()
-        frame: DataFrame = self._reader(self._engine.spark.read).load(str(self.folder))
-        return frame
-
-    def stream(self) -> DataFrame:
-        """The results as a streaming DataFrame, for use downstream."""
-        self._prepare()
-        frame: DataFrame = self._reader(self._engine.spark.readStream).load(str(self.folder))
-        return frame
-
-    def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:
-        """Call `deliver(results_of_the_tick, tick)` after each commit that has results.
-
-        After a crash the last tick may be delivered again, with the same number and the same rows."""
-        self._engine._deliveries.register(self.name, deliver)
-        return self
-
-    def _prepare(self) -> None:
-        prepare_folder(self.folder, self.query.sink, self.query.outputs)
-
-    def _reader(self, reader: Any) -> Any:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        schema = from_arrow_schema(result_schema(self.query.outputs), prefer_timestamp_ntz=True)
-        kind = extension(self.query.sink)
-        reader = reader.format(kind).schema(schema).option("pathGlobFilter", f"*.{kind}")
-        return reader.options(**dict(self.query.sink.options)).option("header", "true") if kind == "csv" else reader
-
-    def __repr__(self) -> str:
-        joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)
-        return f"<Query {self.name}: {joined}>"
 
 
 def path_beside(file: str, path: str) -> str:
@@ -365,12 +460,7 @@ def _source_beside(file: str, stream: Stream) -> Stream:
     return replace(stream, source=replace(source, path=path_beside(file, source.path))) if source else stream
 
 
-def _origin(statement: CreateQuery) -> Place:
-    whole = statement.place
-    return Place(whole.text, statement.offset, statement.offset + len(statement.select), whole.file)
-
-
-def _micros(lateness: str | timedelta | int) -> int:
-    if isinstance(lateness, timedelta):
-        return lateness // timedelta(microseconds=1)
-    return parse_duration(lateness) if isinstance(lateness, str) else lateness
+def _micros(length: str | timedelta | int) -> int:
+    if isinstance(length, timedelta):
+        return length // timedelta(microseconds=1)
+    return parse_duration(length) if isinstance(length, str) else length

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from watersmeet.errors import ModelError
+from watersmeet.model.query import MAX_ALIASES
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,13 @@ class Options:
     layouts: str = field(default="one", metadata={"help": "one, many or ignored: placements of a store, P > 1"})
     storage_budget: float = field(default=0.0, metadata={"help": "most tuples to keep, as estimated; 0: no limit"})
 
+    max_queries: int = field(default=10_000, metadata={"help": "most queries at a time"})
+    max_aliases: int = field(default=MAX_ALIASES, metadata={"help": "most aliases that one query may join"})
+
     def __post_init__(self) -> None:
+        for name in ("max_queries", "max_aliases"):
+            if getattr(self, name) < 1:
+                raise ModelError(f"{name} = {getattr(self, name)} is out of range", hint="use 1 or more")
         if not 1 <= self.partitions <= 1024:
             raise ModelError(f"partitions = {self.partitions} is out of range", hint="use 1 to 1024")
         if self.materialize not in ("on", "off"):

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 from watersmeet.engine import Engine
-from watersmeet.errors import ModelError
 from watersmeet.optimize.statistics import Statistics, read_statistics
-from watersmeet.plan.draw import draw
-from watersmeet.plan.explain import explain
+from watersmeet.plan.formats import check_format, plan_text
 from watersmeet.planning import window_seconds
-
-FORMATS = ("text", "json", "svg")
 
 
 def show_plan(engine: Engine, statistics: str | None, kind: str) -> str:
     """The plan for the engine's queries and these statistics (JSON) in one of the formats."""
-    if kind not in FORMATS:
-        raise ModelError(f"there is no format {kind}", hint=f"use one of {', '.join(FORMATS)}")
-    plan = engine.plan(_known(engine, statistics))
-    if kind == "json":
-        return json.dumps(plan.as_json(), indent=1)
-    return draw(plan) if kind == "svg" else explain(plan)
+    check_format(kind)
+    return plan_text(engine.plan(_known(engine, statistics)), kind)
 
 
 def what_one_more_adds(engine: Engine, select: str, statistics: str | None) -> str:

@@ -62,9 +62,6 @@ class Watch:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._joins = {
-            handle.name: " ⋈ ".join(alias.stream for alias in handle.query.aliases) for handle in engine.queries
-        }
         self._looks: deque[tuple[float, Stats]] = deque()
 
     def look(self, latency: Mapping[str, Latency] | None = None) -> Picture:
@@ -74,7 +71,10 @@ class Watch:
             self._looks.popleft()
         then, before = self._looks[0]
         seconds = max(now - then, 1e-9)
-        return make_picture(stats, before, seconds, self._joins, latency or {})
+        joins = {
+            handle.name: " ⋈ ".join(alias.stream for alias in handle.query.aliases) for handle in self._engine.queries
+        }
+        return make_picture(stats, before, seconds, joins, latency or {})
 
 
 def make_picture(

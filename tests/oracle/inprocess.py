@@ -19,6 +19,7 @@ from watersmeet.model import Query, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.home import discard, publish, recover
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
@@ -37,12 +38,16 @@ class InProcess:
         self.streams: dict[str, Stream] = {
             statement.stream.name: statement.stream for statement in statements if isinstance(statement, CreateStream)
         }
-        self.queries: list[Query] = [build_query(query.name, query.sql, self.streams) for query in case.queries]
-        self.problem = Problem(tuple(graph_of(query) for query in self.queries), partitions=case.partitions)
+        self.change([build_query(query.name, query.sql, self.streams) for query in case.queries])
+        self.restart()
+
+    def change(self, queries: list[Query]) -> None:
+        """Answer these queries, and no others, from the next tick on."""
+        self.queries = queries
+        self.problem = Problem(tuple(graph_of(query) for query in self.queries), partitions=self.case.partitions)
         self.follow(simple(self.problem))
         for query in self.queries:
-            prepare_folder(result_folder(home, query.name, query.sink), query.sink, query.outputs)
-        self.restart()
+            prepare_folder(result_folder(self.home, query.name, query.sink), query.sink, query.outputs)
 
     def follow(self, solution: Solution) -> None:
         """Obey another plan from the next tick on."""
@@ -56,10 +61,11 @@ class InProcess:
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
 
-    def tick(self, pieces: dict[str, pa.Table]) -> None:
+    def tick(self, pieces: dict[str, pa.Table], group: str = "0") -> None:
+        """One tick with these rows; without a group it is one that only a change of the plan asks for."""
         tick = Tick(
             str(self.home),
-            "0",
+            group,
             self.manifest.batches.get("0", -1) + 1,
             secrets.token_hex(4),
             self.rules,
@@ -80,12 +86,13 @@ class InProcess:
         reports, order = [], tick.begin()
         for name, piece in pieces.items():
             rule = next((rule for rule in self.rules.stores if rule.name == name), None)
+            stored = rule is not None
             if rule is None:
-                continue
+                rule = StoreRule(name, self.streams[name].columns, (), (), None, self.streams[name].time)
             share = max(1, -(-piece.num_rows // self.case.tasks))
             for task, begin in enumerate(range(0, piece.num_rows, share)):
                 batches = piece.slice(begin, share).to_batches(max_chunksize=7)
-                reports.append(Gather(order, rule, True, str(task)).run(batches))
+                reports.append(Gather(order, rule, stored, str(task)).run(batches))
         return reports
 
     def _probe(self, order: ProbeOrder) -> list[ProbeReport]:

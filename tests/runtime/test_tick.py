@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +18,7 @@ from watersmeet.plan.compile import compile_solution
 from watersmeet.runtime.orders import GatherReport, ProbeReport
 from watersmeet.runtime.tick import MIN_SLICE, Tick, split
 from watersmeet.store.bucket import BucketInfo
-from watersmeet.store.manifest import Manifest, ResultFile
+from watersmeet.store.manifest import Manifest, ResultFile, commit, load_newest, manifest_path
 from watersmeet.store.merge import FAN_IN
 
 KEY = KeyPart('"k"', "int", "k")
@@ -32,9 +36,13 @@ def bucket(store: str, tick: int, tau_min: int, tau_max: int, rows: int = 10) ->
     return BucketInfo(store, name, rows, 100, 0, tau_min, tau_max, tick, tick, alive_until=tau_max)
 
 
-def tick_after(before: Manifest) -> Tick:
-    rules = compile_solution(STREAMS, [QUERY], optimize(Problem((graph_of(QUERY),)), searcher="greedy"))
-    return Tick("home", "0", 7, "attempt", rules, STREAMS, (QUERY,), before)
+def tick_after(
+    before: Manifest, *queries: Query, streams: tuple[Stream, ...] = STREAMS, group: str = "0", idle: bool = False
+) -> Tick:
+    asked = () if idle else queries or (QUERY,)
+    solution = optimize(Problem(tuple(graph_of(query) for query in asked)), searcher="greedy")
+    rules = compile_solution(streams, asked, solution)
+    return Tick("home", group, 7, "attempt", rules, streams, asked, before)
 
 
 def report(stream: str, *buckets: BucketInfo, newest: int | None = None) -> GatherReport:
@@ -100,3 +108,72 @@ def test_the_manifest_names_batch_results_and_running_totals() -> None:
     assert manifest.batches == {"0": 7, "1": 2}
     assert manifest.results == (result,)
     assert manifest.totals == {"rows/a": 15, "results/q": 3}
+
+
+# Queries that come and go ----------------------------------------------------------------------------
+
+STORED = (bucket("a", 1, 90, 100), bucket("b", 2, 90, 100))
+
+
+def test_a_query_is_backfilled_in_its_first_tick_only_and_from_stored_rows() -> None:
+    before = Manifest(tick=3, newest={"a": 100, "b": 100}, buckets=STORED, queries={"other": 1})
+    wanted = replace(QUERY, backfill=True)
+    assert tick_after(before, QUERY).phases() == [1]
+    tick = tick_after(before, wanted)
+    assert tick.phases() == [0, 1]
+    arrived = [report("a", bucket("a", 4, 95, 105), newest=105)]
+    order = tick.probe_order(0, arrived, [], 2)
+    assert [start.backfills for start in order.starts] == ["q"]
+    assert {piece.bucket.file for share in order.work for piece in share} == {"a-1-90"}
+    after, _ = tick.finished(arrived, [])
+    assert after.queries == {"q": 4}, "the other one is gone"
+    assert tick_after(after, wanted).phases() == [1]
+    assert tick_after(after, wanted).finished([], [])[0].queries == {"q": 4}
+
+
+def test_a_name_given_to_another_query_between_two_ticks_is_new() -> None:
+    before = Manifest(tick=9, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 4})
+    again = tick_after(before, replace(QUERY, backfill=True, since=10))
+    assert again.backfills() == {"q"}
+    after, _ = again.finished([], [])
+    assert after.queries == {"q": 10}
+    assert tick_after(after, replace(QUERY, backfill=True, since=10)).backfills() == set()
+
+
+def test_a_tick_without_a_group_leaves_the_positions_alone() -> None:
+    before = Manifest(tick=3, batches={"0": 6}, newest={"a": 100, "b": 100}, buckets=STORED)
+    manifest, garbage = tick_after(before, group="").finished([], [])
+    assert (manifest.tick, manifest.batches, garbage) == (4, {"0": 6}, [])
+
+
+def test_what_no_query_reads_is_freed_unless_it_is_retained() -> None:
+    before = Manifest(tick=3, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 1})
+    manifest, garbage = tick_after(before, idle=True).finished([], [])
+    assert manifest.buckets == ()
+    assert manifest.queries == {}
+    assert sorted(garbage) == ["a-1-90", "b-2-90"]
+    # a's watermark is 95, so rows from 75 on are kept; b's are not.
+    keeping = (replace(STREAMS[0], retain=20), STREAMS[1])
+    assert [rule.name for rule in tick_after(before, streams=keeping, idle=True).rules.stores] == ["a"]
+    older = (bucket("a", 1, 60, 74), bucket("a", 1, 61, 75), *STORED)
+    manifest, garbage = tick_after(replace(before, buckets=older), streams=keeping, idle=True).finished([], [])
+    assert {kept.file for kept in manifest.buckets} == {"a-1-61", "a-1-90"}
+    assert sorted(garbage) == ["a-1-60", "b-2-90"]
+
+
+def test_retain_never_shortens_what_a_query_needs() -> None:
+    keeping = tuple(replace(stream, retain=1) for stream in STREAMS)
+    alive = bucket("a", 2, 0, 50)  # b's watermark is 150, and a's window 100
+    before = Manifest(tick=3, newest={"a": 160, "b": 155}, buckets=(alive,))
+    assert tick_after(before, streams=keeping).finished([], [])[0].buckets == (alive,)
+
+
+def test_a_manifest_from_before_queries_were_in_it_is_read(tmp_path: Path) -> None:
+    commit(tmp_path, Manifest(tick=1, queries={"q": 1}))
+    assert load_newest(tmp_path).queries == {"q": 1}
+    path = manifest_path(tmp_path, 1)
+    _, _, body = path.read_text().partition("\n")
+    older = body.replace(',"queries":{"q":1}', "")
+    assert older != body
+    path.write_text(json.dumps({"format": 1, "checksum": zlib.crc32(older.encode())}) + "\n" + older)
+    assert load_newest(tmp_path) == Manifest(tick=1)

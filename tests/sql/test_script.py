@@ -55,6 +55,35 @@ def test_lateness(written: str, microseconds: int) -> None:
     assert found.stream.lateness == microseconds
 
 
+@pytest.mark.parametrize(
+    ("written", "microseconds"),
+    [
+        ("", 0),
+        ("RETAIN 10 MINUTES", 600_000_000),
+        ("LATENESS 5 SECONDS RETAIN INTERVAL '10' MINUTE", 600_000_000),
+        ("retain unbounded", None),
+    ],
+)
+def test_retain(written: str, microseconds: int | None) -> None:
+    (found,) = parse_script(f"CREATE STREAM s {TIMED} {written} FROM json 'p'")
+    assert isinstance(found, CreateStream)
+    assert found.stream.retain == microseconds
+    assert found.stream.lateness == (5_000_000 if "LATENESS" in written else 0)
+
+
+def test_backfill() -> None:
+    first, second, third = parse_script(
+        "CREATE QUERY a BACKFILL AS SELECT 1; CREATE QUERY b backfill INTO json 'p' AS SELECT 1;"
+        "CREATE QUERY backfill AS SELECT 1"
+    )
+    assert isinstance(first, CreateQuery)
+    assert isinstance(second, CreateQuery)
+    assert isinstance(third, CreateQuery)
+    assert (first.backfill, second.backfill, third.backfill) == (True, True, False)
+    assert second.sink == Sink("json", "p")
+    assert third.name == "backfill"
+
+
 def test_duration_as_text() -> None:
     assert parse_duration("5 seconds") == parse_duration("INTERVAL '5' SECOND") == 5_000_000
     with pytest.raises(SqlError, match="not a length of time"):
@@ -123,6 +152,12 @@ def test_errors_of_a_query_point_into_the_script() -> None:
         (f"CREATE STREAM s {TIMED} FROM csv 'p' WITH (a=1, a=2)", 1, 79, "option a is given twice"),
         (f"CREATE STREAM s {TIMED} LATENESS 5 FROM csv 'p'", 1, 64, "not a length of time"),
         (f"CREATE STREAM s {TIMED} LATENESS 1 MONTH FROM csv 'p'", 1, 64, "no fixed length"),
+        (f"CREATE STREAM s {TIMED} RETAIN FROM csv 'p'", 1, 55, "not a length of time"),
+        (f"CREATE STREAM s {TIMED} RETAIN 1 YEAR FROM csv 'p'", 1, 62, "no fixed length"),
+        (f"CREATE STREAM s {TIMED} RETAIN UNBOUNDED 1 DAY FROM csv 'p'", 1, 62, "not a length of time"),
+        (f"CREATE STREAM s {TIMED} RETAIN 1 DAY LATENESS 1 DAY FROM csv 'p'", 1, 68, "LATENESS stands before RETAIN"),
+        ("CREATE QUERY q INTO json 'p' BACKFILL AS SELECT 1", 1, 30, "BACKFILL stands before INTO"),
+        ("CREATE QUERY q BACKFILL BACKFILL AS SELECT 1", 1, 25, "BACKFILL is written twice"),
         ("CREATE QUERY q INTO avro AS SELECT 1", 1, 21, "Formats: parquet, json, csv, console"),
         ("CREATE QUERY q SELECT 1", 1, 16, "expected AS"),
         ("CREATE QUERY q AS", 1, 14, "has no SELECT"),

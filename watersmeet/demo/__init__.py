@@ -167,7 +167,9 @@ class _Demo:
             ),
             queries=tuple(
                 replace(
-                    query, per_second=(query.results - results[query.name]) / seconds, latency=latency.get(query.name)
+                    query,
+                    per_second=(query.results - results.get(query.name, 0)) / seconds,
+                    latency=latency.get(query.name),
                 )
                 for query in self._picture.queries
             ),

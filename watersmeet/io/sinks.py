@@ -135,24 +135,33 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
     return pa.schema([(output.name, outside(output.type)) for output in outputs])
 
 
+def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:
+    """Refuse a folder with results of other columns."""
+    described = folder / "_columns"
+    if described.exists() and described.read_text() != _columns_text(outputs):
+        raise ModelError(
+            f"{folder} holds results with other columns: {described.read_text()}",
+            hint="give the query another name or INTO path, or move the folder away",
+        )
+
+
+def _columns_text(outputs: tuple[Output, ...]) -> str:
+    return json.dumps([[field.name, str(field.type)] for field in result_schema(outputs)])
+
+
 def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> None:
     """Make the folder readable before the first result: an empty Parquet file carries the columns."""
     if sink.format == "count":
         return  # its results are numbers in the folder of all counts
     folder.mkdir(parents=True, exist_ok=True)
+    check_folder(folder, outputs)
     schema = result_schema(outputs)
     described = folder / "_columns"
-    listed = json.dumps([[field.name, str(field.type)] for field in schema])
-    if described.exists() and described.read_text() != listed:
-        raise ModelError(
-            f"{folder} holds results with other columns: {described.read_text()}",
-            hint="give the query another name or INTO path, or move the folder away",
-        )
     if extension(sink) == "parquet" and not (folder / "empty.parquet").exists():
         draft = folder / "_empty.staged"
         pq.write_table(schema.empty_table(), draft)
         draft.rename(folder / "empty.parquet")
     if not described.exists():
         draft = folder / "_columns.staged"  # a description that is cut short would be taken for other columns
-        draft.write_text(listed)
+        draft.write_text(_columns_text(outputs))
         draft.rename(described)

@@ -13,7 +13,7 @@ from functools import cached_property
 from watersmeet.errors import ModelError
 from watersmeet.model.stream import check_name
 
-MAX_ALIASES = 16
+MAX_ALIASES = 16  # unless the options of the engine say otherwise
 
 
 def member_column(alias: str, column: str) -> str:
@@ -84,14 +84,14 @@ class Query:
     outputs: tuple[Output, ...]
     sink: Sink = field(default_factory=Sink)
     sql: str = ""
+    backfill: bool = False  # its first tick also emits the results among rows that were stored before
+    since: int = 0  # no tick before this one knew the query; 0 where it was declared before the start
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
         names = [alias.name for alias in self.aliases]
         if len(set(names)) != len(names):
             raise ModelError(f"query {self.name} uses an alias twice: {', '.join(sorted(names))}")
-        if len(names) > MAX_ALIASES:
-            raise ModelError(f"query {self.name} joins {len(names)} aliases; the limit is {MAX_ALIASES}")
         for equality in self.equalities:
             if equality.left == equality.right:
                 raise ModelError(f"query {self.name}: an equality within one alias is a filter, not a join")

@@ -52,6 +52,7 @@ class Stream:
     time: str
     lateness: int = 0  # microseconds
     source: Source | None = None  # None: a streaming DataFrame was handed over
+    retain: int | None = 0  # microseconds that rows are kept whether a query needs them or not; None is UNBOUNDED
 
     def __post_init__(self) -> None:
         check_name("stream", self.name)
@@ -63,6 +64,8 @@ class Stream:
                 raise ModelError(f"stream {self.name} has two columns named {name} (names ignore case)")
         if self.lateness < 0:
             raise ModelError(f"stream {self.name}: lateness must not be negative")
+        if self.retain is not None and self.retain < 0:
+            raise ModelError(f"stream {self.name}: retain must not be negative")
         time = self.column(self.time)
         if time.type not in ("timestamp", "timestamp_ntz", "date") and not is_integer(time.type):
             raise ModelError(

@@ -17,7 +17,7 @@ from watersmeet.optimize.joingraph import Subquery, links_between, store_of, str
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
-from watersmeet.plan.materialize import Materialized, materialized_stores
+from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
 from watersmeet.plan.ruleset import (
     Ask,
     Check,
@@ -31,6 +31,7 @@ from watersmeet.plan.ruleset import (
     Start,
     Step,
     StoreRule,
+    all_steps,
     filter_name,
     kept_name,
 )
@@ -101,8 +102,10 @@ class _Compiler:
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
+        starts += [self._backfill(query) for query in self.queries if query.backfill]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
         read = {alias.stream for query in self.queries for alias in query.aliases}
+        read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream, draft) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store, draft) for store in self.materialized.values()]
         finished = replace(draft, stores=tuple(stores))
@@ -195,9 +198,18 @@ class _Compiler:
 
     def _refill(self, store: Materialized) -> Start:
         """Phase 0: the store's rows among what is stored already, by a walk over streams only."""
-        first, path = store.walk()
+        return self._stored_walk(store, *store.walk())
+
+    def _backfill(self, query: Query) -> Start:
+        """Phase 0: the query's results among what is stored already, by a walk over streams only."""
+        graph = self.aliases.graphs[query.name]
+        ordered = replace(graph, relations=tuple(sorted(graph.relations)))
+        start = self._stored_walk(Group(f"backfill {query.name}", (query,), ordered, ""), *walk_streams(graph))
+        return replace(start, backfills=query.name)
+
+    def _stored_walk(self, end: Group | Materialized, first: str, path: Path) -> Start:
         root = _Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
-        self._grow(root, store, first, path, lambda _: ())
+        self._grow(root, end, first, path, lambda _: ())
         return self._start(root, first, 0)
 
     # Nodes become rules --------------------------------------------------------------------------
@@ -287,7 +299,8 @@ class _Compiler:
             layout = keys[0][0]  # a store that is probed in several places needs a rule for them
         asked = _blocks(draft, stream.name)
         blocks = tuple(block for block in asked if block)
-        only_wanted = () not in asked
+        # History is for queries that nobody knows yet: it has every row.
+        only_wanted = () not in asked and stream.retain == 0
         return StoreRule(stream.name, stream.columns, keys, blocks, layout, stream.time, only_wanted, title=stream.name)
 
     def _materialized_store(self, store: Materialized, draft: Ruleset) -> StoreRule:
@@ -306,14 +319,19 @@ class _Compiler:
 
 
 def _keys(draft: Ruleset, store: str) -> tuple[Key, ...]:
-    return tuple({step.key: None for step in draft.all_steps() if step.store == store})
+    return tuple({step.key: None for step in all_steps(_lasting(draft)) if step.store == store})
 
 
 def _blocks(draft: Ruleset, store: str) -> dict[Block, None]:
     """What is asked of the rows of a store, by whatever start or step."""
-    asked = [start.groups for start in draft.starts if start.stream == store]
-    asked += [step.groups for step in draft.all_steps() if step.store == store]
+    asked = [start.groups for start in draft.starts if start.stream == store and not start.backfills]
+    asked += [step.groups for step in all_steps(_lasting(draft)) if step.store == store]
     return {ask.block: None for asks in asked for ask in asks}
+
+
+def _lasting(draft: Ruleset) -> tuple[Step, ...]:
+    """The steps but those of a backfill: it runs once, and buckets derive for it what they lack."""
+    return tuple(step for start in draft.starts if not start.backfills for step in start.steps)
 
 
 def _seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:

@@ -33,11 +33,7 @@ class Materialized:
         return tuple(sorted(texts)) if len(texts) == len(self.filters[relation]) else ()
 
     def walk(self) -> tuple[str, Path]:
-        """Some way through the streams of the subquery."""
-        order = [min(self.subquery.relations)]
-        while len(order) < len(self.subquery):
-            order.append(min(self.graph.reachable(frozenset(order))))
-        return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
+        return walk_streams(self.graph)
 
     def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], layout: KeyPart | None) -> StoreRule:
         return StoreRule(
@@ -78,6 +74,14 @@ def materialized_stores(
         name = "_".join((*relations, hashlib.sha256(content.encode()).hexdigest()[:8])).replace("@", "_")
         found[subquery] = Materialized(name, subquery, graph, windows, filters, columns, tuple(sorted(outside)))
     return found
+
+
+def walk_streams(graph: QueryGraph) -> tuple[str, Path]:
+    """Some way through the streams of a query, without cross products: where it starts, and what it probes."""
+    order = [min(graph.relations)]
+    while len(order) < len(graph.relations):
+        order.append(min(graph.reachable(frozenset(order))))
+    return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
 
 
 def filters_text(filters: Mapping[str, frozenset[str | None]]) -> str:

@@ -10,8 +10,8 @@ so far passes that query's filters. So a step is shared by all queries below it,
 and leaves out rows that nobody wants together. Where that window is wider than a query asked for, `Emit` has its own.
 
 Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick
-adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 fill a materialized
-store that is new from the rows that are stored already.
+adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 begin with the rows
+that are stored already: they fill a materialized store that is new, or backfill a query that is new.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class Start:
     carry: tuple[Lookup, ...]
     emits: tuple[Emit, ...]
     steps: tuple[Step, ...]
+    backfills: str = ""  # in phase 0, the query whose results among stored rows it finds
 
 
 @dataclass(frozen=True)
@@ -192,9 +193,9 @@ class Ruleset:
         assert len(set(ids)) == len(ids), "two steps with one id"
         kept_in: dict[str, int] = {}
 
-        def check(steps: tuple[Step, ...], bound: int, carried: set[Lookup], phase: int) -> None:
+        def check(steps: tuple[Step, ...], bound: int, carried: set[Lookup], phase: int, once: bool) -> None:
             for step in steps:
-                assert step.key in stores[step.store].keys, f"no index for step {step.id}"
+                assert once or step.key in stores[step.store].keys, f"no index for step {step.id}"
                 assert len(step.key) == len(step.sources)
                 for source in step.sources:
                     assert source[0] < bound and source in carried, f"step {step.id} needs {source}"
@@ -205,10 +206,10 @@ class Ruleset:
                     kept_in[keep.store] = max(phase, kept_in.get(keep.store, 0))
                 kept = set(step.carry)
                 assert all(position <= bound for position, _ in kept)
-                check(step.steps, bound + 1, kept, phase)
+                check(step.steps, bound + 1, kept, phase, once)
 
         for start in self.starts:
-            check(start.steps, 1, set(start.carry), start.phase)
+            check(start.steps, 1, set(start.carry), start.phase, bool(start.backfills))
         for start in self.starts:
             for step in all_steps(start.steps):
                 if step.sees and stores[step.store].is_materialized:

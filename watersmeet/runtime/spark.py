@@ -19,7 +19,7 @@ from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.home import discard, mixed, publish
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
-from watersmeet.runtime.tick import Tick
+from watersmeet.runtime.tick import Tick, is_new
 from watersmeet.runtime.worker import gather_order_path, no_space, probe_first, probe_next, probe_whole
 from watersmeet.store.manifest import Manifest, commit
 
@@ -75,7 +75,38 @@ class SparkRuntime:
     def __post_init__(self) -> None:
         # Ticks of different streaming queries take turns: the tick number is the arrival order.
         self._turn = threading.Lock()
+        # Held for moments only, so that a change of the plan need not wait for the running tick to end.
+        self._handover = threading.Lock()
+        self._begun = self.manifest.tick
+        self._waiting_since: float | None = None  # since when a change waits for a tick
+        if self.manifest.buckets and any(q.backfill and is_new(q, self.manifest) for q in self.plan.queries):
+            self._waiting_since = time.monotonic()
         self.cores = int(self.spark.sparkContext.defaultParallelism)
+
+    @property
+    def next_tick(self) -> int:
+        """The number of the next tick to begin."""
+        with self._handover:
+            return self._begun + 1
+
+    def adopt(self, plan: Orders, record: Callable[[int], None] = lambda tick: None) -> int:
+        """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
+        with self._handover:
+            record(self._begun + 1)
+            self.plan = plan
+            self._waiting_since = time.monotonic()
+            return self._begun + 1
+
+    def settle(self, idle: float) -> None:
+        """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
+        since = self._waiting_since
+        if since is None or time.monotonic() - since < idle or not self._turn.acquire(blocking=idle == 0):
+            return
+        try:
+            if self._waiting_since is not None and self.failure is None:
+                self._try_tick("", None, 0)
+        finally:
+            self._turn.release()
 
     @contextlib.contextmanager
     def between_ticks(self) -> Iterator[None]:
@@ -91,29 +122,29 @@ class SparkRuntime:
             last = self.manifest.batches.get(group, -1)
             if last >= batch:
                 return  # committed before a crash that came before Spark wrote that down
-            try:
-                if batch > last + 1:
-                    behind = f"they go on with batch {batch}, and the state ends with batch {last}"
-                    raise mixed(self.home / "checkpoints" / group, behind)
-                self._run_tick(group, frame, batch)
-            except Exception as problem:
-                self.failure = explain_failure(problem, self.home)
-                raise self.failure from problem
+            self._try_tick(group, frame, batch)
 
-    def _run_tick(self, group: str, frame: DataFrame, batch: int) -> None:
-        plan = self.plan
+    def _try_tick(self, group: str, frame: DataFrame | None, batch: int) -> None:
+        try:
+            last = self.manifest.batches.get(group, -1)
+            if group and batch > last + 1:
+                behind = f"they go on with batch {batch}, and the state ends with batch {last}"
+                raise mixed(self.home / "checkpoints" / group, behind)
+            self._run_tick(group, frame, batch)
+        except Exception as problem:
+            self.failure = explain_failure(problem, self.home)
+            raise self.failure from problem
+
+    def _run_tick(self, group: str, frame: DataFrame | None, batch: int) -> None:
+        with self._handover:
+            plan = self.plan
+            self._begun = self.manifest.tick + 1
+            self._waiting_since = None
         tick = Tick(
             str(self.home), group, batch, secrets.token_hex(4), plan.rules, plan.streams, plan.queries, self.manifest
         )
         began = time.perf_counter()
-        path = gather_order_path(tick.home, self.run, group, batch)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(pickle.dumps(tick.begin()))
-        draft.rename(path)
-        gathered: list[GatherReport] = [pickle.loads(row.report) for row in frame.collect()]
-        raise_first(gathered)
-        self.check_input(group, batch, gathered)
+        gathered = self._gather(tick, frame) if frame is not None else []
         at_gathered = time.perf_counter()
         probed: list[ProbeReport] = []
         for phase in tick.phases():
@@ -122,7 +153,7 @@ class SparkRuntime:
         at_probed = time.perf_counter()
         manifest, garbage = tick.finished(gathered, probed)
         self._commit(manifest, garbage)
-        path.unlink(missing_ok=True)
+        gather_order_path(tick.home, self.run, group, batch).unlink(missing_ok=True)
         ended = time.perf_counter()
         rows = sum(count for report in gathered for name, count in report.counts.items() if name.startswith("rows/"))
         times = TickTimes(
@@ -136,6 +167,17 @@ class SparkRuntime:
         )
         self.recent = [*self.recent[-999:], times]
         self._log(times)
+
+    def _gather(self, tick: Tick, frame: DataFrame) -> list[GatherReport]:
+        path = gather_order_path(tick.home, self.run, tick.group, tick.batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_bytes(pickle.dumps(tick.begin()))
+        draft.rename(path)
+        gathered: list[GatherReport] = [pickle.loads(row.report) for row in frame.collect()]
+        raise_first(gathered)
+        self.check_input(tick.group, tick.batch, gathered)
+        return gathered
 
     def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
         if not order.work and not order.merges:

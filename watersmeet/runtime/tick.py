@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet.model import Query, Stream
-from watersmeet.plan.ruleset import Ruleset, Step, all_steps
+from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import Manifest
@@ -25,7 +25,7 @@ MIN_SLICE = 4096  # fewer rows are not worth a task of their own
 
 @dataclass(frozen=True)
 class Tick:
-    """One try at one tick."""
+    """One try at one tick. One that no source asked for has no group: it only does what a change of the plan needs."""
 
     home: str
     group: str
@@ -45,8 +45,15 @@ class Tick:
         return GatherOrder(self.home, self.number, self.attempt, self.rules, marks)
 
     def phases(self) -> list[int]:
-        """The phases to run: 0 only where a materialized store is new and has to be filled."""
-        return [0, *self.rules.phases()] if self._new_stores() else self.rules.phases()
+        """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
+        return [0, *self.rules.phases()] if self._new_stores() or self.backfills() else self.rules.phases()
+
+    def backfills(self) -> set[str]:
+        """The queries that are new in this tick and want the results among stored rows."""
+        return {query.name for query in self.queries if query.backfill and self._is_new(query)}
+
+    def _is_new(self, query: Query) -> bool:
+        return is_new(query, self.before)
 
     def _new_stores(self) -> set[str]:
         return set(self.rules.materialized) - set(self.before.materialized)
@@ -62,7 +69,7 @@ class Tick:
             buckets.setdefault(bucket.store, []).append(bucket)
         starts = tuple(start for start in self.rules.starts if start.phase == phase)
         if phase == 0:
-            starts = tuple(start for start in starts if self._fills(start.steps) <= self._new_stores())
+            starts = tuple(start for start in starts if self._is_due(start))
         read = {start.stream for start in starts}
         source = new if phase else [bucket for bucket in self._standing() if bucket.store in read]
         first = phase == min(self.phases(), default=0)
@@ -78,8 +85,11 @@ class Tick:
             tuple(self._merges()) if first else (),
         )
 
-    def _fills(self, steps: tuple[Step, ...]) -> set[str]:
-        return {keep.store for step in all_steps(steps) for keep in step.keeps}
+    def _is_due(self, start: Start) -> bool:
+        """Whether a start of phase 0 has to run."""
+        if start.backfills:
+            return start.backfills in self.backfills()
+        return {keep.store for step in all_steps(start.steps) for keep in step.keeps} <= self._new_stores()
 
     def _standing(self) -> list[BucketInfo]:
         """The buckets of earlier ticks that the plan still has a store for."""
@@ -93,7 +103,7 @@ class Tick:
     def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
         marks = watermarks(self.streams, newest)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
-        return {**horizons(self.queries, marks), **materialized_horizons(outside, marks)}
+        return {**horizons(self.queries, self.streams, marks), **materialized_horizons(outside, marks)}
 
     def finished(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> tuple[Manifest, list[str]]:
         """The manifest that commits the tick, and the state files that nobody needs after it."""
@@ -122,7 +132,7 @@ class Tick:
         manifest = replace(
             self.before,
             tick=self.number,
-            batches={**self.before.batches, self.group: self.batch},
+            batches={**self.before.batches, self.group: self.batch} if self.group else self.before.batches,
             newest=newest,
             buckets=kept,
             results=tuple(file for report in gathered for file in report.rejected)
@@ -130,9 +140,18 @@ class Tick:
             totals=dict(totals),
             plan=self.rules.version,
             materialized=self.rules.materialized,
+            queries={
+                query.name: self.number if self._is_new(query) else self.before.queries[query.name]
+                for query in self.queries
+            },
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
+
+
+def is_new(query: Query, before: Manifest) -> bool:
+    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's."""
+    return query.since > before.queries.get(query.name, -1)
 
 
 def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...]:

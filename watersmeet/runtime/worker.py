@@ -104,7 +104,7 @@ def probe_first(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator
                 if order.is_new(info) == (order.phase == 0):
                     continue
                 for partial in place.walk.arrivals(start, info, 0, info.rows):
-                    yield from place.arrive(start, partial, own=info.partition == task)
+                    yield from place.arrive(start, partial, own=info.partition % order.rules.partitions == task)
         yield from place.finish()
 
     return lambda task, _: _telling(order, task, first(task))

@@ -84,9 +84,9 @@ class Cursor:
             self.at += 1
         return self.tokens[start : self.at]
 
-    def until(self, word: str) -> tuple[Token, ...]:
+    def until(self, *words: str) -> tuple[Token, ...]:
         start = self.at
-        while (token := self.peek()) and not token.means(word):
+        while (token := self.peek()) and not token.means(*words):
             self.at += 1
         return self.tokens[start : self.at]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from watersmeet.errors import ModelError, Place
 from watersmeet.model import Alias, Query, Sink, Stream
+from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
@@ -25,6 +27,8 @@ def build_query(
     sink: Sink | None = None,
     *,
     origin: Place | None = None,
+    backfill: bool = False,
+    max_aliases: int = MAX_ALIASES,
 ) -> Query:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
@@ -44,8 +48,15 @@ def build_query(
         refuse(site, parsed.refused[0])
     if not parsed.tables:
         site.fail(tokens[0].span, "this SELECT has no FROM", hint="name the streams to read after FROM")
+    if len(parsed.tables) > max_aliases:
+        site.fail(
+            parsed.tables[max_aliases].alias.span,
+            f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
+            hint="make two queries of it, or raise the option max_aliases",
+        )
     with Binder(site) as binder:
-        return _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+        query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+    return replace(query, backfill=backfill)
 
 
 def _build(

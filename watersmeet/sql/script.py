@@ -16,6 +16,7 @@ from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
 SINK_FORMATS = ("parquet", "json", "csv", "console")
+_RETAIN_NOTHING: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class CreateQuery:
     sink: Sink
     place: Place
     offset: int  # of `select` in the script, so that its errors point into the file
+    backfill: bool = False
+
+    @property
+    def origin(self) -> Place:
+        """Where the SELECT stands in the script."""
+        return Place(self.place.text, self.offset, self.offset + len(self.select), self.place.file)
 
 
 @dataclass(frozen=True)
@@ -105,9 +112,11 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     if time.text.lower() not in {column.name.lower() for column in columns}:
         detail = f"Its columns: {', '.join(column.name for column in columns)}."
         site.fail(time.span, f"stream {name.text} has no column {time.text}", detail=detail)
-    lateness = 0
+    lateness, retain = 0, _RETAIN_NOTHING
     if late := cursor.take("LATENESS"):
-        lateness = duration(site, cursor.until("FROM"), late.span)
+        lateness = duration(site, cursor.until("RETAIN", "FROM"), late.span)
+    if kept := cursor.take("RETAIN"):
+        retain = _retain(cursor, kept)
     cursor.expect("FROM", hint="write FROM, a format and a path, for example FROM parquet 'events'")
     source_format = cursor.name("format").text.lower()
     path = cursor.string("path").text
@@ -115,10 +124,20 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     cursor.finish()
     source = Source(source_format, path, options)
     try:
-        stream = Stream(name.text, columns, time.text, lateness, source)
+        stream = Stream(name.text, columns, time.text, lateness, source, retain)
     except ModelError as error:
         site.adopt(time.span, error)
     return CreateStream(stream, site.place(name.span))
+
+
+def _retain(cursor: Cursor, word: Token) -> int | None:
+    written = cursor.until("LATENESS", "FROM")
+    following = cursor.peek()
+    if following and following.means("LATENESS"):
+        cursor.site.fail(following.span, "LATENESS stands before RETAIN", hint="write LATENESS … RETAIN … FROM …")
+    if len(written) == 1 and written[0].is_word("UNBOUNDED"):
+        return None
+    return duration(cursor.site, written, word.span)
 
 
 def _columns(cursor: Cursor, stream: Token) -> tuple[Column, ...]:
@@ -149,18 +168,23 @@ def _create_query(cursor: Cursor) -> CreateQuery:
     name = cursor.name("query")
     _check(cursor, "query", name)
     sink = Sink()
+    backfill = cursor.take("BACKFILL") is not None
     if cursor.take("INTO"):
         kind = cursor.name("format")
         if kind.text.lower() not in SINK_FORMATS:
             site.fail(kind.span, f"unknown format {kind.text}", detail=f"Formats: {', '.join(SINK_FORMATS)}.")
         path = cursor.string("path").text if cursor.peek_kind() == "string" else None
         sink = Sink(kind.text.lower(), path, _options(cursor))
-    cursor.expect("AS", hint="write CREATE QUERY name [INTO format 'path'] AS SELECT …")
+    following = cursor.peek()
+    if following and following.is_word("BACKFILL"):
+        hint = "write CREATE QUERY name BACKFILL INTO … AS SELECT …"
+        site.fail(following.span, "BACKFILL is written twice" if backfill else "BACKFILL stands before INTO", hint=hint)
+    cursor.expect("AS", hint="write CREATE QUERY name [BACKFILL] [INTO format 'path'] AS SELECT …")
     body = cursor.rest()
     if not body:
         site.fail(name.span, f"query {name.text} has no SELECT", hint="write SELECT … after AS")
     start, end = body[0].start, body[-1].end
-    return CreateQuery(name.text, site.text[start:end], sink, site.place(name.span), start)
+    return CreateQuery(name.text, site.text[start:end], sink, site.place(name.span), start, backfill)
 
 
 def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:

@@ -12,10 +12,12 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from watersmeet.errors import StateError
 from watersmeet.store.bucket import BucketInfo
@@ -44,6 +46,7 @@ class Manifest:
     totals: dict[str, int] = field(default_factory=dict)  # running counters, named "kind/name"
     plan: str = ""
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
+    queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -130,19 +133,29 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _locked(file: IO[str]) -> bool:
+    """Take the lock; tried a few times, because whoever looks for a running engine holds it for a moment."""
+    for wait in (0.02, 0.05, 0.1, None):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if wait is not None:
+                time.sleep(wait)
+    return False
+
+
 @contextlib.contextmanager
 def home_lock(home: Path) -> Iterator[None]:
     """Exclusive use of a home, given back by the operating system when the process ends in whatever way."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _locked(file):
             file.seek(0)
             raise StateError(
                 f"the home {home} is in use by process {file.read().strip() or 'unknown'}",
                 hint="stop that engine first, or give this one another --home",
-            ) from None
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

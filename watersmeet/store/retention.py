@@ -3,7 +3,8 @@
 A row of alias i can still take part in a result while some other alias j of the query may deliver a row
 with τj ≤ τi + wi. Rows of j below j's watermark are dropped as late, so once every other alias's watermark
 has passed τi + wi the row is dead. The horizon of a stream's store is the smallest τ that is still alive. A row of a
-materialized store is dead once every stream outside of it has passed the row's deadline.
+materialized store is dead once every stream outside of it has passed the row's deadline. A stream may also be declared
+to keep its rows for some time behind its own watermark, so that queries to come have history.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ def materialized_horizons(outside: Mapping[str, tuple[str, ...]], marks: Mapping
     return {store: min(marks[stream] for stream in streams) for store, streams in outside.items()}
 
 
-def horizons(queries: Iterable[Query], marks: Mapping[str, int]) -> dict[str, int]:
-    """For each stream that a query reads, the event time from which rows are kept."""
+def horizons(queries: Iterable[Query], streams: Iterable[Stream], marks: Mapping[str, int]) -> dict[str, int]:
+    """For each stream that a query reads or that is retained, the event time from which rows are kept."""
     kept: dict[str, int] = {}
+    for stream in streams:
+        if stream.retain != 0:
+            mark = marks[stream.name]
+            kept[stream.name] = KEEP_ALL if stream.retain is None else max(KEEP_ALL, mark - stream.retain)
     for query in queries:
         for alias in query.aliases:
             others = [marks[other.stream] for other in query.aliases if other.name != alias.name]

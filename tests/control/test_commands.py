@@ -1,0 +1,145 @@
+"""`add`, `drop`, `list`, `stats`, `explain --home`: against a `watersmeet run` in another process, and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.runtime.test_engine import JOIN, create, wait_for, write
+from watersmeet.cli import app
+from watersmeet.control.mailbox import Mailbox, Request
+from watersmeet.errors import RunError
+from watersmeet.store.manifest import home_lock
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Path]:
+    """The home of a pipeline that another process runs."""
+    write(tmp_path / "l", [(1, 1, 7), (2, 2, 8)])
+    write(tmp_path / "r", [(1, 10, 7)])
+    (tmp_path / "pipeline.sql").write_text(
+        create("l", tmp_path / "l") + create("r", tmp_path / "r") + f"CREATE QUERY scripted AS {JOIN};"
+    )
+    home = tmp_path / "home"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "watersmeet.cli", "run", str(tmp_path / "pipeline.sql"), "--home", str(home)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    try:
+        wait_for(lambda: any((home / "manifests").glob("*.json")) or process.poll() is not None, 120)
+        yield home
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+
+
+def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.sql"
+    more.write_text(f"CREATE QUERY old BACKFILL INTO csv 'out' AS {JOIN};\nCREATE QUERY new AS {JOIN};\n")
+    added = command("add", "--home", running, more)
+    assert added.exit_code == 0, added.output
+    said = re.findall(r"(\w+) is in force from tick (\d+) \(\d+\.\d\d s after the request\)", added.stdout)
+    assert [name for name, _ in said] == ["old", "new"]
+    assert len({tick for _, tick in said}) == 1
+
+    wrong = command("add", "--home", running, "CREATE QUERY bad AS SELECT l.id FROM nowhere [UNBOUNDED] l")
+    assert wrong.exit_code == 1
+    assert "line 1, column 38" in wrong.stderr
+    assert "^^^^^^^" in wrong.stderr
+    assert "Traceback" not in wrong.output
+
+    def listed() -> dict[str, dict[str, object]]:
+        return {
+            query["name"]: query for query in json.loads(command("list", "--home", running, "--format", "json").stdout)
+        }
+
+    wait_for(lambda: bool(listed()["old"]["in_force"]))
+    assert set(listed()) == {"scripted", "old", "new"}
+    assert listed()["old"]["since"] == int(said[0][1])
+    assert listed()["old"]["results"] == 1
+    assert listed()["new"]["results"] == 0
+    assert listed()["scripted"]["joins"] == "l l ⋈ r r"
+    assert duckdb.sql(f"FROM read_csv('{tmp_path}/out/*.csv')").fetchall() == [(1, 10)], "INTO is beside the file"
+    assert "scripted" in command("list", "--home", running).stdout
+
+    plan = command("explain", "--home", running)
+    assert plan.exit_code == 0, plan.output
+    assert "new" in plan.stdout
+    assert json.loads(command("explain", "--home", running, "--format", "json").stdout)["stores"]
+    assert "there is no format tree" in command("explain", "--home", running, "--format", "tree").stderr
+
+    dropped = command("drop", "--home", running, "scripted", "new")
+    assert re.search(r"new is dropped from tick \d+", dropped.stdout)
+    assert set(listed()) == {"old"}
+    both = command("drop", "--home", running, "old", "scripted")
+    assert both.exit_code == 1
+    assert "there is no query named scripted" in both.stderr
+    assert set(listed()) == {"old"}, "all or none"
+
+    stats = json.loads(command("stats", "--home", running, "--format", "json").stdout)
+    assert stats["running"]
+    assert {stream["name"]: stream["rows"] for stream in stats["streams"]} == {"l": 2, "r": 1}
+    assert stats["queries"] == {"old": 1}
+    assert stats["deployments"]["count"] == 4
+    assert stats["deployments"]["longest"] > 0
+    shown = command("stats", "--home", running).stdout
+    assert "running · tick" in shown
+    assert "changes in force after" in shown
+
+
+def test_a_home_without_an_engine_says_so_at_once(tmp_path: Path) -> None:
+    for arguments in (("add", f"CREATE QUERY q AS {JOIN}"), ("drop", "q"), ("explain",)):
+        result = command(*arguments, "--home", tmp_path)
+        assert result.exit_code == 1
+        assert f"no engine is running on the home {tmp_path}" in result.stderr
+        assert "Hint: start one" in result.stderr
+    for name in ("list", "stats"):
+        result = command(name, "--home", tmp_path)
+        assert result.exit_code == 1
+        assert "is not a home of an engine" in result.stderr
+
+
+def test_wrong_use(tmp_path: Path) -> None:
+    assert "cannot be the name" in command("drop", "--home", tmp_path, "a;b").stderr
+    assert "cannot be read" in command("add", "--home", tmp_path, tmp_path / "gone.sql").stderr
+    assert command("explain").exit_code == 2
+    assert command("explain", "--home", tmp_path, "--searcher", "greedy").exit_code == 2
+    assert command("list", "--home", tmp_path, "--format", "xml").exit_code == 2
+
+
+def test_a_request_that_nobody_takes_is_withdrawn(tmp_path: Path) -> None:
+    mailbox = Mailbox(tmp_path)
+    mailbox.open()
+    with home_lock(tmp_path), pytest.raises(RunError, match="did not answer") as caught:
+        mailbox.ask(Request("change"), timeout=0.1)
+    assert "nothing was changed" in caught.value.detail
+    assert list(mailbox.inbox.iterdir()) == []
+
+
+def test_what_an_earlier_engine_left_is_not_taken(tmp_path: Path) -> None:
+    mailbox = Mailbox(tmp_path)
+    mailbox.open()
+    (mailbox.inbox / "1.json").write_text(json.dumps({"kind": "change", "script": "DROP QUERY q", "at": time.time()}))
+    (mailbox.inbox / "2.json").write_text("not even JSON")
+    assert [request.script for request in mailbox.take()] == ["DROP QUERY q"]
+    (mailbox.inbox / "3.json").write_text(json.dumps({"kind": "change", "script": "DROP QUERY q"}))
+    mailbox.open()
+    assert list(mailbox.take()) == []

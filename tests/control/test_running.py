@@ -1,0 +1,359 @@
+"""A running engine on Spark whose queries come and go, asked for by its own process and through its mailbox."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
+from watersmeet import Engine
+from watersmeet.control.changes import Add, Asked, Drop, InForce
+from watersmeet.control.log import read_entries
+from watersmeet.control.look import figures, list_queries
+from watersmeet.control.mailbox import Mailbox, Request
+from watersmeet.errors import ModelError, RunError, SqlError, StateError, WatersmeetError
+from watersmeet.sql import build_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RETAIN = "FROM parquet", "RETAIN UNBOUNDED FROM parquet"
+Declare = Callable[..., Engine]
+
+
+@pytest.fixture
+def declare(spark: SparkSession, tmp_path: Path) -> Declare:
+    """An engine over l and r on the test's home, as a script would declare it."""
+
+    def declared(retain: bool = False, **options: object) -> Engine:
+        for name in ("l", "r"):
+            (tmp_path / name).mkdir(exist_ok=True)
+        script = create("l", tmp_path / "l") + create("r", tmp_path / "r")
+        engine = Engine(spark, home=tmp_path / "home", **options)
+        engine.sql(script.replace(*RETAIN) if retain else script)
+        return engine
+
+    return declared
+
+
+def ask(engine: Engine, script: str) -> int:
+    """What another process does; the tick that it is told."""
+    return Mailbox(engine.home).ask(Request("change", script=script, folder=str(engine.home)), 60).tick
+
+
+def fed(engine: Engine, tmp_path: Path, stream: str, rows: list[tuple[int, int, int]]) -> None:
+    """Write a file and wait until it is committed."""
+    total = sum(one.rows for one in engine.stats().streams) + len(rows)
+    write(tmp_path / stream, rows)
+    wait_for(lambda: sum(one.rows for one in engine.stats().streams) == total)
+
+
+# Results ---------------------------------------------------------------------------------------------
+
+
+def test_each_life_of_a_query_has_the_results_of_its_ticks(declare: Declare, tmp_path: Path) -> None:
+    """While rows keep coming; a query over one stream tells in which tick each row arrived."""
+    engine = declare(retain=True)
+    for name in ("l", "r"):
+        engine.query(f"seen_{name}", f"SELECT x.id, x.ts, x.k FROM {name} [RANGE 0 SECONDS] x")
+    chance, written = random.Random(7), []
+
+    def feed() -> None:
+        while not over.wait(0.2):
+            for name in ("l", "r"):
+                second, first = len(written) + 1, len(written) * 9
+                write(tmp_path / name, [(second, first + number, chance.randrange(9)) for number in range(9)])
+            written.append(9)
+
+    over, feeder = threading.Event(), threading.Thread(target=feed)
+    with engine:
+        engine.start()
+        feeder.start()
+        wait_for(lambda: engine.stats().tick >= 2)
+        engine.query("a", JOIN)
+        ask(engine, f"CREATE QUERY b BACKFILL AS {JOIN}; CREATE QUERY c AS {JOIN.replace('10 S', '3 S')} AND l.id > 30")
+        wait_for(lambda: engine.stats().tick >= engine["c"].since)
+        ask(engine, f"DROP QUERY a; DROP QUERY c; CREATE QUERY c BACKFILL AS {JOIN}")
+        wait_for(lambda: engine.stats().tick >= engine["c"].since)
+        engine.drop("b")
+        again = engine.query("a", JOIN, backfill=True)
+        assert again.since == read_entries(engine.home)[-1].tick
+        wait_for(lambda: engine.stats().tick > again.since)
+        over.set()
+        feeder.join()
+        wait_for(lambda: all(stream.rows == sum(written) for stream in engine.stats().streams))
+    for name in ("a", "b", "c"):
+        assert results(engine.home, name) == expected(engine.home, name), name
+        assert expected(engine.home, name)
+
+
+def results(home: Path, name: str) -> list[tuple[object, ...]]:
+    return sorted(duckdb.sql(f"FROM '{home}/results/{name}/*.parquet'").fetchall())
+
+
+def expected(home: Path, name: str) -> list[tuple[object, ...]]:
+    """The query in DuckDB for each of its lives in the log, over rows with the tick in which they arrived."""
+    found: list[tuple[object, ...]] = []
+    entries = [entry for entry in read_entries(home) if entry.name == name]
+    for at, entry in enumerate(entries):
+        if entry.kind == "drop":
+            continue
+        end = entries[at + 1].tick if at + 1 < len(entries) else 1 << 30
+        window, more = (3, "AND l.id > 30") if "3 S" in entry.sql else (10, "")
+        begin = 0 if entry.backfill else entry.tick
+        rows = {
+            stream: f"""(SELECT *, regexp_extract(filename, '(\\d+)-[^/]*$', 1)::INT AS tick
+                FROM read_parquet('{home}/results/seen_{stream}/0*.parquet', filename = true))"""
+            for stream in ("l", "r")
+        }
+        found += duckdb.sql(
+            f"""SELECT l.id, r.id FROM {rows["l"]} l, {rows["r"]} r WHERE l.k = r.k {more}
+                AND abs(epoch(l.ts) - epoch(r.ts)) <= {window}
+                AND greatest(l.tick, r.tick) BETWEEN {begin} AND {end - 1}"""
+        ).fetchall()
+    return sorted(found)
+
+
+def test_backfill_on_idle_streams_and_what_drop_frees(declare: Declare, tmp_path: Path) -> None:
+    engine = declare()
+    engine.query("first", JOIN)
+    with engine:
+        engine.start()
+        fed(engine, tmp_path, "l", [(1, 1, 7), (2, 2, 8)])
+        fed(engine, tmp_path, "r", [(1, 10, 7), (20, 20, 8)])
+        assert ask(engine, f"CREATE QUERY old BACKFILL AS {JOIN}") > 1
+        single = engine.query("rows", "SELECT l.id FROM l [UNBOUNDED] WHERE l.id < 2", backfill=True)
+        wait_for(lambda: {"old", "rows"} <= set(engine.newest.queries))
+        assert pairs(engine["old"].results()) == [(1, 10)]
+        assert pairs(single.results()) == [(1,)]
+        assert engine.stats().state_bytes > 0
+        ask(engine, "DROP QUERY first; DROP QUERY old; DROP QUERY rows;")
+        wait_for(lambda: not engine.newest.queries)
+        assert engine.stats().state_bytes == 0
+        assert list((engine.home / "state").glob("*/*")) == []
+        fed(engine, tmp_path, "l", [(3, 3, 7)])
+        assert engine.stats().state_bytes == 0, "nobody reads it"
+        engine.query("first", JOIN)
+        fed(engine, tmp_path, "l", [(21, 4, 8)])
+        fed(engine, tmp_path, "r", [(22, 30, 8)])
+        assert pairs(engine["first"].results()) == [(1, 10), (4, 30)], "it goes on in the same folder"
+
+
+def test_retain_keeps_history_for_queries_to_come(declare: Declare, tmp_path: Path) -> None:
+    with declare(retain=True) as engine:
+        engine.start()
+        fed(engine, tmp_path, "l", [(1, 1, 7)])
+        fed(engine, tmp_path, "r", [(1, 10, 7)])
+        assert engine.stats().state_bytes > 0
+        late, whole = engine.query("late", JOIN), engine.query("whole", JOIN, backfill=True)
+        fed(engine, tmp_path, "l", [(2, 2, 7)])
+        assert pairs(late.results()) == [(2, 10)]
+        assert pairs(whole.results()) == [(1, 10), (2, 10)]
+
+
+# Requests --------------------------------------------------------------------------------------------
+
+
+def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare: Declare, tmp_path: Path) -> None:
+    engine = declare(max_aliases=3, max_queries=2)
+    engine.query("q", JOIN)
+    wide = ", ".join(f"l a{number}" for number in range(4))
+    joined = " AND ".join(f"a0.k = a{number}.k" for number in range(1, 4))
+    wrong = [
+        ("CREATE QUERY p AS SELECT x.id FROM nowhere x WINDOW 1 DAY", "nowhere", 1, 36),
+        (f"CREATE QUERY q AS {JOIN}", "already a query named q", 1, 14),
+        ("CREATE QUERY p AS\nSELECT l.id FROM l [UNBOUNDED] WHERE l.id = 'x' + l.ts", "", 2, 38),
+        (f"CREATE QUERY p AS SELECT a0.id FROM {wide} WHERE {joined} WINDOW 1 DAY", "4 aliases; the limit is 3", 1, 55),
+        (f"CREATE QUERY p AS {JOIN};\nCREATE QUERY p2 AS {JOIN}", "the limit is 2", 2, 14),
+        (f"CREATE QUERY p AS {JOIN};\nDROP QUERY nothing", "no query named nothing", 2, 12),
+        (create("s", tmp_path / "s"), "takes queries, not streams", 1, 15),
+        ("SELECT 1", "needs a name", 1, 1),
+    ]
+    with engine:
+        engine.start()
+        fed(engine, tmp_path, "l", [(1, 1, 7)])
+        plan, tick = engine._runtime and engine._runtime.plan, engine.stats().tick
+        for script, fragment, line, column in wrong:
+            with pytest.raises(SqlError) as caught:
+                ask(engine, script)
+            place = caught.value.place
+            assert fragment in str(caught.value)
+            assert place is not None
+            assert (place.line, place.column) == (line, column), str(caught.value)
+        with pytest.raises(ModelError, match="no statement"):
+            ask(engine, " ; ")
+        with pytest.raises(ModelError, match="already a query named q"):
+            engine.query("q", JOIN)
+        assert engine._runtime is not None
+        assert engine._runtime.plan is plan
+        assert [handle.name for handle in engine.queries] == ["q"]
+        assert read_entries(engine.home) == []
+        assert not (engine.home / "results" / "p").exists()
+        fed(engine, tmp_path, "r", [(1, 10, 7)])
+        assert engine.stats().tick == tick + 1
+        assert pairs(engine["q"].results()) == [(1, 10)]
+
+
+def test_a_name_may_be_given_to_another_query_of_the_same_columns_only(declare: Declare, tmp_path: Path) -> None:
+    engine = declare()
+    engine.query("q", JOIN)
+    with engine:
+        engine.start()
+        fed(engine, tmp_path, "l", [(1, 1, 7)])
+        with pytest.raises(SqlError, match="holds results with other columns") as caught:
+            ask(engine, "DROP QUERY q; CREATE QUERY q AS SELECT l.k FROM l [UNBOUNDED];")
+        assert "another name" in caught.value.hint
+        assert [handle.name for handle in engine.queries] == ["q"], "all of a request, or nothing"
+        since = ask(engine, f"DROP QUERY q; CREATE QUERY q BACKFILL AS {JOIN.replace('l.k = r.k', 'l.id = r.id')}")
+        wait_for(lambda: engine.newest.queries["q"] == since)
+
+
+def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
+    declare: Declare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = declare()
+    engine.query("q", JOIN)
+    with engine:
+        engine.start()
+        streams = {stream.name: stream for stream in engine.streams}
+        asked = [Asked(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
+        first, second, refused = engine.apply(asked)
+        assert isinstance(first, InForce)
+        assert isinstance(second, InForce)
+        assert first.tick == second.tick == engine["a"].since
+        assert isinstance(refused, ModelError)
+        known = [handle.name for handle in engine.queries]
+
+        def fail(*_: object) -> None:
+            raise ModelError("no plan can be found")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("watersmeet.engine.make_plan", fail)
+            verdicts = engine.apply([Asked(0.0, (Drop("a"),)), Asked(0.0, (Drop("nothing"),))])
+            assert [str(verdict).split("\n")[0] for verdict in verdicts] == [
+                "no plan can be found",
+                "there is no query named nothing",
+            ]
+            with pytest.raises(ModelError, match="no plan can be found"):
+                ask(engine, "DROP QUERY a")
+        assert [handle.name for handle in engine.queries] == known == ["q", "a", "b"]
+        assert [entry.name for entry in read_entries(engine.home)] == ["a", "b"]
+        ask(engine, "DROP QUERY a")
+
+
+def test_many_at_once_are_all_answered(declare: Declare) -> None:
+    engine = declare()
+    with engine:
+        engine.start()
+        names = [f"q{number}" for number in range(12)]
+        with ThreadPoolExecutor(6) as pool:
+            ticks = list(pool.map(lambda name: ask(engine, f"CREATE QUERY {name} AS {JOIN}"), names))
+        assert sorted(handle.name for handle in engine.queries) == sorted(names)
+        assert [engine[name].since for name in names] == ticks
+        assert list((engine.home / "control" / "inbox").iterdir()) == []
+        assert list((engine.home / "control" / "answers").iterdir()) == []
+
+
+# Restart ---------------------------------------------------------------------------------------------
+
+
+def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: Path) -> None:
+    engine = declare()
+    engine.query("scripted", JOIN)
+    with engine:
+        engine.start()
+        fed(engine, tmp_path, "l", [(1, 1, 7), (21, 2, 8)])
+        ask(engine, f"DROP QUERY scripted; CREATE QUERY added INTO json 'there' AS {JOIN}")
+        fed(engine, tmp_path, "r", [(1, 10, 7)])
+        own = engine.query("own", JOIN, backfill=True)
+    listed = {query.name: query for query in list_queries(engine.home)}
+    assert set(listed) == {"added", "own"}
+    assert listed["added"].in_force
+    assert listed["added"].results == 1
+    assert not figures(engine.home).running
+    deployed = figures(engine.home).deployments
+    assert deployed is not None
+    assert deployed.count == 3
+
+    again = declare()
+    again.query("scripted", JOIN)
+    with again:
+        again.start()
+        assert sorted(handle.name for handle in again.queries) == ["added", "own"]
+        assert again["added"].folder == engine.home / "there"
+        # The same program adds its own query again. It was promised a tick, whether that came or not.
+        assert again.query("own", JOIN, backfill=True).since <= own.since
+        with pytest.raises(ModelError, match="already a query named own"):
+            again.query("own", JOIN, backfill=True)
+        fed(again, tmp_path, "r", [(22, 20, 8)])
+        assert pairs(again["added"].results()) == [(1, 10), (2, 20)]
+        assert pairs(again["own"].results()) == [(1, 10), (2, 20)]
+        back = again.query("scripted", JOIN)
+        fed(again, tmp_path, "l", [(23, 3, 8)])
+        assert pairs(back.results()) == [(3, 20)]
+    third = declare()
+    third.query("scripted", JOIN)
+    with third:
+        third.start()
+        assert sorted(handle.name for handle in third.queries) == ["added", "own", "scripted"]
+
+
+def test_an_engine_that_is_only_declared_writes_nothing(declare: Declare) -> None:
+    engine = declare()
+    engine.query("q", JOIN)
+    engine.drop("q")
+    assert not engine.home.exists()
+    with pytest.raises(RunError, match="no engine is running"):
+        ask(engine, "DROP QUERY q")
+
+
+def test_a_scripted_backfill_is_done_where_no_data_comes(declare: Declare, tmp_path: Path) -> None:
+    write(tmp_path / "l", [(1, 1, 7)])
+    write(tmp_path / "r", [(1, 10, 7)])
+    with declare(retain=True) as engine:
+        engine.run_once()
+    again = declare(retain=True)
+    again.sql(f"CREATE QUERY q BACKFILL AS {JOIN};")
+    with again:
+        again.run_once()
+        assert pairs(again["q"].results()) == [(1, 10)]
+        again.run_once()
+        assert pairs(again["q"].results()) == [(1, 10)], "once"
+
+
+def test_a_damaged_log_is_refused(declare: Declare) -> None:
+    engine = declare()
+    engine.home.mkdir()
+    (engine.home / "changes.jsonl").write_text('{"kind": "add"}\n')
+    with pytest.raises(StateError, match=r"changes\.jsonl is damaged"):
+        engine.start()
+    (engine.home / "changes.jsonl").write_text('{"kind": "ad')  # cut short: it was never in force
+    with engine:
+        engine.start()
+        engine.query("q", JOIN)
+    assert [entry.name for entry in read_entries(engine.home)] == ["q"]
+
+
+def test_a_failure_without_data_reaches_whoever_waits(
+    declare: Declare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = declare()
+    engine.query("q", JOIN)
+    with engine:
+        engine.start()
+        fed(engine, tmp_path, "l", [(1, 1, 7)])
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("watersmeet.runtime.spark.commit", full)
+        engine.drop("q")
+        with pytest.raises(WatersmeetError, match="no space is left"):
+            engine.wait()

@@ -1,0 +1,46 @@
+"""`queries.json` in the home: the queries as they were last put in force, for whoever looks at a home from outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from watersmeet.io.sinks import result_folder
+from watersmeet.model import Query
+
+DESCRIPTION = "queries.json"
+
+
+@dataclass(frozen=True)
+class Described:
+    joins: str
+    sql: str
+    folder: str
+    backfill: bool
+
+
+def write_description(home: Path, queries: Iterable[Query]) -> None:
+    described = {
+        query.name: asdict(
+            Described(
+                " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in query.aliases),
+                query.sql,
+                str(result_folder(home, query.name, query.sink)),
+                query.backfill,
+            )
+        )
+        for query in queries
+    }
+    draft = home / f"{DESCRIPTION}.draft"
+    draft.write_text(json.dumps(described, indent=1, ensure_ascii=False))
+    draft.rename(home / DESCRIPTION)
+
+
+def read_description(home: Path) -> dict[str, Described]:
+    """Empty where no engine has started on the home."""
+    path = home / DESCRIPTION
+    if not path.exists():
+        return {}
+    return {name: Described(**parts) for name, parts in json.loads(path.read_text()).items()}

@@ -1,0 +1,137 @@
+"""Requests of other processes to a running engine, and its answers: small files in `control/` of the home.
+
+A file is written under another name and then renamed, so nobody reads half of it. The engine holds the home's lock as
+long as it runs, which is how others know that somebody will answer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from watersmeet import errors
+from watersmeet.errors import Place, RunError, WatersmeetError
+
+POLL = 0.05  # seconds
+NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without it"
+
+
+@dataclass(frozen=True)
+class Request:
+    kind: str  # change or explain
+    script: str = ""
+    file: str = ""  # of the script, for messages
+    folder: str = ""  # relative paths in the script are relative to it
+    format: str = ""  # of the plan
+    at: float = field(default_factory=time.time)
+    id: str = field(default_factory=lambda: f"{time.time_ns():020d}-{secrets.token_hex(4)}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Either an error, or the tick from which the request is obeyed, or the text that was asked for."""
+
+    tick: int = 0
+    latency: float = 0.0
+    text: str = ""
+    error: dict[str, Any] | None = None
+
+
+class Mailbox:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.inbox = home / "control" / "inbox"
+        self.answers = home / "control" / "answers"
+
+    # The engine's side ---------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Make the folders, and remove what an earlier engine left."""
+        for folder in (self.inbox, self.answers):
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.iterdir():
+                path.unlink(missing_ok=True)
+
+    def take(self) -> Iterator[Request]:
+        """The requests that wait, oldest first. One that cannot be read is removed; its sender will hear nothing."""
+        for path in sorted(self.inbox.glob("*.json")):
+            request: Request | None
+            try:
+                request = Request(**json.loads(path.read_text()))
+            except (OSError, ValueError, TypeError):
+                request = None
+            path.unlink(missing_ok=True)
+            if request is not None:
+                yield request
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        _put(self.answers / f"{request.id}.json", asdict(answer))
+
+    # The other side ------------------------------------------------------------------------------
+
+    def ask(self, request: Request, timeout: float) -> Answer:
+        """Send a request and wait for the answer; raises what the engine refused it for."""
+        if not is_running(self.home) or not self.inbox.exists():
+            raise RunError(f"no engine is running on the home {self.home}", hint=NO_ENGINE)
+        sent, found = self.inbox / f"{request.id}.json", self.answers / f"{request.id}.json"
+        _put(sent, asdict(request))
+        end = time.monotonic() + timeout
+        while not found.exists():
+            over = time.monotonic() > end
+            if over or not is_running(self.home):
+                why = f"did not answer in {timeout:g} seconds" if over else "has stopped"
+                raise _unanswered(f"the engine on {self.home} {why}", sent)
+            time.sleep(POLL / 2)
+        answer = Answer(**json.loads(found.read_text()))
+        found.unlink(missing_ok=True)
+        if answer.error is not None:
+            raise error_from(answer.error)
+        return answer
+
+
+def _unanswered(problem: str, sent: Path) -> RunError:
+    try:
+        sent.unlink()
+    except FileNotFoundError:
+        return RunError(
+            problem, detail="It had taken the request.", hint="`watersmeet list` shows whether it is in force"
+        )
+    return RunError(problem, detail="The request is withdrawn; nothing was changed.", hint="try a longer --timeout")
+
+
+def is_running(home: Path) -> bool:
+    """Whether some process holds the lock of the home."""
+    try:
+        with (home / "lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def error_of(problem: WatersmeetError) -> dict[str, Any]:
+    """An error as it travels between processes."""
+    place = asdict(problem.place) if problem.place else None
+    parts = {"problem": problem.problem, "detail": problem.detail, "hint": problem.hint, "place": place}
+    return {"kind": type(problem).__name__, **parts}
+
+
+def error_from(parts: dict[str, Any]) -> WatersmeetError:
+    kind = getattr(errors, parts["kind"], WatersmeetError)
+    place = Place(**parts["place"]) if parts["place"] else None
+    error: WatersmeetError = kind(parts["problem"], detail=parts["detail"], hint=parts["hint"], place=place)
+    return error
+
+
+def _put(path: Path, content: dict[str, Any]) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(content))
+    draft.rename(path)

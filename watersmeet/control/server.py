@@ -1,0 +1,74 @@
+"""The thread of a running engine that answers other processes, and lets changes take effect where no data comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from watersmeet.control.changes import Asked, InForce, read_changes
+from watersmeet.control.mailbox import POLL, Answer, Mailbox, Request, error_of
+from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.plan.formats import plan_text
+
+if TYPE_CHECKING:
+    from watersmeet.engine import Engine
+
+IDLE = 1.0  # seconds that a change waits for a tick of the sources before it gets a tick of its own
+
+
+class ControlServer:
+    def __init__(self, engine: Engine, mailbox: Mailbox) -> None:
+        self._engine = engine
+        self._mailbox = mailbox
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="watersmeet-control", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer what was taken, then end."""
+        self._over.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._over.wait(POLL):
+            requests = list(self._mailbox.take())
+            if requests:
+                self._decide(requests)
+            self._engine.settle(IDLE)
+
+    def _decide(self, requests: Sequence[Request]) -> None:
+        """All changes that wait are one batch: planned once, and in force from the same tick."""
+        accepted: list[tuple[Request, Asked]] = []
+        for request in requests:
+            try:
+                if request.kind == "explain":
+                    self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
+                    continue
+                streams = {stream.name: stream for stream in self._engine.streams}
+                changes = read_changes(request.script, request.file, request.folder, streams, self._engine.options)
+                accepted.append((request, Asked(min(request.at, time.time()), changes)))
+            except Exception as problem:
+                self._refuse(request, problem)
+        if not accepted:
+            return
+        try:
+            verdicts = self._engine.apply([asked for _, asked in accepted])
+        except Exception as problem:  # the thread must live on, and whoever asked must hear of it
+            for request, _ in accepted:
+                self._refuse(request, problem)
+            return
+        for (request, _), verdict in zip(accepted, verdicts, strict=True):
+            if isinstance(verdict, InForce):
+                self._mailbox.answer(request, Answer(verdict.tick, verdict.latency))
+            else:
+                self._refuse(request, verdict)
+
+    def _refuse(self, request: Request, problem: Exception) -> None:
+        if not isinstance(problem, WatersmeetError):
+            problem = RunError(f"the engine could not do it: {type(problem).__name__}: {problem}")
+        self._mailbox.answer(request, Answer(error=error_of(problem)))

@@ -1,0 +1,74 @@
+"""What a program holds of a query: its name, since when it is in force, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.io.sinks import counts_folder, extension, prepare_folder, result_folder, result_schema
+from watersmeet.model import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from watersmeet.engine import Engine
+
+
+class QueryHandle:
+    """One query of an engine, and its results."""
+
+    def __init__(self, engine: Engine, query: Query) -> None:
+        self._engine = engine
+        self.query = query
+        self.name = query.name
+        self.folder = result_folder(engine.home, query.name, query.sink)
+
+    @property
+    def since(self) -> int:
+        """The first tick that obeys the query; 0 for one that no tick knows yet."""
+        return self.query.since or self._engine.newest.queries.get(self.name, 0)
+
+    def results(self) -> DataFrame:
+        """All committed results, each exactly once; of a query INTO count, its matches in each tick."""
+        if self.query.sink.format == "count":
+            return self._counts(self._engine.spark.read).groupBy("tick").sum("matches").toDF("tick", "matches")
+        self._prepare()
+        frame: DataFrame = self._reader(self._engine.spark.read).load(str(self.folder))
+        return frame
+
+    def stream(self) -> DataFrame:
+        """The results as a streaming DataFrame, for use downstream."""
+        if self.query.sink.format == "count":
+            return self._counts(self._engine.spark.readStream)
+        self._prepare()
+        frame: DataFrame = self._reader(self._engine.spark.readStream).load(str(self.folder))
+        return frame
+
+    def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:
+        """Call `deliver(results_of_the_tick, tick)` after each commit that has results.
+
+        After a crash the last tick may be delivered again, with the same number and the same rows."""
+        self._engine.deliver_to(self.name, deliver)
+        return self
+
+    def _counts(self, reader: Any) -> DataFrame:
+        folder = counts_folder(self._engine.home)
+        folder.mkdir(parents=True, exist_ok=True)
+        all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(str(folder))
+        mine: DataFrame = all_counts.where(all_counts["query"] == self.name).select("tick", "matches")
+        return mine
+
+    def _prepare(self) -> None:
+        prepare_folder(self.folder, self.query.sink, self.query.outputs)
+
+    def _reader(self, reader: Any) -> Any:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = from_arrow_schema(result_schema(self.query.outputs), prefer_timestamp_ntz=True)
+        kind = extension(self.query.sink)
+        reader = reader.format(kind).schema(schema).option("pathGlobFilter", f"*.{kind}")
+        return reader.options(**dict(self.query.sink.options)).option("header", "true") if kind == "csv" else reader
+
+    def __repr__(self) -> str:
+        joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)
+        return f"<Query {self.name}: {joined}>"
