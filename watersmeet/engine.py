@@ -27,7 +27,6 @@ from watersmeet.control.changes import (
     InForce,
     Verdict,
     absolute_sink,
-    check_results,
     no_query,
     staged,
 )
@@ -158,7 +157,7 @@ class Engine:
             verdicts: list[WatersmeetError | None] = []
             for asked in requests:
                 try:
-                    after = self._staged(after, asked)
+                    after = staged(after, asked.changes, self.home, self.options, self._runtime is not None)
                     verdicts.append(None)
                 except WatersmeetError as problem:
                     verdicts.append(problem)
@@ -170,14 +169,6 @@ class Engine:
                 except WatersmeetError as problem:
                     verdicts = [refused or problem for refused in verdicts]
             return [refused or InForce(tick, now - asked.at) for asked, refused in zip(requests, verdicts, strict=True)]
-
-    def _staged(self, queries: Mapping[str, Query], asked: Asked) -> dict[str, Query]:
-        after = staged(queries, asked.changes, self.home, self.options)
-        if self._runtime is not None:
-            for name, query in after.items():
-                if query is not queries.get(name):
-                    check_results(query, self.home)
-        return after
 
     def _put_in_force(self, after: dict[str, Query], accepted: Sequence[Asked]) -> tuple[int, float]:
         """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""

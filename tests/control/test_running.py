@@ -127,7 +127,7 @@ def test_backfill_on_idle_streams_and_what_drop_frees(declare: Declare, tmp_path
     with engine:
         engine.start()
         fed(engine, tmp_path, "l", [(1, 1, 7), (2, 2, 8)])
-        fed(engine, tmp_path, "r", [(1, 10, 7), (20, 20, 8)])
+        fed(engine, tmp_path, "r", [(1, 10, 7), (3, 20, 9)])
         assert ask(engine, f"CREATE QUERY old BACKFILL AS {JOIN}") > 1
         single = engine.query("rows", "SELECT l.id FROM l [UNBOUNDED] WHERE l.id < 2", backfill=True)
         wait_for(lambda: {"old", "rows"} <= set(engine.newest.queries))
@@ -169,8 +169,8 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
     wrong = [
         ("CREATE QUERY p AS SELECT x.id FROM nowhere x WINDOW 1 DAY", "nowhere", 1, 36),
         (f"CREATE QUERY q AS {JOIN}", "already a query named q", 1, 14),
-        ("CREATE QUERY p AS\nSELECT l.id FROM l [UNBOUNDED] WHERE l.id = 'x' + l.ts", "", 2, 38),
-        (f"CREATE QUERY p AS SELECT a0.id FROM {wide} WHERE {joined} WINDOW 1 DAY", "4 aliases; the limit is 3", 1, 55),
+        ("CREATE QUERY p AS\nSELECT l.id FROM l [UNBOUNDED] WHERE l.ts > l.k", "cannot compare", 2, 38),
+        (f"CREATE QUERY p AS SELECT a0.id FROM {wide} WHERE {joined} WINDOW 1 DAY", "4 aliases; the limit is 3", 1, 57),
         (f"CREATE QUERY p AS {JOIN};\nCREATE QUERY p2 AS {JOIN}", "the limit is 2", 2, 14),
         (f"CREATE QUERY p AS {JOIN};\nDROP QUERY nothing", "no query named nothing", 2, 12),
         (create("s", tmp_path / "s"), "takes queries, not streams", 1, 15),
@@ -269,7 +269,7 @@ def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: 
     engine.query("scripted", JOIN)
     with engine:
         engine.start()
-        fed(engine, tmp_path, "l", [(1, 1, 7), (21, 2, 8)])
+        fed(engine, tmp_path, "l", [(1, 1, 7), (5, 2, 8)])
         ask(engine, f"DROP QUERY scripted; CREATE QUERY added INTO json 'there' AS {JOIN}")
         fed(engine, tmp_path, "r", [(1, 10, 7)])
         own = engine.query("own", JOIN, backfill=True)
@@ -292,11 +292,11 @@ def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: 
         assert again.query("own", JOIN, backfill=True).since <= own.since
         with pytest.raises(ModelError, match="already a query named own"):
             again.query("own", JOIN, backfill=True)
-        fed(again, tmp_path, "r", [(22, 20, 8)])
+        fed(again, tmp_path, "r", [(6, 20, 8)])
         assert pairs(again["added"].results()) == [(1, 10), (2, 20)]
         assert pairs(again["own"].results()) == [(1, 10), (2, 20)]
         back = again.query("scripted", JOIN)
-        fed(again, tmp_path, "l", [(23, 3, 8)])
+        fed(again, tmp_path, "l", [(7, 3, 8)])
         assert pairs(back.results()) == [(3, 20)]
     third = declare()
     third.query("scripted", JOIN)

@@ -79,7 +79,9 @@ def read_changes(
     return tuple(changes)
 
 
-def staged(queries: Mapping[str, Query], changes: Sequence[Change], home: Path, options: Options) -> dict[str, Query]:
+def staged(
+    queries: Mapping[str, Query], changes: Sequence[Change], home: Path, options: Options, running: bool
+) -> dict[str, Query]:
     """The queries as they are after the changes, in order; raises for the first that cannot be done."""
     after = dict(queries)
     for change in changes:
@@ -90,6 +92,8 @@ def staged(queries: Mapping[str, Query], changes: Sequence[Change], home: Path, 
                 del after[change.name]
             else:
                 after[change.query.name] = _admitted(change.query, after, home, options)
+                if running:  # before the start, a folder is looked at when it is needed
+                    check_folder(result_folder(home, change.query.name, change.query.sink), change.query.outputs)
         except ModelError as problem:
             if change.place is None:
                 raise
@@ -123,8 +127,3 @@ def _admitted(query: Query, queries: Mapping[str, Query], home: Path, options: O
 
 def absolute_sink(sink: Sink) -> Sink:
     return replace(sink, path=str(Path(sink.path).absolute())) if sink.path else sink
-
-
-def check_results(query: Query, home: Path) -> None:
-    """Refuse a query that would go on in a folder with other columns."""
-    check_folder(result_folder(home, query.name, query.sink), query.outputs)
