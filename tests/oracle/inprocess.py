@@ -61,8 +61,10 @@ class InProcess:
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
 
-    def tick(self, pieces: dict[str, pa.Table], group: str = "0") -> None:
-        """One tick with these rows; without a group it is one that only a change of the plan asks for."""
+    def tick(self, pieces: dict[str, pa.Table], group: str = "0", killed: str = "") -> None:
+        """One tick with these rows; without a group it is one that only a change of the plan asks for.
+
+        `killed` names the point at which the process dies: nothing after it happens."""
         tick = Tick(
             str(self.home),
             group,
@@ -74,11 +76,19 @@ class InProcess:
             self.manifest,
         )
         gathered = self._gather(tick, pieces)
+        if killed == "gathered":
+            return
         probed: list[ProbeReport] = []
         for phase in tick.phases():
             probed += self._probe(tick.probe_order(phase, gathered, probed, self.case.tasks))
+            if killed == "between phases":
+                return
+        if killed == "probed":
+            return
         self.manifest, garbage = tick.finished(gathered, probed)
         commit(self.home, self.manifest)
+        if killed == "committed":
+            return
         publish(self.manifest.results)
         discard(self.home, garbage)
 
