@@ -49,6 +49,7 @@ from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
 from watersmeet.runtime.input import InputCheck
 from watersmeet.runtime.spark import SparkRuntime, explain_failure
+from watersmeet.runtime.tick import is_new
 from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather, no_space
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_duration, parse_script
@@ -308,7 +309,8 @@ class Engine:
                 runtime.settle(idle)
         except WatersmeetError:  # kept as the runtime's failure: whoever waits for the streams gets it
             for running in list(self._running.values()):
-                running.stop()
+                with contextlib.suppress(Exception):  # if Spark is gone, so is the stream
+                    running.stop()
 
     def stop(self) -> None:
         """Finish the tick that is running, then stop and give the home back. Nothing is lost."""
@@ -369,11 +371,15 @@ class Engine:
     def _recall(self) -> None:
         """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
         if self._recalled is None:
-            next_tick = load_newest(self.home).tick + 1
-            self._queries, self._recalled = recall(self.home, self._queries, self._streams, self.options, next_tick)
+            self._queries, self._recalled = recall(self.home, self._queries, self._streams, self.options)
+        # The tick that was promised may never have been committed, and then the next one is the first.
+        following = load_newest(self.home).tick + 1
+        self._queries = {n: replace(query, since=min(query.since, following)) for n, query in self._queries.items()}
 
     def _plan(self, manifest: Manifest, queries: Mapping[str, Query]) -> Plan:
-        return make_plan(self.streams, tuple(queries.values()), self.options, statistics_of(manifest))
+        # What has been backfilled needs no rules for it any more.
+        asked = [replace(q, backfill=q.backfill and is_new(q, manifest)) for q in queries.values()]
+        return make_plan(self.streams, tuple(asked), self.options, statistics_of(manifest))
 
     def _replan(self) -> None:
         """Let the next tick obey the streams as they are now."""

@@ -23,7 +23,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_version_and_help(command: Command) -> None:
     assert command("--version").stdout == f"watersmeet {watersmeet.__version__}\n"
     listed = command("--help").stdout
-    for name in ("run", "check", "explain", "init", "demo"):
+    for name in ("run", "check", "explain", "init", "demo", "add", "drop", "list", "stats"):
         assert name in listed
         shown = command(name, "--help")
         assert shown.exit_code == 0

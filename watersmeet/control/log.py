@@ -94,7 +94,7 @@ def _entry(line: str) -> Entry:
 
 
 def recall(
-    home: Path, declared: Mapping[str, Query], streams: Mapping[str, Stream], options: Options, next_tick: int
+    home: Path, declared: Mapping[str, Query], streams: Mapping[str, Stream], options: Options
 ) -> tuple[dict[str, Query], set[str]]:
     """The declared queries with all that was changed while the engine ran, and the names that come from the log."""
     queries = dict(declared)
@@ -120,6 +120,5 @@ def recall(
                 detail=problem.detail,
                 hint=f"declare its streams as they were; {home / CHANGE_LOG} has the query",
             ) from None
-        # The tick that was promised may have failed, and then the next one is the first.
-        queries[name] = replace(query, since=min(entry.tick, next_tick))
+        queries[name] = replace(query, since=entry.tick)
     return queries, set(recalled)

@@ -11,12 +11,12 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from watersmeet import errors
-from watersmeet.errors import Place, RunError, WatersmeetError
+from watersmeet.errors import Place, RunError, StateError, WatersmeetError
 
 POLL = 0.05  # seconds
 NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without it"
@@ -63,7 +63,7 @@ class Mailbox:
         for path in sorted(self.inbox.glob("*.json")):
             request: Request | None
             try:
-                request = Request(**json.loads(path.read_text()))
+                request = replace(Request(**json.loads(path.read_text())), id=path.stem)
             except (OSError, ValueError, TypeError):
                 request = None
             path.unlink(missing_ok=True)
@@ -80,7 +80,10 @@ class Mailbox:
         if not is_running(self.home) or not self.inbox.exists():
             raise RunError(f"no engine is running on the home {self.home}", hint=NO_ENGINE)
         sent, found = self.inbox / f"{request.id}.json", self.answers / f"{request.id}.json"
-        _put(sent, asdict(request))
+        try:
+            _put(sent, asdict(request))
+        except OSError as problem:
+            raise RunError(f"the request cannot be written into {self.inbox}", detail=str(problem)) from None
         end = time.monotonic() + timeout
         while not found.exists():
             over = time.monotonic() > end
@@ -112,8 +115,10 @@ def is_running(home: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError as problem:
+        raise StateError(f"the home {home} cannot be looked at", detail=str(problem)) from None
     return False
 
 

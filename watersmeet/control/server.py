@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -36,9 +37,10 @@ class ControlServer:
 
     def _serve(self) -> None:
         while not self._over.wait(POLL):
-            requests = list(self._mailbox.take())
-            if requests:
-                self._decide(requests)
+            with contextlib.suppress(OSError):  # a full disk: whoever asked hears nothing, and later ones may
+                requests = list(self._mailbox.take())
+                if requests:
+                    self._decide(requests)
             self._engine.settle(IDLE)
 
     def _decide(self, requests: Sequence[Request]) -> None:
