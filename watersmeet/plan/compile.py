@@ -72,6 +72,7 @@ class _Compiler:
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
         self.levels: dict[Subquery, int] = {}
+        self.keys: dict[str, tuple[Key, ...]] = {}
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
@@ -86,9 +87,10 @@ class _Compiler:
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(_result(query) for query in self.queries))
+        self.keys = _keys(draft)
         read = {alias.stream for query in self.queries for alias in query.aliases}
-        stores = [self._stream_store(stream, draft) for stream in self.streams.values() if stream.name in read]
-        stores += [self._materialized_store(store, draft) for store in self.materialized.values()]
+        stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
+        stores += [self._materialized_store(store) for store in self.materialized.values()]
         finished = replace(draft, stores=tuple(stores))
         finished.validate()
         return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
@@ -228,7 +230,7 @@ class _Compiler:
             (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
         )
         checks = []
-        for link in sorted(self.aliases.graph_of(end).links, key=str):
+        for link in sorted(self.aliases.graph_of(end).links, key=lambda link: link.text):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
             node = path[at[later[0]]]
             if at[earlier[0]] == at[later[0]]:
@@ -247,7 +249,7 @@ class _Compiler:
         # Several layouts are for studying plans; a tick writes one.
         return _seen_in(store, *layouts[0]) if layouts and self.partitions > 1 else None
 
-    def _stream_store(self, stream: Stream, draft: Ruleset) -> StoreRule:
+    def _stream_store(self, stream: Stream) -> StoreRule:
         filters = {
             alias.filter
             for query in self.queries
@@ -255,21 +257,25 @@ class _Compiler:
             if alias.stream == stream.name and alias.filter
         }
         layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))
-        keys = _keys(draft, stream.name)
+        keys = self.keys.get(stream.name, ())
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]  # a store that is probed in several places needs a rule for them
         return StoreRule(stream.name, stream.columns, keys, tuple(sorted(filters)), layout, stream.time, stream.name)
 
-    def _materialized_store(self, store: Materialized, draft: Ruleset) -> StoreRule:
-        keys = _keys(draft, store.name)
+    def _materialized_store(self, store: Materialized) -> StoreRule:
+        keys = self.keys.get(store.name, ())
         layout = self._layout(store.subquery)
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]
         return store.rule(keys, layout)
 
 
-def _keys(draft: Ruleset, store: str) -> tuple[Key, ...]:
-    return tuple({step.key: None for step in draft.all_steps() if step.store == store})
+def _keys(draft: Ruleset) -> dict[str, tuple[Key, ...]]:
+    """For each store the keys that it is probed by."""
+    found: dict[str, dict[Key, None]] = {}
+    for step in draft.all_steps():
+        found.setdefault(step.store, {})[step.key] = None
+    return {store: tuple(keys) for store, keys in found.items()}
 
 
 def _seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:

@@ -32,6 +32,16 @@ class Materialized:
             order.append(min(self.graph.reachable(frozenset(order))))
         return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
 
+    def serves(self, query: Query, aliases: Aliases, streams: Mapping[str, Stream]) -> bool:
+        """Whether one more reader finds all its rows and columns here, so that the store stays the one it is."""
+        relations = sorted(self.subquery.relations)
+        needed = _columns(streams, aliases, [query], relations)
+        return set(needed) <= set(self.columns) and all(
+            aliases.window(query, relation) <= self.windows[relation]
+            and aliases.alias(query, relation).filter in self.filters[relation]
+            for relation in relations
+        )
+
     def rule(self, keys: tuple[Key, ...], layout: KeyPart | None) -> StoreRule:
         return StoreRule(
             self.name,
@@ -121,6 +131,7 @@ def _columns(
                     add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)
         for relation in relations:
             text = aliases.alias(query, relation).filter
-            if text is not None and aliases.all_filters(relation) != {text}:
+            # Also where all queries have this filter now: one without it must not make this another store.
+            if text is not None:
                 add(relation, filter_name(f"{relation}.", text), "filter", text, "boolean")
     return tuple(found[name] for name in sorted(found))
