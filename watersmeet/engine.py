@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.adapt.follow import first_statistics, follow
 from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.io.sinks import check_sink, extension, prepare_folder, result_folder, result_schema
 from watersmeet.io.sources import check_frame, columns_of, open_source
@@ -26,7 +27,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.plan.explain import explain
 from watersmeet.plan.render import RenderedPlan
-from watersmeet.planning import Plan, make_plan, statistics_of
+from watersmeet.planning import Plan, make_plan
 from watersmeet.runtime.deliver import Deliveries
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
@@ -243,6 +244,8 @@ class Engine:
             )
             self._deliveries.connect(self.spark, lambda: self._queries)
             self._runtime.after_commit = self._deliveries.deliver
+            self._follower = follow(self._runtime, self.options, lambda: self._current, self._take)
+            self._held.callback(self._follower.close)
             self._deliveries.deliver(manifest)
         except BaseException:
             self._runtime = None
@@ -250,12 +253,28 @@ class Engine:
             raise
 
     def _plan(self, manifest: Manifest) -> Plan:
-        return make_plan(self.streams, tuple(self._queries.values()), self.options, statistics_of(manifest))
+        known = first_statistics(self.home, manifest)
+        return make_plan(self.streams, tuple(self._queries.values()), self.options, known)
 
     def _replan(self) -> None:
         """Let the next tick obey the streams and queries as they are now."""
         if self._runtime is not None:
-            self._current = self._runtime.plan = self._plan(self._runtime.manifest)
+            queries, known, before = tuple(self._queries.values()), self._follower.statistics, self._current
+            quick = self.options.adaptive == "on"  # the next epoch finds a better one
+            self._current = self._runtime.plan = make_plan(self.streams, queries, self.options, known, before, quick)
+            self._follower.changed(before)
+
+    def _take(self, plan: Plan, reason: str) -> bool:
+        """Let the next tick obey a plan that was made for the queries as they were, if they still are."""
+        if not self._change.acquire(blocking=False):
+            return False
+        try:
+            if self._runtime is None or (plan.streams, plan.queries) != (self.streams, tuple(self._queries.values())):
+                return False
+            self._current = self._runtime.plan = plan
+            return True
+        finally:
+            self._change.release()
 
     def _start_groups(self, once: bool) -> None:
         """One streaming query for the streams declared together, another for those that came later."""
