@@ -215,7 +215,7 @@ def follow(
 
 def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
-        return f"the engine started with {len(plan.queries)} queries"
+        return f"the engine started; queries: {len(plan.queries)}"
     old, new = ({query.name for query in one.queries} for one in (before, plan))
     parts = [f"{what} {_some(names)}" for what, names in (("new:", new - old), ("dropped:", old - new)) if names]
     return "; ".join(parts) or "streams or queries changed"

@@ -31,6 +31,8 @@ class OptimizerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._answer: Answer | None = None
+        self._change = threading.Lock()
+        self._closed = False
 
     @property
     def busy(self) -> bool:
@@ -59,18 +61,30 @@ class OptimizerProcess:
             self._thread.join(seconds)
 
     def close(self) -> None:
+        """Ends the process, for good."""
+        with self._change:
+            self._closed = True
+            self._end()
+
+    def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
             _close_pipes(process)
 
+    def _running(self) -> subprocess.Popen[bytes]:
+        with self._change:
+            if self._closed:
+                raise EOFError("it was closed")
+            if self._process is None or self._process.poll() is not None:
+                self._end()
+                self._process = _start()
+            return self._process
+
     def _exchange(self, number: int, request: Request) -> None:
         try:
-            if self._process is None or self._process.poll() is not None:
-                self.close()
-                self._process = _start()
-            process = self._process
+            process = self._running()
             assert process.stdin is not None and process.stdout is not None
             pickle.dump(request, process.stdin)
             process.stdin.flush()
