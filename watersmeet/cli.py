@@ -1,4 +1,4 @@
-"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`; `control/commands.py` has the others.
+"""The command line: `watersmeet run`, `check`, `explain`, `init` and `demo`; the other commands register themselves.
 
 Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error that is explained, 2 wrong usage,
 70 an error of Watersmeet itself, 130 interrupted before anything ran.
@@ -15,6 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from watersmeet import __version__
+from watersmeet.adapt.commands import register as register_plans
 from watersmeet.control import commands
 from watersmeet.errors import WatersmeetError
 from watersmeet.helping import help_text
@@ -256,6 +257,9 @@ def demo(
         from watersmeet.demo import run_demo
 
         run_demo(Console(), home, seconds, rate, options)
+
+
+register_plans(app)
 
 
 def _options(given: list[str] | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.adapt.follow import Follower, first_statistics, follow
 from watersmeet.control.changes import (
     Add,
     Asked,
@@ -43,7 +44,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.plan.explain import explain
 from watersmeet.plan.render import RenderedPlan
-from watersmeet.planning import Plan, make_plan, statistics_of
+from watersmeet.planning import Plan, make_plan
 from watersmeet.runtime.deliver import Deliveries
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
@@ -80,6 +81,8 @@ class Engine:
         self._runtime: SparkRuntime | None = None
         self._running: dict[str, StreamingQuery] = {}
         self._held = contextlib.ExitStack()
+        self._current: Plan  # what the next tick obeys, from the start on,
+        self._follower: Follower  # and who sees to it that it fits the data
         self._change = threading.RLock()
         self._mailbox = Mailbox(self.home)
         self._server: ControlServer | None = None
@@ -178,7 +181,8 @@ class Engine:
             fresh = {name for name, query in after.items() if query is not self._queries.get(name)}
             since = runtime.next_tick
             after = {n: replace(query, since=since) if n in fresh else query for n, query in after.items()}
-            plan = self._plan(runtime.manifest, after)
+            before = self._current
+            plan = self._plan(runtime.manifest, after, before)
             for name in fresh:
                 self._prepare(after[name])
             recorded: list[float] = []
@@ -188,6 +192,7 @@ class Engine:
                 append_entries(self.home, entries_of(accepted, after, tick, recorded[0]))
 
             tick, self._current = runtime.adopt(plan, record), plan
+            self._follower.changed(before)
             after = {n: replace(query, since=tick) if n in fresh else query for n, query in after.items()}
             with contextlib.suppress(OSError):  # only for people who look, and the change is in force
                 write_description(self.home, after.values())
@@ -362,6 +367,8 @@ class Engine:
             )
             self._deliveries.connect(self.spark, lambda: self._queries)
             self._runtime.after_commit = self._deliveries.deliver
+            self._follower = follow(self._runtime, self.options, lambda: self._current, self._take)
+            self._held.callback(self._follower.close)
             self._deliveries.deliver(manifest)
         except BaseException:
             self._runtime = None
@@ -376,17 +383,36 @@ class Engine:
         following = load_newest(self.home).tick + 1
         self._queries = {n: replace(query, since=min(query.since, following)) for n, query in self._queries.items()}
 
-    def _plan(self, manifest: Manifest, queries: Mapping[str, Query]) -> Plan:
+    def _plan(self, manifest: Manifest, queries: Mapping[str, Query], before: Plan | None = None) -> Plan:
         # What has been backfilled needs no rules for it any more.
-        asked = [replace(q, backfill=q.backfill and is_new(q, manifest)) for q in queries.values()]
-        return make_plan(self.streams, tuple(asked), self.options, statistics_of(manifest))
+        asked = tuple(replace(q, backfill=q.backfill and is_new(q, manifest)) for q in queries.values())
+        if before is None:
+            return make_plan(self.streams, asked, self.options, first_statistics(self.home, manifest))
+        quick = self.options.adaptive == "on"  # the next epoch finds a better one
+        return make_plan(self.streams, asked, self.options, self._follower.statistics, before, quick)
 
     def _replan(self) -> None:
         """Let the next tick obey the streams as they are now."""
         if self._runtime is not None:
-            plan = self._plan(self._runtime.manifest, self._queries)
+            before = self._current
+            plan = self._plan(self._runtime.manifest, self._queries, before)
             self._runtime.adopt(plan)
             self._current = plan
+            self._follower.changed(before)
+
+    def _take(self, plan: Plan, reason: str) -> bool:
+        """Let the next tick obey a plan that was made for the queries as they were, if they still are."""
+        if not self._change.acquire(blocking=False):
+            return False
+        try:
+            now = self._current
+            if self._runtime is None or (plan.streams, plan.queries) != (now.streams, now.queries):
+                return False
+            self._runtime.adopt(plan)
+            self._current = plan
+            return True
+        finally:
+            self._change.release()
 
     def _start_groups(self, once: bool) -> None:
         """One streaming query for the streams declared together, another for those that came later."""

@@ -20,6 +20,8 @@ class Options:
     materialize: str = field(default="on", metadata={"help": "on or off: whether intermediate results may be kept"})
     layouts: str = field(default="one", metadata={"help": "one, many or ignored: placements of a store, P > 1"})
     storage_budget: float = field(default=0.0, metadata={"help": "most tuples to keep, as estimated; 0: no limit"})
+    adaptive: str = field(default="on", metadata={"help": "on or off: whether the plan follows the data"})
+    epoch: int = field(default=20, metadata={"help": "ticks after which the plan is thought over"})
 
     max_queries: int = field(default=10_000, metadata={"help": "most queries at a time"})
     max_aliases: int = field(default=MAX_ALIASES, metadata={"help": "most aliases that one query may join"})
@@ -32,6 +34,10 @@ class Options:
             raise ModelError(f"partitions = {self.partitions} is out of range", hint="use 1 to 1024")
         if self.materialize not in ("on", "off"):
             raise ModelError(f"materialize = {self.materialize} is unknown", hint="use on or off")
+        if self.adaptive not in ("on", "off"):
+            raise ModelError(f"adaptive = {self.adaptive} is unknown", hint="use on or off")
+        if self.epoch < 1:
+            raise ModelError(f"epoch = {self.epoch} is out of range", hint="use a number of ticks, 1 or more")
 
 
 def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.model import Query, Stream
+from watersmeet.optimize.fast import no_collection
+from watersmeet.optimize.incremental import extended, kept_paths
 from watersmeet.optimize.individual import individual_cost
-from watersmeet.optimize.joingraph import graph_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
+from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.store.manifest import Manifest
@@ -40,19 +44,70 @@ class Plan:
 
 
 def make_plan(
-    streams: Sequence[Stream], queries: Sequence[Query], options: Options, statistics: Statistics | None = None
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    options: Options,
+    statistics: Statistics | None = None,
+    previous: Plan | None = None,
+    quick: bool = False,
 ) -> Plan:
-    problem = Problem(
-        tuple(graph_of(query) for query in queries),
-        statistics or Statistics(),
+    """The best plan that `plan_seconds` allow; `quick` is for a running engine, whose next tick should not wait.
+
+    A quick plan keeps the paths of the previous one if at most half of the queries changed, and is greedy otherwise."""
+    problem = problem_of(queries, options, statistics or Statistics(), previous)
+    if quick:
+        with no_collection():
+            return planned(streams, queries, problem, _quick_solution(streams, queries, problem, previous))
+    solution = optimize(problem, searcher=options.searcher or None, time_limit=options.plan_seconds)
+    return planned(streams, queries, problem, solution)
+
+
+def problem_of(
+    queries: Sequence[Query], options: Options, statistics: Statistics, previous: Plan | None = None
+) -> Problem:
+    # The graphs of queries that stay are used again: they know their subqueries.
+    pairs = zip(previous.queries, previous.problem.queries, strict=True) if previous else ()
+    known = {query.name: (query, graph) for query, graph in pairs}
+
+    def graph(query: Query) -> QueryGraph:
+        before = known.get(query.name)
+        return before[1] if before and before[0].definition == query.definition else graph_of(query)
+
+    return Problem(
+        tuple(graph(query) for query in queries),
+        statistics,
         options.partitions,
         options.materialize == "on",
         options.layouts,
         options.storage_budget or None,
     )
-    solution = optimize(problem, searcher=options.searcher or None, time_limit=options.plan_seconds)
-    rules = compile_solution(streams, queries, solution, options.partitions)
+
+
+def planned(streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, solution: Solution) -> Plan:
+    rules = compile_solution(streams, queries, solution, problem.partitions)
     return Plan(tuple(streams), tuple(queries), problem, solution, rules)
+
+
+def _quick_solution(
+    streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, previous: Plan | None
+) -> Solution:
+    before = {query.name: query.definition for query in previous.queries} if previous else {}
+    staying = {query.name: query for query in queries if before.get(query.name) == query.definition}
+    changed = len({*before, *(query.name for query in queries)}) - len(staying)
+    if previous is None or 2 * changed > max(len(before), len(queries)):
+        return optimize(problem, searcher="greedy")
+    by_name = {stream.name: stream for stream in streams}
+    stores: dict[Subquery, Materialized] = {}
+    if previous.solution.materialized:
+        kept = replace(previous.solution, paths=kept_paths(problem, previous.solution, staying))
+        stores = materialized_stores(by_name, Aliases(list(staying.values())), kept)
+
+    def readable(graph: QueryGraph, store: Subquery) -> bool:
+        """Whether a store holds all that a new query needs: if not, its rows would have to be made anew."""
+        query = next(query for query in queries if query.name == graph.name)
+        return stores[store].serves(query, Aliases([query]), by_name)
+
+    return extended(problem, previous.solution, staying, readable) or optimize(problem, searcher="greedy")
 
 
 def statistics_of(manifest: Manifest) -> Statistics:

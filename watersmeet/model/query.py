@@ -7,7 +7,7 @@ output is written over qualified columns that `member_column` names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.errors import ModelError
@@ -101,6 +101,11 @@ class Query:
                 f"query {self.name}: nothing joins {', '.join(sorted(unreached))} to {names[0]}",
                 hint="add an equality between them; cross products are not supported",
             )
+
+    @cached_property
+    def definition(self) -> Query:
+        """The query without what depends on when it came."""
+        return replace(self, since=0, backfill=False) if self.since or self.backfill else self
 
     @cached_property
     def by_name(self) -> dict[str, Alias]:

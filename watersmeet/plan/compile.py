@@ -90,6 +90,7 @@ class _Compiler:
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
         self.levels: dict[Subquery, int] = {}
+        self.keys: dict[str, tuple[Key, ...]] = {}
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
@@ -104,10 +105,11 @@ class _Compiler:
         starts += [self._refill(store) for store in self.materialized.values()]
         starts += [self._backfill(query) for query in self.queries if query.backfill]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
+        self.keys, self.asked = _keys(draft), _asked(draft)
         read = {alias.stream for query in self.queries for alias in query.aliases}
         read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
-        stores = [self._stream_store(stream, draft) for stream in self.streams.values() if stream.name in read]
-        stores += [self._materialized_store(store, draft) for store in self.materialized.values()]
+        stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
+        stores += [self._materialized_store(store) for store in self.materialized.values()]
         finished = replace(draft, stores=tuple(stores))
         finished.validate()
         return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
@@ -273,7 +275,7 @@ class _Compiler:
             (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
         )
         checks = []
-        for link in sorted(end.graph.links, key=str):
+        for link in sorted(end.graph.links, key=lambda link: link.text):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
             node = path[at[later[0]]]
             if at[earlier[0]] == at[later[0]]:
@@ -292,23 +294,23 @@ class _Compiler:
         # Several layouts are for studying plans; a tick writes one.
         return _seen_in(store, *layouts[0]) if layouts and self.partitions > 1 else None
 
-    def _stream_store(self, stream: Stream, draft: Ruleset) -> StoreRule:
+    def _stream_store(self, stream: Stream) -> StoreRule:
         layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))
-        keys = _keys(draft, stream.name)
+        keys = self.keys.get(stream.name, ())
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]  # a store that is probed in several places needs a rule for them
-        asked = _blocks(draft, stream.name)
+        asked = self.asked.get(stream.name, {})
         blocks = tuple(block for block in asked if block)
         # History is for queries that nobody knows yet: it has every row.
         only_wanted = () not in asked and stream.retain == 0
         return StoreRule(stream.name, stream.columns, keys, blocks, layout, stream.time, only_wanted, title=stream.name)
 
-    def _materialized_store(self, store: Materialized, draft: Ruleset) -> StoreRule:
-        keys = _keys(draft, store.name)
+    def _materialized_store(self, store: Materialized) -> StoreRule:
+        keys = self.keys.get(store.name, ())
         layout = self._layout(store.subquery)
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]
-        blocks = tuple(block for block in _blocks(draft, store.name) if block)
+        blocks = tuple(block for block in self.asked.get(store.name, ()) if block)
         return store.rule(keys, blocks, layout)
 
     def _result(self, query: Query) -> ResultRule:
@@ -318,15 +320,22 @@ class _Compiler:
         return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)
 
 
-def _keys(draft: Ruleset, store: str) -> tuple[Key, ...]:
-    return tuple({step.key: None for step in all_steps(_lasting(draft)) if step.store == store})
+def _keys(draft: Ruleset) -> dict[str, tuple[Key, ...]]:
+    """For each store the keys that it is probed by."""
+    found: dict[str, dict[Key, None]] = {}
+    for step in all_steps(_lasting(draft)):
+        found.setdefault(step.store, {})[step.key] = None
+    return {store: tuple(keys) for store, keys in found.items()}
 
 
-def _blocks(draft: Ruleset, store: str) -> dict[Block, None]:
-    """What is asked of the rows of a store, by whatever start or step."""
-    asked = [start.groups for start in draft.starts if start.stream == store and not start.backfills]
-    asked += [step.groups for step in all_steps(_lasting(draft)) if step.store == store]
-    return {ask.block: None for asks in asked for ask in asks}
+def _asked(draft: Ruleset) -> dict[str, dict[Block, None]]:
+    """For each store what is asked of its rows, by whatever start or step."""
+    nodes: list[tuple[str, tuple[Ask, ...]]] = [(s.stream, s.groups) for s in draft.starts if not s.backfills]
+    nodes += [(step.store, step.groups) for step in all_steps(_lasting(draft))]
+    found: dict[str, dict[Block, None]] = {}
+    for store, asks in nodes:
+        found.setdefault(store, {}).update({ask.block: None for ask in asks})
+    return found
 
 
 def _lasting(draft: Ruleset) -> tuple[Step, ...]:

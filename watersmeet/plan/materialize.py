@@ -35,6 +35,16 @@ class Materialized:
     def walk(self) -> tuple[str, Path]:
         return walk_streams(self.graph)
 
+    def serves(self, query: Query, aliases: Aliases, streams: Mapping[str, Stream]) -> bool:
+        """Whether one more reader finds all its rows and columns here, so that the store stays the one it is."""
+        relations = sorted(self.subquery.relations)
+        needed = _columns(streams, aliases, [query], relations)
+        return set(needed) <= set(self.columns) and all(
+            aliases.window(query, relation) <= self.windows[relation]
+            and aliases.alias(query, relation).filter in self.filters[relation]
+            for relation in relations
+        )
+
     def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], layout: KeyPart | None) -> StoreRule:
         return StoreRule(
             self.name,
@@ -62,7 +72,7 @@ def materialized_stores(
         filters = {
             relation: frozenset(aliases.alias(query, relation).filter for query in queries) for relation in relations
         }
-        columns = _columns(streams, aliases, queries, filters)
+        columns = _columns(streams, aliases, queries, relations)
         outside = {
             stream_of(relation)
             for query in queries
@@ -109,10 +119,9 @@ def _columns(
     streams: Mapping[str, Stream],
     aliases: Aliases,
     queries: list[Query],
-    filters: Mapping[str, frozenset[str | None]],
+    relations: list[str],
 ) -> tuple[KeptColumn, ...]:
     found: dict[str, KeptColumn] = {}
-    relations = list(filters)
 
     def add(relation: str, name: str, kind: str, source: str, declared: str) -> None:
         found.setdefault(name, KeptColumn(name, relations.index(relation), kind, source, declared))
@@ -136,6 +145,7 @@ def _columns(
                     add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)
         for relation in relations:
             text = aliases.alias(query, relation).filter
-            if text is not None and filters[relation] != {text}:
+            # Also where all queries have this filter now: one without it must not make this another store.
+            if text is not None:
                 add(relation, filter_name(f"{relation}.", text), "filter", text, "boolean")
     return tuple(found[name] for name in sorted(found))

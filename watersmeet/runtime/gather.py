@@ -21,6 +21,7 @@ from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64, partition_of
 from watersmeet.store.manifest import ResultFile
+from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
 BUCKET_ROWS = 1 << 20
 BUCKET_BYTES = 128 << 20
@@ -96,6 +97,7 @@ class Gather:
                 whole = whole.keep(np.flatnonzero(wanted))
                 if not len(whole):
                     return
+        self._sample(whole)
         if self.rule.layout is None:
             self._write(whole, 0)
             return
@@ -104,6 +106,15 @@ class Gather:
         for place in np.unique(places):
             chosen = np.flatnonzero(places == place)
             self._write(whole.keep(chosen), int(place))
+
+    def _sample(self, bucket: Bucket) -> None:
+        """Sketches of the keys that queries join by, also where no step of the plan looks them up."""
+        first = bucket
+        if len(bucket) > SKETCH_ROWS:
+            first = Bucket(bucket.rows.slice(0, SKETCH_ROWS), bucket.tau[:SKETCH_ROWS])
+        for part in self.order.sampled.get(self.rule.name, ()):
+            made, before = sketch(first.codes((part,)), len(bucket)), self.report.sketches.get(part)
+            self.report.sketches[part] = made if before is None else before.merged(made)
 
     def _write(self, bucket: Bucket, place: int) -> None:
         number = next(self._numbers)

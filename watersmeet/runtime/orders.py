@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import ResultFile
 from watersmeet.store.merge import MergeJob
+from watersmeet.store.sketch import Sketch
 
 # Ticks before 0001-01-01 or after 9999-12-31 are typing mistakes, and arithmetic on them could overflow.
 TAU_MIN = -62_135_596_800_000_000
@@ -25,6 +27,7 @@ class GatherOrder:
     attempt: str
     rules: Ruleset
     watermarks: dict[str, int]
+    sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
 
 
 @dataclass
@@ -34,6 +37,7 @@ class GatherReport:
     rejected: list[ResultFile] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # named as in Manifest.totals
     newest: int | None = None
+    sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
     failure: WatersmeetError | None = None
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from watersmeet.model import Query, Stream
+from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
 from watersmeet.store.bucket import BucketInfo
@@ -42,7 +42,7 @@ class Tick:
 
     def begin(self) -> GatherOrder:
         marks = watermarks(self.streams, self.before.newest)
-        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks)
+        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, joined_keys(self.queries))
 
     def phases(self) -> list[int]:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
@@ -152,6 +152,18 @@ class Tick:
 def is_new(query: Query, before: Manifest) -> bool:
     """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's."""
     return query.since > before.queries.get(query.name, -1)
+
+
+def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:
+    """For each stream the keys that some query joins it by."""
+    found: dict[str, dict[KeyPart, None]] = {}
+    for query in queries:
+        for equality in query.equalities:
+            for alias, part in ((equality.left, equality.left_key), (equality.right, equality.right_key)):
+                found.setdefault(query.by_name[alias].stream, {})[part] = None
+    return {
+        stream: tuple(sorted(parts, key=lambda part: (part.expression, part.type))) for stream, parts in found.items()
+    }
 
 
 def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...]:

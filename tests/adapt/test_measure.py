@@ -1,0 +1,178 @@
+"""Measurements: from ticks without Spark to statistics that are close to the data's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watersmeet.adapt.history import changes, largest, reason
+from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick, step_facts
+from watersmeet.adapt.memory import STATISTICS, recall, remember
+from watersmeet.io.sinks import prepare_folder, result_folder
+from watersmeet.model import KeyPart
+from watersmeet.optimize.statistics import Statistics
+from watersmeet.options import Options
+from watersmeet.planning import Plan, make_plan
+from watersmeet.runtime.gather import Gather
+from watersmeet.runtime.orders import ProbeReport
+from watersmeet.runtime.tick import Tick
+from watersmeet.runtime.worker import probe_whole
+from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.store.bucket import BucketInfo
+from watersmeet.store.manifest import Manifest
+from watersmeet.store.sketch import Sketch
+
+SECOND = 1_000_000
+ROWS = 400
+KEYS = {"r.a": 50, "s.a": 50, "s.b": 800, "t.b": 800}
+COLUMNS = {"r": "a", "s": "ab", "t": "b"}
+
+
+def plan_for(statistics: Statistics) -> Plan:
+    script = "".join(
+        f"CREATE STREAM {name} (ts TIMESTAMP, {', '.join(f'{c} BIGINT' for c in columns)}) TIMESTAMP BY ts "
+        "FROM parquet 'nowhere';"
+        for name, columns in COLUMNS.items()
+    )
+    streams = {made.stream.name: made.stream for made in parse_script(script) if isinstance(made, CreateStream)}
+    sql = "SELECT r.a, t.b FROM r, s, t WHERE r.a = s.a AND s.b = t.b WINDOW 4 SECONDS"
+    return make_plan(tuple(streams.values()), [build_query("q", sql, streams)], Options(materialize="off"), statistics)
+
+
+def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifest]:
+    """The real tasks of some ticks, one after the other; a tick is a second of event time."""
+    rng = np.random.default_rng(3)
+    query = plan.queries[0]
+    prepare_folder(result_folder(home, query.name, query.sink), query.sink, query.outputs)
+    manifest, total, facts = Manifest(), Measurements(), step_facts(plan)
+    for number in range(ticks):
+        tick = Tick(str(home), "0", number, f"try{number}", plan.rules, plan.streams, plan.queries, manifest)
+        order, reports = tick.begin(), []
+        for name, columns in COLUMNS.items():
+            times = np.sort(rng.integers(number * SECOND, (number + 1) * SECOND, ROWS))
+            data = {"ts": pa.array(times, pa.timestamp("us"))}
+            data |= {column: pa.array(rng.integers(0, KEYS[f"{name}.{column}"], ROWS)) for column in columns}
+            reports.append(Gather(order, plan.rules.store(name), True, name).run(pa.table(data).to_batches()))
+        probed: list[ProbeReport] = []
+        for phase in tick.phases():
+            probing = tick.probe_order(phase, reports, probed, 1)
+            probed += [report for task in range(len(probing.work)) for report in probe_whole(probing)(task, [])]
+        after, _ = tick.finished(reports, probed)
+        sketches = {(report.stream, part): made for report in reports for part, made in report.sketches.items()}
+        total = total.plus(measure_tick(manifest, after, plan, facts, sketches, 0.5))
+        manifest = after
+    return total, manifest
+
+
+def test_ticks_tell_rates_sizes_and_selectivities(tmp_path: Path) -> None:
+    plan = plan_for(Statistics())
+    measured, manifest = run_ticks(tmp_path, plan, 10)
+    assert measured.rates == {name: 2 * ROWS for name in COLUMNS}
+    for name in COLUMNS:
+        assert measured.live[name] == pytest.approx(4 * ROWS, rel=0.05), "the rows of four seconds are in the window"
+    known = learned(Statistics(), measured, all_links(plan.problem), 0.1)
+    assert known.selectivities[frozenset((("r", "a"), ("s", "a")))] == pytest.approx(1 / 50, rel=0.1)
+    assert known.selectivities[frozenset((("s", "b"), ("t", "b")))] == pytest.approx(1 / 800, rel=0.2)
+    assert known.distinct["r", "a"] == 50
+    assert measured.renewed == pytest.approx(2.5, rel=0.1)
+
+    middle, worst = measured.errors
+    assert 1.5 < middle <= worst, "one partner for each probe was a wrong guess"
+    good = plan_for(known)
+    better, _ = run_ticks(tmp_path / "again", good, 10)
+    assert max(better.errors) < 1.5, "estimates by what was measured are near"
+
+    remember(tmp_path, manifest.tick, known, measured)
+    assert recall(tmp_path) == known
+
+
+def test_an_equality_that_no_step_runs_is_known_by_its_sketches(tmp_path: Path) -> None:
+    plan = plan_for(Statistics())
+    measured, _ = run_ticks(tmp_path, plan, 6)
+    blind = Measurements(measured.ticks, 1.0, measured.rows, measured.live, sketches=measured.sketches)
+    found = blind.selectivities(all_links(plan.problem))
+    assert found[frozenset((("r", "a"), ("s", "a")))] == pytest.approx(1 / 50, rel=0.1)
+    assert found[frozenset((("s", "b"), ("t", "b")))] == pytest.approx(1 / 800, rel=0.4)
+
+
+counts = st.builds(
+    lambda rows, pairs: Measurements(
+        1, 0.5, {"r": rows}, {"r": float(rows)}, {frozenset((("r", "a"), ("s", "a"))): (float(rows), float(pairs))}
+    ),
+    st.integers(0, 100),
+    st.integers(0, 100),
+)
+
+
+@given(st.lists(counts, min_size=1, max_size=6))
+def test_an_epoch_is_the_sum_of_its_ticks(ticks: list[Measurements]) -> None:
+    whole = Measurements()
+    for tick in ticks:
+        whole = whole.plus(tick)
+    assert whole.ticks == len(ticks)
+    assert whole.rows == Counter({"r": sum(tick.rows["r"] for tick in ticks)}) or not any(whole.rows.values())
+    assert whole.live == ticks[-1].live
+    (found,) = whole.links.values()
+    assert found == (sum(t.rows["r"] for t in ticks), sum(next(iter(t.links.values()))[1] for t in ticks))
+
+
+def test_rows_that_left_the_window_are_not_alive() -> None:
+    plan = plan_for(Statistics())
+
+    def bucket(low: int, high: int) -> BucketInfo:
+        return BucketInfo("r", f"{low}", 100, 1, 0, low * SECOND, high * SECOND, 1, 1)
+
+    manifest = Manifest(1, newest={"r": 10 * SECOND}, buckets=(bucket(0, 5), bucket(4, 8), bucket(8, 10)))
+    live = live_rows(manifest, {"r": 4 * SECOND}, plan.rules)
+    assert live == {"r": pytest.approx(150, rel=0.01)}
+
+
+def test_nothing_found_is_rare_but_not_impossible() -> None:
+    plan = plan_for(Statistics())
+    pair = frozenset((("r", "a"), ("s", "a")))
+    for pairs in (100.0, 1e6):
+        found = Measurements(links={pair: (pairs, 0.0)}).selectivities(all_links(plan.problem))[pair]
+        assert 0 < found < 1 / pairs
+
+
+def test_what_is_not_told_stays_and_what_is_told_takes_over() -> None:
+    plan = plan_for(Statistics())
+    one, other = frozenset((("r", "a"), ("s", "a"))), frozenset((("s", "b"), ("t", "b")))
+    old = Statistics({"r": 10.0, "x": 3.0}, {one: 0.5, other: 0.25})
+    told = Measurements(1, 1.0, {"r": 5}, {"r": 99.0}, {one: (1e6, 1e4)})
+    new = learned(old, told, all_links(plan.problem), keep=0.1)
+    assert new.sizes == {"r": 99.0, "x": 3.0}
+    assert new.selectivities[one] == pytest.approx(0.1 * 0.5 + 0.9 * 0.01, rel=1e-3)
+    assert new.selectivities[other] == 0.25
+
+
+def test_a_reason_names_what_changed_most() -> None:
+    pair = frozenset((("s", "b"), ("t", "b")))
+    old, new = Statistics({"r": 100.0}, {pair: 0.08}), Statistics({"r": 150.0}, {pair: 0.001})
+    assert reason(old, new) == (
+        "s.b = t.b finds 80 times fewer partners than thought; r has 1.5 times more rows than thought"
+    )
+    assert largest(old, new) == pytest.approx(80)
+    assert largest(new, new) == 1
+    assert "cheaper plan" in reason(new, new)
+    assert changes(Statistics(), Statistics()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"statistics": 3}', '{"statistics": {"sizes": {"r": -1}}}'])
+def test_damaged_statistics_are_no_statistics(tmp_path: Path, text: str) -> None:
+    (tmp_path / STATISTICS).write_text(text)
+    assert recall(tmp_path) is None
+
+
+def test_key_groups_are_kept_for_looking(tmp_path: Path) -> None:
+    part = KeyPart('"a"', "bigint", "a")
+    groups = np.r_[np.full(63, 1.0), 65.0]
+    sketch = Sketch(128.0, np.empty(0, np.uint64), np.empty(0), groups)
+    remember(tmp_path, 1, Statistics(), Measurements(sketches={("r", part): sketch}))
+    assert '"r.a": {"skew": 32.5' in (tmp_path / STATISTICS).read_text()

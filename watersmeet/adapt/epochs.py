@@ -1,0 +1,81 @@
+"""Epochs, without any I/O: ticks and answers go in, instructions come out.
+
+    epoch        e               e + 1              e + 2
+    ticks    ────────────────┬──────────────────┬──────────────
+             gather facts    │ optimizer works  │ new plan in force
+                            Ask               Decide
+
+After the last tick of epoch e the optimizer is asked. Its answer is decided on after the last tick of e + 1, or after
+the tick in which it comes if that is later. While it works it is not asked again. When queries change, what it works on
+is of no use: it is asked anew as soon as it is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Give the optimizer what the epoch told."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Decide:
+    """Put the answer in force if it is worth it."""
+
+    epoch: int  # that the answer is about
+
+
+Instruction = Ask | Decide
+
+
+@dataclass(frozen=True)
+class Epochs:
+    length: int  # ticks of an epoch
+    ticks: int = 0  # committed in all
+    asked: int | None = None  # the epoch that the optimizer works on, or has answered for
+    answered: bool = False
+    stale: bool = False  # the queries are others than those asked about
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next tick belongs to; the first is 0."""
+        return self.ticks // self.length
+
+    def committed(self) -> tuple[Epochs, tuple[Instruction, ...]]:
+        """A tick was committed."""
+        after = replace(self, ticks=self.ticks + 1)
+        ended = after.ticks % self.length == 0
+        decided: tuple[Instruction, ...] = ()
+        if after.asked is not None and after.answered and (after.stale or after.epoch >= after.asked + 2):
+            if not after.stale:
+                decided = (Decide(after.asked),)
+            again = after.stale
+            after = replace(after, asked=None, answered=False, stale=False)
+            if again and not ended:
+                return _ask(after, after.epoch - 1, decided)
+        if ended and after.asked is None:
+            return _ask(after, after.epoch - 1, decided)
+        after.validate()
+        return after, decided
+
+    def with_answer(self) -> Epochs:
+        """The optimizer answered, or died over it."""
+        assert self.asked is not None and not self.answered
+        return replace(self, answered=True)
+
+    def with_other_queries(self) -> Epochs:
+        return replace(self, stale=True) if self.asked is not None else self
+
+    def validate(self) -> None:
+        assert self.asked is None or 0 <= self.asked < max(1, self.epoch), "asked about an epoch that has not ended"
+        assert self.asked is not None or not (self.answered or self.stale)
+
+
+def _ask(state: Epochs, epoch: int, before: tuple[Instruction, ...]) -> tuple[Epochs, tuple[Instruction, ...]]:
+    after = replace(state, asked=epoch)
+    after.validate()
+    return after, (*before, Ask(epoch))

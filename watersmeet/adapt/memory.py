@@ -1,0 +1,58 @@
+"""`statistics.json` in the home: what was measured, kept for the first plan after a restart.
+
+It is advice: a file that is missing or damaged means that nothing is known yet, and no result depends on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from watersmeet.adapt.measure import Measurements
+from watersmeet.errors import ModelError
+from watersmeet.optimize.statistics import Named, Statistics, read_statistics
+
+STATISTICS = "statistics.json"
+
+
+def remember(home: Path, tick: int, statistics: Statistics, measured: Measurements) -> None:
+    middle, worst = measured.errors
+    content = {
+        "tick": tick,
+        "statistics": as_json(statistics),  # may be given to `watersmeet explain --statistics` as it is
+        "rates": measured.rates,
+        "estimation_error": {"median": middle, "worst": worst, "steps": len(measured.steps)},
+        "key_groups": {
+            f"{stream}.{part.column or part.expression}": {"skew": sketch.skew, "rows": sketch.groups.tolist()}
+            for (stream, part), sketch in sorted(measured.sketches.items(), key=lambda item: str(item[0]))
+        },
+    }
+    draft = home / f"{STATISTICS}.draft"
+    draft.write_text(json.dumps(content))
+    draft.rename(home / STATISTICS)
+
+
+def recall(home: Path) -> Statistics | None:
+    try:
+        raw: Any = json.loads((home / STATISTICS).read_text())
+        return read_statistics(json.dumps(raw["statistics"]))
+    except (OSError, ValueError, KeyError, TypeError, ModelError):
+        return None
+
+
+def as_json(statistics: Statistics) -> dict[str, Any]:
+    def text(name: Named) -> str:
+        return ".".join(name)
+
+    def sides(pair: frozenset[Named]) -> tuple[str, str]:
+        ends = sorted(map(text, pair))
+        return ends[0], ends[-1]
+
+    values: Mapping[frozenset[Named], float] = statistics.selectivities
+    pairs = sorted((*sides(pair), value) for pair, value in values.items())
+    return {
+        "sizes": dict(sorted(statistics.sizes.items())),
+        "selectivities": [{"left": left, "right": right, "value": value} for left, right, value in pairs],
+        "distinct": {text(name): value for name, value in sorted(statistics.distinct.items())},
+    }

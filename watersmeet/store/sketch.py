@@ -1,0 +1,123 @@
+"""What a stream's key looks like, in a few kilobytes: a key-correlated sample and a histogram of key groups.
+
+The sample keeps the `KEYS` keys with the smallest hashes, each with the number of its rows. Whether a key is kept
+depends on nothing but the key (and how many smaller ones there are), so samples of two streams hold the same keys: what
+they have in common, scaled up, is the size of the join.
+
+Invariants
+ 1. `hashes` rises strictly; `counts[i]` is the weight of all rows seen with a key of hash `hashes[i]`.
+ 2. Of every key whose hash is below `threshold`, all rows seen are counted; keys from there on are left out.
+ 3. `rows` and `groups` count all rows, rows with a NULL key in `rows` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watersmeet.store.codes import Codes
+from watersmeet.store.kernels import I64
+
+KEYS = 512
+GROUPS = 64
+SKETCH_ROWS = 50_000  # looked at for one sketch; of more, the first ones stand for all
+
+U64 = NDArray[np.uint64]
+F64 = NDArray[np.float64]
+
+_EVERYTHING = float(2**64)
+_GOLDEN, _MIX1, _MIX2 = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+@dataclass(frozen=True)
+class Sketch:
+    rows: float
+    hashes: U64
+    counts: F64
+    groups: F64
+    threshold: float = _EVERYTHING
+
+    @property
+    def rate(self) -> float:
+        """The share of all keys that the sample covers."""
+        return self.threshold / _EVERYTHING
+
+    @property
+    def distinct(self) -> float:
+        """How many different keys there are, by the k smallest hashes."""
+        return len(self.hashes) / self.rate
+
+    @property
+    def skew(self) -> float:
+        """Rows of the fullest key group against the average group."""
+        total = float(self.groups.sum())
+        return float(self.groups.max()) * GROUPS / total if total else 1.0
+
+    def merged(self, other: Sketch) -> Sketch:
+        return _sketch(
+            self.rows + other.rows,
+            np.concatenate([self.hashes, other.hashes]),
+            np.concatenate([self.counts, other.counts]),
+            self.groups + other.groups,
+            min(self.threshold, other.threshold),
+        )
+
+    def joined(self, other: Sketch) -> tuple[float, float]:
+        """Pairs with equal keys among those looked at, and how many pairs those are: the first by the second is the
+        share of all pairs that join."""
+        threshold = min(self.threshold, other.threshold)
+        _, mine, theirs = np.intersect1d(self.hashes, other.hashes, assume_unique=True, return_indices=True)
+        below = self.hashes[mine] < threshold
+        found = float((self.counts[mine] * other.counts[theirs])[below].sum())
+        return found, self.rows * other.rows * threshold / _EVERYTHING
+
+    def join_size(self, other: Sketch) -> float:
+        found, pairs = self.joined(other)
+        return found * self.rows * other.rows / pairs if pairs else 0.0
+
+    def validate(self) -> None:
+        assert len(self.hashes) == len(self.counts) <= KEYS
+        assert bool((self.hashes[1:] > self.hashes[:-1]).all()), "hashes do not rise"
+        assert not len(self.hashes) or float(self.hashes[-1]) <= self.threshold, "a key beyond the threshold"
+        assert bool((self.counts > 0).all()) and float(self.counts.sum()) <= self.rows * (1 + 1e-9)
+
+
+def sketch(codes: Codes, rows: int) -> Sketch:
+    """The sketch of the keys of so many rows, by the codes of the first ones."""
+    values = codes.values[:SKETCH_ROWS]
+    weight = rows / len(values) if rows else 1.0
+    if len(codes.valid):
+        values = values[codes.valid[:SKETCH_ROWS] != 0]
+    hashes = _hash(values)
+    groups = np.bincount((hashes >> np.uint64(58)).astype(np.int64), minlength=GROUPS).astype(np.float64) * weight
+    small = hashes
+    if len(hashes) > 8 * KEYS:  # sorting all of them would be most of the work
+        limit = np.partition(hashes, 4 * KEYS)[4 * KEYS]
+        small = hashes[hashes <= limit]
+        if len(np.unique(small)) <= KEYS:
+            small = hashes
+    return _sketch(float(rows), small, np.full(len(small), weight), groups, _EVERYTHING)
+
+
+def empty() -> Sketch:
+    return Sketch(0.0, np.empty(0, np.uint64), np.empty(0), np.zeros(GROUPS))
+
+
+def _sketch(rows: float, hashes: U64, counts: F64, groups: F64, threshold: float) -> Sketch:
+    keys, place = np.unique(hashes, return_inverse=True)
+    weights = np.bincount(place, counts, len(keys)).astype(np.float64)
+    if len(keys) > KEYS:
+        # The first key that is left out is the threshold: which keys are below it does not depend on their rows.
+        threshold = min(threshold, float(keys[KEYS]))
+    chosen = keys[:KEYS].astype(np.float64) < threshold
+    return Sketch(rows, keys[:KEYS][chosen], weights[:KEYS][chosen], groups, threshold)
+
+
+def _hash(codes: I64) -> U64:
+    with np.errstate(over="ignore"):
+        value = codes.astype(np.uint64) + _GOLDEN
+        value = (value ^ (value >> np.uint64(30))) * _MIX1
+        value = (value ^ (value >> np.uint64(27))) * _MIX2
+        return value ^ (value >> np.uint64(31))
