@@ -44,7 +44,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.plan.explain import explain
 from watersmeet.plan.render import RenderedPlan
-from watersmeet.planning import Plan, make_plan
+from watersmeet.planning import Plan, make_plan, sample_of
 from watersmeet.runtime.deliver import Deliveries
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
@@ -387,9 +387,11 @@ class Engine:
         # What has been backfilled needs no rules for it any more.
         asked = tuple(replace(q, backfill=q.backfill and is_new(q, manifest)) for q in queries.values())
         if before is None:
-            return make_plan(self.streams, asked, self.options, first_statistics(self.home, manifest))
+            known = first_statistics(self.home, manifest)
+            return make_plan(self.streams, asked, self.options, known, sample=sample_of(self.home, manifest))
         quick = self.options.adaptive == "on"  # the next epoch finds a better one
-        return make_plan(self.streams, asked, self.options, self._follower.statistics, before, quick)
+        known = self._follower.statistics
+        return make_plan(self.streams, asked, self.options, known, before, quick, sample_of(self.home, manifest))
 
     def _replan(self) -> None:
         """Let the next tick obey the streams as they are now."""

@@ -23,6 +23,7 @@ class Options:
     adaptive: str = field(default="on", metadata={"help": "on or off: whether the plan follows the data"})
     epoch: int = field(default=20, metadata={"help": "ticks after which the plan is thought over"})
 
+    sharing: str = field(default="groups", metadata={"help": "groups; all or none to compare how queries share steps"})
     max_queries: int = field(default=10_000, metadata={"help": "most queries at a time"})
     max_aliases: int = field(default=MAX_ALIASES, metadata={"help": "most aliases that one query may join"})
 
@@ -36,6 +37,8 @@ class Options:
             raise ModelError(f"materialize = {self.materialize} is unknown", hint="use on or off")
         if self.adaptive not in ("on", "off"):
             raise ModelError(f"adaptive = {self.adaptive} is unknown", hint="use on or off")
+        if self.sharing not in ("groups", "all", "none"):
+            raise ModelError(f"sharing = {self.sharing} is unknown", hint="use groups, all or none")
         if self.epoch < 1:
             raise ModelError(f"epoch = {self.epoch} is out of range", hint="use a number of ticks, 1 or more")
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
+import pyarrow as pa
+
+from watersmeet.errors import StateError
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.fast import no_collection
 from watersmeet.optimize.incremental import extended, kept_paths
@@ -17,11 +21,14 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.grouping import Groups, Sample, choose_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.store.bucket import Bucket
 from watersmeet.store.manifest import Manifest
 
+SAMPLED_ROWS = 1000
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
 
 
@@ -34,6 +41,7 @@ class Plan:
     problem: Problem
     solution: Solution
     rules: Ruleset
+    groups: Groups = ()  # of the queries that need more than one word
 
     @cached_property
     def individual_cost(self) -> float:
@@ -50,16 +58,20 @@ def make_plan(
     statistics: Statistics | None = None,
     previous: Plan | None = None,
     quick: bool = False,
+    sample: Sample = lambda _: None,
 ) -> Plan:
     """The best plan that `plan_seconds` allow; `quick` is for a running engine, whose next tick should not wait.
 
     A quick plan keeps the paths of the previous one if at most half of the queries changed, and is greedy otherwise."""
     problem = problem_of(queries, options, statistics or Statistics(), previous)
+    graphs = {graph.name: graph for graph in problem.queries}
+    groups = choose_groups(queries, graphs, sample, previous.groups if previous else ())
     if quick:
         with no_collection():
-            return planned(streams, queries, problem, _quick_solution(streams, queries, problem, previous))
+            solution = _quick_solution(streams, queries, problem, previous)
+            return planned(streams, queries, options, problem, solution, groups)
     solution = optimize(problem, searcher=options.searcher or None, time_limit=options.plan_seconds)
-    return planned(streams, queries, problem, solution)
+    return planned(streams, queries, options, problem, solution, groups)
 
 
 def problem_of(
@@ -83,9 +95,16 @@ def problem_of(
     )
 
 
-def planned(streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, solution: Solution) -> Plan:
-    rules = compile_solution(streams, queries, solution, problem.partitions)
-    return Plan(tuple(streams), tuple(queries), problem, solution, rules)
+def planned(
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    options: Options,
+    problem: Problem,
+    solution: Solution,
+    groups: Groups,
+) -> Plan:
+    rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing)
+    return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups)
 
 
 def _quick_solution(
@@ -108,6 +127,22 @@ def _quick_solution(
         return stores[store].serves(query, Aliases([query]), by_name)
 
     return extended(problem, previous.solution, staying, readable) or optimize(problem, searcher="greedy")
+
+
+def sample_of(home: Path, manifest: Manifest) -> Sample:
+    """The first rows of the newest bucket of a stream."""
+
+    def rows(stream: str) -> pa.RecordBatch | None:
+        buckets = [bucket for bucket in manifest.buckets if bucket.store == stream]
+        if not buckets:
+            return None
+        newest = max(buckets, key=lambda bucket: (bucket.last_tick, bucket.file))
+        try:
+            return Bucket.open(home, newest).rows.slice(0, SAMPLED_ROWS)
+        except StateError:
+            return None  # a tick has merged or dropped it meanwhile
+
+    return rows
 
 
 def statistics_of(manifest: Manifest) -> Statistics:

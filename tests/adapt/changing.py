@@ -25,8 +25,8 @@ Keys = Mapping[str, tuple[int, int]]  # for each column such as "s.b" the smalle
 @dataclass(frozen=True)
 class Changing:
     rows: Mapping[str, int]  # of each stream in a tick
-    before: Keys
-    after: Keys
+    before: tuple[Keys, ...]  # kinds of rows, which are equally frequent
+    after: tuple[Keys, ...]
     ticks: int
     change: int  # the first tick of the other kind
 
@@ -36,12 +36,13 @@ class Changing:
         for name, columns in COLUMNS.items():
             (folder / name).mkdir(parents=True, exist_ok=True)
             for tick in range(self.ticks):
-                count, keys = self.rows[name], self.before if tick < self.change else self.after
+                count, kinds = self.rows[name], self.before if tick < self.change else self.after
+                kind = rng.integers(0, len(kinds), count)
                 times = EPOCH + np.sort(rng.integers(tick * length, (tick + 1) * length, count))
                 data = {"ts": pa.array(times, pa.timestamp("us", tz="UTC")), "id": np.arange(count) + tick * count}
                 for column in columns:
-                    first, many = keys[f"{name}.{column}"]
-                    data[column] = first + rng.integers(0, many, count)
+                    first, many = np.array([keys[f"{name}.{column}"] for keys in kinds]).T
+                    data[column] = first[kind] + rng.integers(0, many[kind])
                 file = folder / name / f"{tick:06d}.parquet"
                 pq.write_table(pa.table(data), file)
                 os.utime(file, (EPOCH // 1_000_000 + tick,) * 2)  # Spark takes the oldest file first
@@ -61,12 +62,21 @@ def script(folder: Path) -> str:
 
 def right_number(folder: Path) -> int:
     """How many results there are, by DuckDB."""
-    newest = f"greatest({', '.join(f'{name}.ts' for name in COLUMNS)})"
-    near = " AND ".join(f"{newest} - {name}.ts <= INTERVAL {WINDOW} MICROSECOND" for name in COLUMNS)
-    tables = ", ".join(f"'{folder / name}/*.parquet' AS {name}" for name in COLUMNS)
-    (found,) = duckdb.sql(
-        f"SELECT count(*) FROM {tables} WHERE r.a = s.a AND s.b = t.b AND t.c = u.c AND {near}"
-    ).fetchall()
+    # S ⋈ T first, which is never large here; left alone, DuckDB may begin with the joins that explode.
+    near = f"INTERVAL {WINDOW} MICROSECOND"
+    (found,) = duckdb.sql(f"""
+        WITH st AS MATERIALIZED (
+            SELECT a, c, least(s.ts, t.ts) AS low, greatest(s.ts, t.ts) AS high
+            FROM '{folder}/s/*.parquet' s JOIN '{folder}/t/*.parquet' t USING (b)
+            WHERE greatest(s.ts, t.ts) - least(s.ts, t.ts) <= {near}
+        ), stu AS MATERIALIZED (
+            SELECT a, least(low, u.ts) AS low, greatest(high, u.ts) AS high
+            FROM st JOIN '{folder}/u/*.parquet' u USING (c)
+            WHERE greatest(high, u.ts) - least(low, u.ts) <= {near}
+        )
+        SELECT count(*) FROM stu JOIN '{folder}/r/*.parquet' r USING (a)
+        WHERE greatest(high, r.ts) - least(low, r.ts) <= {near}
+    """).fetchall()
     return int(found[0])
 
 
@@ -76,20 +86,24 @@ def explosion(rows: int, ticks: int, change: int, partners: int = 100) -> Changi
     calm = {f"{name}.{column}": (0, 2 * held) for name, columns in COLUMNS.items() for column in columns}
     few = (0, max(1, held // partners))
     wild = {"r.a": few, "s.a": few, "s.b": (0, 2 * held), "t.b": (10 * held, 2 * held), "t.c": few, "u.c": few}
-    return Changing(dict.fromkeys(COLUMNS, rows), calm, wild, ticks, change)
+    return Changing(dict.fromkeys(COLUMNS, rows), (calm,), (wild,), ticks, change)
 
 
-def small_intermediate(fast: int, slow: int, ticks: int, change: int, partners: int = 10) -> Changing:
-    """Fig. 8b: R is fast, the others are slow, and S ⋈ T ⋈ U is large; then it gets tiny, and R meets S often."""
+def small_intermediate(fast: int, slow: int, ticks: int, change: int, partners: int = 20) -> Changing:
+    """Fig. 8b: R is fast, the others are slow, and S ⋈ T ⋈ U is large; then it gets tiny, and R meets S often.
+
+    What makes it large are rows of a second kind, which join each other and no row of R: there are few results."""
     held = slow * TICKS_IN_WINDOW
-    calm = {
+    some = {
         "r.a": (0, 20 * held),
         "s.a": (0, 20 * held),
         "s.b": (0, held),
         "t.b": (0, held),
-        "t.c": (0, 4),
-        "u.c": (0, 4),
+        "t.c": (1000, 20 * held),
+        "u.c": (1000, 20 * held),
     }
+    many = {**some, "s.a": (10**9, held), "s.b": (10**6, held), "t.b": (10**6, held), "t.c": (0, 4), "u.c": (0, 4)}
     few = (0, max(1, held // partners))
-    tiny = {**calm, "r.a": few, "s.a": few, "u.c": (100, 4)}
-    return Changing({"r": fast, "s": slow, "t": slow, "u": slow}, calm, tiny, ticks, change)
+    none = (10**7, 4)
+    tiny = ({**some, "r.a": few, "s.a": few, "u.c": none}, {**many, "r.a": few, "u.c": none})
+    return Changing({"r": fast, "s": slow, "t": slow, "u": slow}, (some, many), tiny, ticks, change)

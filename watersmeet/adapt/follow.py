@@ -12,16 +12,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from watersmeet.adapt.epochs import Decide, Epochs
 from watersmeet.adapt.history import NOTICEABLE, Decision, largest, reason, record
 from watersmeet.adapt.measure import Measurements, all_links, learned, measure_tick, step_facts
 from watersmeet.adapt.memory import recall, remember
 from watersmeet.adapt.process import OptimizerProcess
 from watersmeet.adapt.proposal import Proposal, Request
-from watersmeet.model import KeyPart
+from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.planning import Plan, problem_of, statistics_of
+from watersmeet.planning import Plan, problem_of, sample_of, statistics_of
 from watersmeet.runtime.orders import GatherReport
 from watersmeet.runtime.spark import SparkRuntime
 from watersmeet.store.manifest import Manifest
@@ -58,6 +60,7 @@ class Follower:
         self._asked: tuple[Plan, Statistics] | None = None  # what the optimizer works on,
         self._thought: tuple[Plan, Statistics] | None = None  # what it has thought over,
         self._proposal: Proposal | None = None  # and its answer
+        self._grouped: tuple[Query, ...] = ()  # those for which groups were chosen by what their streams hold
         self._known = self._facts(current())
 
     def _facts(self, plan: Plan) -> Plan:
@@ -119,7 +122,8 @@ class Follower:
             remember(self.home, self._last.tick, self.statistics, self._measured)
 
     def _ask(self, plan: Plan) -> None:
-        same = self._thought is not None and self._thought[0] is plan
+        samples = self._samples(plan)
+        same = not samples and self._thought is not None and self._thought[0] is plan
         if not plan.queries or (
             same and self._thought is not None and largest(self._thought[1], self.statistics) < NOTICEABLE
         ):
@@ -134,8 +138,22 @@ class Follower:
             self._measured.renewed,
             plan.solution,
             plan.rules,
+            plan.groups,
+            samples,
         )
         self.optimizer.ask(self.epochs.epoch, request)
+
+    def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
+        """Rows of the streams, where queries are in several groups; once for the same queries."""
+        named = {name for group in plan.groups for name in group}
+        if plan.queries == self._grouped:
+            return {}
+        streams = {alias.stream for query in plan.queries if query.name in named for alias in query.aliases}
+        rows = sample_of(self.home, self._last)
+        found = {stream: rows(stream) for stream in sorted(streams)}
+        sampled = {stream: batch for stream, batch in found.items() if batch is not None}
+        self._grouped = plan.queries if sampled else ()
+        return sampled
 
     def _skip(self) -> None:
         """There is nothing to ask about: as if the optimizer had found nothing."""
@@ -162,7 +180,7 @@ class Follower:
             return
         why = reason(plan.problem.statistics, statistics)
         problem = problem_of(plan.queries, self.options, statistics, plan)
-        new = Plan(plan.streams, plan.queries, problem, proposal.solution, proposal.rules)
+        new = Plan(plan.streams, plan.queries, problem, proposal.solution, proposal.rules, proposal.groups)
         adopted = False
         if proposal.is_worth_it:
             adopted = self.take(new, why)

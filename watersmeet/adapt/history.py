@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from math import exp, log
@@ -41,8 +42,13 @@ def record(home: Path, decision: Decision) -> None:
     path = home / PLANS
     if path.exists() and path.stat().st_size > _LONGEST:
         path.replace(path.with_suffix(".old"))
-    with path.open("a") as file:
-        file.write(json.dumps(asdict(decision)) + "\n")
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            cut_off = file.read(1) != b"\n"
+        else:
+            cut_off = False
+        file.write(b"\n" * cut_off + json.dumps(asdict(decision)).encode() + b"\n")
 
 
 def decisions(home: Path) -> list[Decision]:
@@ -55,8 +61,9 @@ def _read(path: Path) -> Iterator[Decision]:
     for line in path.read_text().splitlines():
         try:
             raw = json.loads(line)
-            decision = Decision(**{name: value for name, value in raw.items() if name in known})
-        except (ValueError, TypeError, AttributeError):
+            given = {name: value for name, value in raw.items() if name in known}
+            decision = Decision(**{**given, "materialized": tuple(given["materialized"])})
+        except (ValueError, TypeError, AttributeError, KeyError):
             continue
         yield decision
 

@@ -12,8 +12,10 @@ the new plan must be cheaper by a share of `WORTHWHILE`, so that two plans of ab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.improve import improve
@@ -23,6 +25,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.grouping import Groups, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import materialized_stores
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.planning import problem_of
@@ -43,6 +46,8 @@ class Request:
     renewed: float  # by one epoch
     solution: Solution  # the plan in force
     rules: Ruleset
+    groups: Groups = ()
+    samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,20 @@ class Proposal:
     cost_in_force: float
     gain: float
     price: float
+    groups: Groups = ()
+    regrouped: bool = False  # other groups alone are worth a change: it moves no rows
 
     @property
     def differs(self) -> bool:
-        return self.cost_in_force != self.solution.cost
+        return self.regrouped or self.cost_in_force != self.solution.cost
 
     @property
     def is_worth_it(self) -> bool:
-        saved = self.cost_in_force - self.solution.cost
-        return saved > WORTHWHILE * self.cost_in_force and self.gain > self.price
+        return self.regrouped or _pays(self.cost_in_force, self.solution.cost, self.gain, self.price)
+
+
+def _pays(cost_in_force: float, cost: float, gain: float, price: float) -> bool:
+    return cost_in_force - cost > WORTHWHILE * cost_in_force and gain > price
 
 
 def propose(request: Request) -> Proposal:
@@ -68,15 +78,30 @@ def propose(request: Request) -> Proposal:
     now = price(problem, request.solution.paths, request.solution.layouts)
     found = _search(problem, request.options, now)
     verify(problem, found)
-    rules = compile_solution(request.streams, request.queries, found, problem.partitions)
-    renewed = min(1.0, PAYBACK * request.renewed)
-    return Proposal(
-        found,
-        rules,
-        now.cost,
-        (now.cost - found.cost) * renewed,
-        price_of_change(problem, request, found, rules),
-    )
+    groups, regrouped = _regroup(request, problem)
+
+    def compiled(solution: Solution) -> Ruleset:
+        sharing = request.options.sharing
+        return compile_solution(request.streams, request.queries, solution, problem.partitions, groups, sharing)
+
+    rules = compiled(found)
+    gain = (now.cost - found.cost) * min(1.0, PAYBACK * request.renewed)
+    change = price_of_change(problem, request, found, rules)
+    if regrouped and not _pays(now.cost, found.cost, gain, change):
+        found, gain, change = replace(now, searcher=request.solution.searcher), 0.0, 0.0
+        rules = compiled(found)
+    return Proposal(found, rules, now.cost, gain, change, groups, regrouped)
+
+
+def _regroup(request: Request, problem: Problem) -> tuple[Groups, bool]:
+    """Other groups for classes of many queries, if fewer rows are then in several of them."""
+    if not request.samples:
+        return request.groups, False
+    graphs = {graph.name: graph for graph in problem.queries}
+    groups = choose_groups(request.queries, graphs, request.samples.get)
+    now, then = (rows_in_groups(request.queries, graphs, request.samples.get, g) for g in (request.groups, groups))
+    better = then < (1 - WORTHWHILE) * now
+    return (groups, True) if better else (request.groups, False)
 
 
 def _search(problem: Problem, options: Options, now: Solution) -> Solution:

@@ -20,7 +20,8 @@ from watersmeet.model import Query
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.store.filters import WIDEST, evaluate_block
 
-Groups = tuple[tuple[str, ...], ...]  # names of queries; each query of a plan is in one group
+Groups = tuple[tuple[str, ...], ...]  # names of queries, for the classes that need several groups
+Sample = Callable[[str], pa.RecordBatch | None]  # some rows of a stream
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def make_groups(
 def choose_groups(
     queries: Sequence[Query],
     graphs: Mapping[str, QueryGraph],
-    sample: Callable[[str], pa.RecordBatch | None],
+    sample: Sample,
     before: Groups = (),
 ) -> Groups:
     """Groups by cost for the classes that need several, from samples of the streams' rows.
@@ -102,9 +103,19 @@ def choose_groups(
     return tuple(chosen)
 
 
-def _wants(
-    members: list[Query], graphs: Mapping[str, QueryGraph], rows: Callable[[str], pa.RecordBatch | None]
-) -> np.ndarray:
+def rows_in_groups(queries: Sequence[Query], graphs: Mapping[str, QueryGraph], sample: Sample, groups: Groups) -> int:
+    """What groups cost: sampled rows that take part in the steps of a group, counted once for each group."""
+    total = 0
+    for members in classes_of(queries, graphs).values():
+        if len(members) > WIDEST:
+            wants = _wants(members, graphs, sample)
+            number = {query.name: at for at, query in enumerate(members)}
+            parts = [[number[name] for name in names if name in number] for names in groups]
+            total += sum(int(wants[:, part].any(axis=1).sum()) for part in parts if part)
+    return total
+
+
+def _wants(members: list[Query], graphs: Mapping[str, QueryGraph], rows: Sample) -> np.ndarray:
     """For each sampled row (of all relations, one after the other) and each query: whether it passes the filter."""
     pieces = []
     relations = sorted(graphs[members[0].name].relations)

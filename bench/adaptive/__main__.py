@@ -1,0 +1,201 @@
+"""`python -m bench.adaptive [--short]`: a plan that stays against one that follows the data (CLASH, Fig. 8).
+
+8a: four streams of one rate; then S finds 100 partners in R and none in T, and T finds 100 in U and none in S.
+8b: R is fast and S, T, U are slow; then S ⋈ T ⋈ U, which was large, gets tiny while R meets S often.
+
+Both runs read the same files and start with the same statistics, under which the plan is right for the first half. The
+number of results is compared with DuckDB's before a figure is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench.adaptive.replay import Run, replay
+from bench.optimizer.chart import HEIGHT, WIDTH, Line, chart
+from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_number, script, small_intermediate
+
+OUT = Path(__file__).parents[1] / "out"
+EPOCH = 5  # ticks: as long as a window
+WARM = 5  # first ticks, which compile and fill caches
+BUSY = 3.0  # files come at a third of the pace that the machine manages in the first half
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    title: str
+    data: Changing
+    statistics: dict[str, Any]
+
+
+def selectivity(left: str, right: str, value: float) -> dict[str, Any]:
+    return {"left": left, "right": right, "value": value}
+
+
+def experiments(short: bool) -> list[Experiment]:
+    ticks, change = (30, 11) if short else (60, 26)
+    rows = 10_000
+    held = rows * TICKS_IN_WINDOW
+    equal = explosion(rows, ticks, change)
+    half = 1 / (2 * held)
+    fast, slow = 100_000, 400
+    few = slow * TICKS_IN_WINDOW
+    return [
+        Experiment(
+            "8a",
+            f"R, S, T, U: {rows:,} rows a tick each; S finds 100 in R and none in T, T 100 in U and none in S",
+            equal,
+            {
+                "sizes": dict.fromkeys("rstu", held),
+                "selectivities": [
+                    selectivity("r.a", "s.a", 0.9 * half),
+                    selectivity("s.b", "t.b", 1.1 * half),
+                    selectivity("t.c", "u.c", 0.9 * half),
+                ],
+            },
+        ),
+        Experiment(
+            "8b",
+            f"R: {fast:,} rows a tick; S, T, U: {slow:,}; S ⋈ T ⋈ U gets tiny, and R meets S often",
+            small_intermediate(fast, slow, ticks, change),
+            {
+                "sizes": {"r": fast * TICKS_IN_WINDOW, "s": few, "t": few, "u": few},
+                "selectivities": [
+                    selectivity("r.a", "s.a", 1 / (40 * few)),
+                    selectivity("s.b", "t.b", 1 / (2 * few)),
+                    selectivity("t.c", "u.c", 1 / 16),
+                ],
+            },
+        ),
+    ]
+
+
+def behind(seconds: list[float], period: float) -> list[float]:
+    """How long after its files came each tick ends, if they come at this pace and a tick waits for the one before."""
+    late, found = 0.0, []
+    for took in seconds:
+        late = max(0.0, late - period) + took
+        found.append(late)
+    return found
+
+
+def recovery(seconds: list[float], period: float, change: int) -> int | None:
+    """Epochs from the one with the change until one whose ticks keep the pace again; None: never."""
+    first = change // EPOCH
+    for epoch in range(first + 1, len(seconds) // EPOCH):
+        ticks = seconds[epoch * EPOCH : (epoch + 1) * EPOCH]
+        if all(took < period for took in ticks):
+            return epoch - first
+    return None
+
+
+def compare(experiment: Experiment) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
+    try:
+        experiment.data.write(folder / "in")
+        right = right_number(folder / "in")
+        runs = {}
+        for name, adaptive in (("static", "off"), ("adaptive", "on")):
+            runs[name] = replay(
+                script(folder / "in"), str(folder / name), experiment.statistics, adaptive=adaptive, epoch=EPOCH
+            )
+            if runs[name].results != right:
+                raise SystemExit(f"{name}: {runs[name].results} results, and DuckDB has {right}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return show(experiment, runs, right)
+
+
+def show(experiment: Experiment, runs: dict[str, Run], right: int) -> dict[str, Any]:
+    change = experiment.data.change
+    period = BUSY * median(runs["static"].seconds[WARM:change])
+    title = f"Fig. {experiment.name}: {experiment.title}; a tick each {period:.2f} s; {right:,} results, as DuckDB"
+    columns = (
+        "plan",
+        "tick before",
+        "tick after",
+        "last ticks",
+        "most behind",
+        "behind at the end",
+        "state at the end",
+    )
+    table = Table(*columns, "pace kept again", title=title)
+    figures: dict[str, Any] = {"title": experiment.title, "period": period, "change": change, "results": right}
+    for name, run in runs.items():
+        late = behind(run.seconds, period)
+        epochs = recovery(run.seconds, period, change)
+        table.add_row(
+            name,
+            f"{median(run.seconds[WARM:change]):.2f} s",
+            f"{max(run.seconds[change:]):.2f} s at most",
+            f"{median(run.seconds[-EPOCH:]):.2f} s",
+            f"{max(late[change:]):.1f} s",
+            f"{late[-1]:.1f} s",
+            f"{run.state_rows[-1]:,} rows",
+            "never" if epochs is None else f"after {epochs} epochs",
+        )
+        figures[name] = {**asdict(run), "behind": late, "epochs_to_recover": epochs}
+    Console(width=160).print(table)
+    for one in runs["adaptive"].decisions:
+        adopted = "adopted" if one["adopted"] else "left"
+        print(f"  tick {one['tick']}, epoch {one['epoch']}, {adopted}: {one['reason']}; keeps {one['materialized']}")
+    OUT.mkdir(exist_ok=True)
+    (OUT / f"adaptive-{experiment.name}.svg").write_text(picture(experiment, runs, period))
+    return figures
+
+
+def picture(experiment: Experiment, runs: dict[str, Run], period: float) -> str:
+    """Tick time, distance to the files and state over the ticks, of both runs, one above the other."""
+
+    def lines(values: dict[str, list[float]]) -> dict[str, Line]:
+        return {name: [(float(at + 1), value) for at, value in enumerate(told)] for name, told in values.items()}
+
+    across = f"tick (the data changes after {experiment.data.change}; an epoch has {EPOCH})"
+    panels = [
+        chart(f"{experiment.name}: time of a tick", across, "s", lines({n: r.seconds for n, r in runs.items()})),
+        chart(
+            f"{experiment.name}: behind, at a tick each {period:.2f} s",
+            across,
+            "s",
+            lines({name: behind(run.seconds, period) for name, run in runs.items()}),
+        ),
+        chart(
+            f"{experiment.name}: state",
+            across,
+            "MB",
+            lines({name: [size / 1e6 for size in run.state_bytes] for name, run in runs.items()}),
+        ),
+    ]
+    placed = [
+        panel.replace("<svg ", f'<svg y="{at * HEIGHT}" width="{WIDTH}" height="{HEIGHT}" ', 1)
+        for at, panel in enumerate(panels)
+    ]
+    whole = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT * len(panels)}">'
+    return "\n".join([whole, *placed, "</svg>", ""])
+
+
+def main(
+    short: Annotated[bool, typer.Option("--short", help="fewer ticks: below two minutes")] = False,
+    only: Annotated[str, typer.Option(help="8a or 8b")] = "",
+) -> None:
+    figures = {one.name: compare(one) for one in experiments(short) if only in ("", one.name)}
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    path = OUT / "adaptive.json"
+    path.write_text(json.dumps({"workload": "adaptive", "machine": machine, "figures": figures}, indent=1))
+    print(f"written: {path} and adaptive-8*.svg beside it")
+
+
+if __name__ == "__main__":
+    typer.run(main)
