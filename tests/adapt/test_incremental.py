@@ -113,7 +113,7 @@ def test_a_new_query_reads_a_store_only_if_it_stays_the_same_store(fresh: Query,
 
 
 def queries_below(step: Step) -> set[str]:
-    return {emit.query for emit in step.emits}.union(*map(queries_below, step.steps))
+    return {name for emit in step.emits for name in emit.queries}.union(*map(queries_below, step.steps))
 
 
 def test_many_changes_are_planned_as_a_whole() -> None:

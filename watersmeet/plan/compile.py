@@ -308,6 +308,8 @@ class _Compiler:
     def _materialized_store(self, store: Materialized) -> StoreRule:
         keys = self.keys.get(store.name, ())
         layout = self._layout(store.subquery)
+        if layout is not None and layout.column not in {column.name for column in store.columns}:
+            layout = None  # of use to queries that do not read the store, so that it does not keep this column
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]
         blocks = tuple(block for block in self.asked.get(store.name, ()) if block)
