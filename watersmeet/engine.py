@@ -28,6 +28,7 @@ from watersmeet.control.changes import (
     Verdict,
     absolute_sink,
     no_query,
+    not_written,
     staged,
 )
 from watersmeet.control.describe import write_description
@@ -167,8 +168,9 @@ class Engine:
             if accepted:
                 try:
                     tick, now = self._put_in_force(after, accepted)
-                except WatersmeetError as problem:
-                    verdicts = [refused or problem for refused in verdicts]
+                except (WatersmeetError, OSError) as problem:
+                    failure = problem if isinstance(problem, WatersmeetError) else not_written(self.home, problem)
+                    verdicts = [refused or failure for refused in verdicts]
             return [refused or InForce(tick, now - asked.at) for asked, refused in zip(requests, verdicts, strict=True)]
 
     def _put_in_force(self, after: dict[str, Query], accepted: Sequence[Asked]) -> tuple[int, float]:

@@ -1,7 +1,7 @@
 """A Solution becomes a Ruleset: paths are merged into trees, steps get their indexes, stores their columns.
 
-Two steps are one when they follow the same steps from the same relation in the same phase, probe the same store by the
-same equalities, and see the same rows of the current tick. Windows and filters may differ.
+Two steps are one when they follow the same steps from the same relation in the same phase, probe the same store as the
+same relation by the same equalities, and see the same rows of the current tick. Windows and filters may differ.
 """
 
 from __future__ import annotations
