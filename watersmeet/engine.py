@@ -344,14 +344,13 @@ class Engine:
             raise ModelError("there is no stream to read", hint="declare one: CREATE STREAM … or engine.stream(…)")
         self._held.enter_context(home_lock(self.home))
         try:
-            self._mailbox.open()
+            began = time.time()
             self._recall()
             folders = [result_folder(self.home, query.name, query.sink) for query in self._queries.values()]
             manifest = recover(self.home, folders)
             check_positions(self.home, manifest)
             for query in self._queries.values():
                 self._prepare(query)
-            write_description(self.home, self._queries.values())
             self._groups = Groups(self.home)
             self._groups.join(self.streams)
             self._current = self._plan(manifest, self._queries)
@@ -365,6 +364,8 @@ class Engine:
             self._deliveries.connect(self.spark, lambda: self._queries)
             self._runtime.after_commit = self._deliveries.deliver
             self._deliveries.deliver(manifest)
+            write_description(self.home, self._queries.values())
+            self._mailbox.open(began)
         except BaseException:
             self._runtime = None
             self._held.close()
