@@ -29,6 +29,7 @@ from watersmeet.control.changes import (
     Verdict,
     absolute_sink,
     no_query,
+    not_written,
     staged,
 )
 from watersmeet.control.describe import write_description
@@ -170,8 +171,9 @@ class Engine:
             if accepted:
                 try:
                     tick, now = self._put_in_force(after, accepted)
-                except WatersmeetError as problem:
-                    verdicts = [refused or problem for refused in verdicts]
+                except (WatersmeetError, OSError) as problem:
+                    failure = problem if isinstance(problem, WatersmeetError) else not_written(self.home, problem)
+                    verdicts = [refused or failure for refused in verdicts]
             return [refused or InForce(tick, now - asked.at) for asked, refused in zip(requests, verdicts, strict=True)]
 
     def _put_in_force(self, after: dict[str, Query], accepted: Sequence[Asked]) -> tuple[int, float]:
@@ -347,14 +349,13 @@ class Engine:
             raise ModelError("there is no stream to read", hint="declare one: CREATE STREAM … or engine.stream(…)")
         self._held.enter_context(home_lock(self.home))
         try:
-            self._mailbox.open()
+            began = time.time()
             self._recall()
             folders = [result_folder(self.home, query.name, query.sink) for query in self._queries.values()]
             manifest = recover(self.home, folders)
             check_positions(self.home, manifest)
             for query in self._queries.values():
                 self._prepare(query)
-            write_description(self.home, self._queries.values())
             self._groups = Groups(self.home)
             self._groups.join(self.streams)
             self._current = self._plan(manifest, self._queries)
@@ -370,6 +371,8 @@ class Engine:
             self._follower = follow(self._runtime, self.options, lambda: self._current, self._take)
             self._held.callback(self._follower.close)
             self._deliveries.deliver(manifest)
+            write_description(self.home, self._queries.values())
+            self._mailbox.open(began)
         except BaseException:
             self._runtime = None
             self._held.close()

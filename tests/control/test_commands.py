@@ -127,7 +127,7 @@ def test_wrong_use(tmp_path: Path) -> None:
 
 def test_a_request_that_nobody_takes_is_withdrawn(tmp_path: Path) -> None:
     mailbox = Mailbox(tmp_path)
-    mailbox.open()
+    mailbox.open(0.0)
     with home_lock(tmp_path), pytest.raises(RunError, match="did not answer") as caught:
         mailbox.ask(Request("change"), timeout=0.1)
     assert "nothing was changed" in caught.value.detail
@@ -136,10 +136,12 @@ def test_a_request_that_nobody_takes_is_withdrawn(tmp_path: Path) -> None:
 
 def test_what_an_earlier_engine_left_is_not_taken(tmp_path: Path) -> None:
     mailbox = Mailbox(tmp_path)
-    mailbox.open()
+    mailbox.open(0.0)
     (mailbox.inbox / "1.json").write_text(json.dumps({"kind": "change", "script": "DROP QUERY q", "at": time.time()}))
     (mailbox.inbox / "2.json").write_text("not even JSON")
     assert [request.script for request in mailbox.take()] == ["DROP QUERY q"]
     (mailbox.inbox / "3.json").write_text(json.dumps({"kind": "change", "script": "DROP QUERY q"}))
-    mailbox.open()
-    assert list(mailbox.take()) == []
+    (mailbox.inbox / "4.json").write_text(json.dumps({"kind": "change", "script": "DROP QUERY p"}))
+    os.utime(mailbox.inbox / "3.json", (1000, 1000))
+    mailbox.open(2000.0)
+    assert [request.script for request in mailbox.take()] == ["DROP QUERY p"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import Case, cases
+from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase, cases
 from tests.oracle.inprocess import InProcess
-from tests.oracle.plans import plans
+from tests.oracle.plans import plan_by, plans
 from watersmeet.store.bucket import verify_file
 
 
@@ -35,3 +36,34 @@ def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> 
             for bucket in engine.manifest.buckets:
                 verify_file(Path(folder), bucket)
         check(case, Path(folder))
+
+
+def test_a_kept_row_passes_the_filter_of_its_own_relation(tmp_path: Path) -> None:
+    """Of three uses of one stream only the third is filtered; a step for the second must not stand in for it."""
+    rows = pa.table(
+        {
+            "ts": pa.array([EPOCH] * 3, pa.timestamp("us", tz="UTC")),
+            "id": pa.array([0, 1, 2], pa.int64()),
+            "k0": pa.array([7, 7, 7], pa.int64()),
+            "v": pa.array([0, 0, 1], pa.int32()),
+        }
+    )
+    stream = StreamCase("s0", (("k0", "BIGINT"), ("v", "INT")), 0, rows, (1, 2))
+    selected = "SELECT a0.id, a1.id AS second, a2.id AS third FROM s0 {} a0, s0 {} a1, s0 {} a2"
+    where = "WHERE a0.k0 = a1.k0 AND a1.k0 = a2.k0 AND a0.k0 = a2.k0 AND a2.v > 0"
+    window = "[RANGE 1 SECOND]"
+    query = QueryCase(
+        "q0", f"{selected.format(window, window, window)} {where}", f"{selected.format('', '', '')} {where}"
+    )
+    for pair in range(3):
+        case = Case((stream,), (query,), 1, frozenset(), 1)
+        home = tmp_path / str(pair)
+        engine = InProcess(home, case)
+        kept = [subquery for subquery in engine.problem.queries[0].connected if len(subquery) == 2][pair]
+        plan = plan_by(engine.problem, lambda options: next((o for o in options if o == kept), options[0]))  # noqa: B023
+        assert plan.materialized
+        for tick in range(3):
+            if tick:
+                engine.follow(plan)
+            engine.tick({"s0": stream.piece(tick)})
+        check(case, home)

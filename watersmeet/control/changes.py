@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
+from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
 from watersmeet.io.sinks import check_folder, check_sink, result_folder
 from watersmeet.model import Query, Sink, Stream
 from watersmeet.options import Options
@@ -99,6 +99,14 @@ def staged(
                 raise
             raise SqlError(problem.problem, detail=problem.detail, hint=problem.hint, place=change.place) from None
     return after
+
+
+def not_written(home: Path, problem: OSError) -> RunError:
+    return RunError(
+        f"the change cannot be written into the home {home}",
+        detail=f"{problem}. Nothing was changed.",
+        hint="free some space, or see who may write there, and ask again",
+    )
 
 
 def no_query(name: str, queries: Mapping[str, Query]) -> ModelError:

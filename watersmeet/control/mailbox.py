@@ -6,6 +6,7 @@ long as it runs, which is how others know that somebody will answer.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import secrets
@@ -51,12 +52,14 @@ class Mailbox:
 
     # The engine's side ---------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Make the folders, and remove what an earlier engine left."""
+    def open(self, began: float) -> None:
+        """Make the folders, and remove what is older than this engine: it was meant for an earlier one."""
         for folder in (self.inbox, self.answers):
             folder.mkdir(parents=True, exist_ok=True)
             for path in folder.iterdir():
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    if path.stat().st_mtime < began:
+                        path.unlink()
 
     def take(self) -> Iterator[Request]:
         """The requests that wait, oldest first. One that cannot be read is removed; its sender will hear nothing."""
