@@ -119,10 +119,9 @@ class Follower:
             remember(self.home, self._last.tick, self.statistics, self._measured)
 
     def _ask(self, plan: Plan) -> None:
-        same = self._thought is not None and self._thought[0] is plan
-        if not plan.queries or (
-            same and self._thought is not None and largest(self._thought[1], self.statistics) < NOTICEABLE
-        ):
+        self._proposal, last = None, self._thought
+        thought_over = last is not None and last[0] is plan and largest(last[1], self.statistics) < NOTICEABLE
+        if thought_over or not plan.queries:
             self._skip()
             return
         self._asked = self._thought = (plan, self.statistics)
