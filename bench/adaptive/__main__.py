@@ -29,7 +29,7 @@ from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_num
 OUT = Path(__file__).parents[1] / "out"
 EPOCH = 5  # ticks: as long as a window
 WARM = 5  # first ticks, which compile and fill caches
-BUSY = 3.0  # files come at a third of the pace that the machine manages in the first half
+BUSY = 2.0  # files come at half of the pace that the machine manages in the first half
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def selectivity(left: str, right: str, value: float) -> dict[str, Any]:
 
 
 def experiments(short: bool) -> list[Experiment]:
-    ticks, change = (28, 10) if short else (60, 25)
-    rows = 50_000
+    ticks, change = (25, 10) if short else (60, 25)
+    rows = 30_000 if short else 50_000
     held = rows * TICKS_IN_WINDOW
     equal = explosion(rows, ticks, change)
     fast, slow = 100_000, 400
