@@ -29,7 +29,7 @@ from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_num
 OUT = Path(__file__).parents[1] / "out"
 EPOCH = 5  # ticks: as long as a window
 WARM = 5  # first ticks, which compile and fill caches
-BUSY = 3.0  # files come at a third of the pace that the machine manages in the first half
+BUSY = 2.0  # files come at half of the pace that the machine manages in the first half
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,10 @@ def selectivity(left: str, right: str, value: float) -> dict[str, Any]:
 
 
 def experiments(short: bool) -> list[Experiment]:
-    ticks, change = (30, 11) if short else (60, 26)
-    rows = 10_000
+    ticks, change = (25, 10) if short else (60, 25)
+    rows = 30_000 if short else 50_000
     held = rows * TICKS_IN_WINDOW
     equal = explosion(rows, ticks, change)
-    half = 1 / (2 * held)
     fast, slow = 100_000, 400
     few = slow * TICKS_IN_WINDOW
     return [
@@ -60,9 +59,9 @@ def experiments(short: bool) -> list[Experiment]:
             {
                 "sizes": dict.fromkeys("rstu", held),
                 "selectivities": [
-                    selectivity("r.a", "s.a", 0.9 * half),
-                    selectivity("s.b", "t.b", 1.1 * half),
-                    selectivity("t.c", "u.c", 0.9 * half),
+                    selectivity("r.a", "s.a", 0.9 / held),
+                    selectivity("s.b", "t.b", 1.1 / held),
+                    selectivity("t.c", "u.c", 0.9 / held),
                 ],
             },
         ),
@@ -74,8 +73,8 @@ def experiments(short: bool) -> list[Experiment]:
                 "sizes": {"r": fast * TICKS_IN_WINDOW, "s": few, "t": few, "u": few},
                 "selectivities": [
                     selectivity("r.a", "s.a", 1 / (40 * few)),
-                    selectivity("s.b", "t.b", 1 / (2 * few)),
-                    selectivity("t.c", "u.c", 1 / 16),
+                    selectivity("s.b", "t.b", 51 / (4 * few)),
+                    selectivity("t.c", "u.c", 1 / 160),
                 ],
             },
         ),

@@ -81,15 +81,15 @@ def right_number(folder: Path) -> int:
 
 
 def explosion(rows: int, ticks: int, change: int, partners: int = 100) -> Changing:
-    """Fig. 8a: about half a partner for each probe; then S finds many in R and none in T, T many in U and none in S."""
+    """Fig. 8a: about one partner for each probe; then S finds many in R and none in T, T many in U and none in S."""
     held = rows * TICKS_IN_WINDOW
-    calm = {f"{name}.{column}": (0, 2 * held) for name, columns in COLUMNS.items() for column in columns}
+    calm = {f"{name}.{column}": (0, held) for name, columns in COLUMNS.items() for column in columns}
     few = (0, max(1, held // partners))
-    wild = {"r.a": few, "s.a": few, "s.b": (0, 2 * held), "t.b": (10 * held, 2 * held), "t.c": few, "u.c": few}
+    wild = {"r.a": few, "s.a": few, "s.b": (20 * held, held), "t.b": (10 * held, held), "t.c": few, "u.c": few}
     return Changing(dict.fromkeys(COLUMNS, rows), (calm,), (wild,), ticks, change)
 
 
-def small_intermediate(fast: int, slow: int, ticks: int, change: int, partners: int = 20) -> Changing:
+def small_intermediate(fast: int, slow: int, ticks: int, change: int, partners: int = 10) -> Changing:
     """Fig. 8b: R is fast, the others are slow, and S ⋈ T ⋈ U is large; then it gets tiny, and R meets S often.
 
     What makes it large are rows of a second kind, which join each other and no row of R: there are few results."""
@@ -102,7 +102,8 @@ def small_intermediate(fast: int, slow: int, ticks: int, change: int, partners: 
         "t.c": (1000, 20 * held),
         "u.c": (1000, 20 * held),
     }
-    many = {**some, "s.a": (10**9, held), "s.b": (10**6, held), "t.b": (10**6, held), "t.c": (0, 4), "u.c": (0, 4)}
+    crowd = (10**6, held // 50)
+    many = {**some, "s.a": (10**9, held), "s.b": crowd, "t.b": crowd, "t.c": (0, 40), "u.c": (0, 40)}
     few = (0, max(1, held // partners))
     none = (10**7, 4)
     tiny = ({**some, "r.a": few, "s.a": few, "u.c": none}, {**many, "r.a": few, "u.c": none})

@@ -123,10 +123,9 @@ class Follower:
 
     def _ask(self, plan: Plan) -> None:
         samples = self._samples(plan)
-        same = not samples and self._thought is not None and self._thought[0] is plan
-        if not plan.queries or (
-            same and self._thought is not None and largest(self._thought[1], self.statistics) < NOTICEABLE
-        ):
+        self._proposal, last = None, self._thought
+        same = last is not None and last[0] is plan and largest(last[1], self.statistics) < NOTICEABLE
+        if not plan.queries or (same and not samples):
             self._skip()
             return
         self._asked = self._thought = (plan, self.statistics)
