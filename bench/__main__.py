@@ -1,4 +1,4 @@
-"""`bench/run WORKLOAD`: three-way, window, state."""
+"""`bench/run WORKLOAD`: three-way, window, state, ajoin, adding, grouping."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench import ajoin
+from bench.many_queries import add_while_running, run_many, shared_selects
 from bench.systems import measure
 from bench.three_streams import query_sql, streams_sql, write_streams
 
@@ -124,6 +128,88 @@ def state(rows: int = 50_000, ticks: int = 8, queries: int = 10) -> None:
             sizes[count] = measure("watersmeet", script=script, home=folder / f"home{count}").state_bytes
         table = [[str(count), f"{size / 1e6:,.1f} MB", f"{size / sizes[1]:.2f} ×"] for count, size in sizes.items()]
         report("state", "state by number of queries", ["queries", "state", "against one"], table, {"bytes": sizes})
+
+    in_scratch(work)
+
+
+@app.command("ajoin")
+def ajoin_queries(
+    counts: Annotated[list[int], typer.Option("--queries", help="numbers of queries")] = [1, 20, 100, 500],  # noqa: B006
+    rows: Annotated[int, typer.Option(help="rows for each second and stream")] = 10_000,
+    ticks: Annotated[int, typer.Option(help="ticks, of one second each")] = 12,
+) -> None:
+    """Many queries over two streams (AJoin, Fig. 14), with filters, windows of 1 to 3 s, 50 % similarity."""
+
+    def work(folder: Path) -> None:
+        ajoin.write_streams(folder / "in", ticks, rows)
+        found = {n: run_many(folder, f"home{n}", ajoin.selects(n), last=6) for n in counts}
+        first = found[counts[0]]
+        table = [
+            [
+                f"{n:,}",
+                f"{of.seconds:.3f}",
+                f"{of.seconds / first.seconds:.1f} ×",
+                f"{n * 2 * rows / of.seconds:,.0f}",
+                f"{of.state_bytes / 1e6:,.1f} MB",
+                f"{of.matches:,}",
+            ]
+            for n, of in found.items()
+        ]
+        columns = ["queries", "seconds a tick", "against the first", "overall rows/s", "state", "matches"]
+        title = f"ajoin, {2 * rows:,} rows a tick of one second; some queries compared with DuckDB"
+        report("ajoin", title, columns, table, {"runs": {n: asdict(of) for n, of in found.items()}})
+
+    in_scratch(work)
+
+
+@app.command()
+def adding(
+    rows: Annotated[int, typer.Option(help="rows for each second and stream")] = 5_000,
+    per_second: Annotated[int, typer.Option(help="queries added each second")] = 10,
+    seconds: Annotated[int, typer.Option(help="how long queries are added")] = 60,
+) -> None:
+    """Queries added to a running engine from another process: ticks before, while and after; deployment latency."""
+
+    def work(folder: Path) -> None:
+        found = add_while_running(folder, rows, per_second, seconds)
+        table = [
+            [name, str(len(times)), *(f"{value:.2f}" for value in (median(times), max(times)))]
+            for name, times in (("before", found.before), ("while adding", found.during), ("after", found.after))
+        ]
+        waits = sorted(found.latencies)
+        late = waits[int(0.99 * (len(waits) - 1))]
+        title = (
+            f"adding {per_second} queries a second for {seconds} s, {2 * rows:,} rows a second; {found.queries} in force,"
+            f" {found.refused} refused; latency: median {median(waits):.2f} s, 99 % {late:.2f} s"
+        )
+        report("adding", title, ["ticks", "number", "median s", "longest s"], table, asdict(found))
+
+    in_scratch(work)
+
+
+@app.command()
+def grouping(
+    queries: int = 200,
+    rows: Annotated[int, typer.Option(help="rows for each second and stream")] = 5_000,
+    ticks: int = 18,
+    shares: Annotated[list[int], typer.Option("--share", help="percent of queries that want a row")] = [5, 25, 50, 75],  # noqa: B006
+) -> None:
+    """Groups of queries against sharing everything and sharing nothing (AJoin, Fig. 22a)."""
+
+    def work(folder: Path) -> None:
+        ajoin.write_streams(folder / "in", ticks, rows)
+        table, figures = [], {}
+        for share in shares:
+            texts = shared_selects(queries, share)
+            found = {
+                mode: run_many(folder, f"{mode}{share}", texts, last=6, sharing=mode, epoch=3)
+                for mode in ("none", "all", "groups")
+            }
+            figures[share] = {mode: asdict(of) for mode, of in found.items()}
+            table.append([f"{share} %", *(f"{of.seconds:.3f}" for of in found.values())])
+        title = f"grouping, {queries} queries of one join, {2 * rows:,} rows a tick; seconds a tick"
+        columns = ["wanted by", "share nothing", "share everything", "groups"]
+        report("grouping", title, columns, table, {"runs": figures})
 
     in_scratch(work)
 

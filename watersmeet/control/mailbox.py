@@ -82,22 +82,33 @@ class Mailbox:
         """Send a request and wait for the answer; raises what the engine refused it for."""
         if not is_running(self.home) or not self.inbox.exists():
             raise RunError(f"no engine is running on the home {self.home}", hint=NO_ENGINE)
-        sent, found = self.inbox / f"{request.id}.json", self.answers / f"{request.id}.json"
-        try:
-            _put(sent, asdict(request))
-        except OSError as problem:
-            raise RunError(f"the request cannot be written into {self.inbox}", detail=str(problem)) from None
+        sent = self.send(request)
         end = time.monotonic() + timeout
-        while not found.exists():
+        while (answer := self.hear(request)) is None:
             over = time.monotonic() > end
             if over or not is_running(self.home):
                 why = f"did not answer in {timeout:g} seconds" if over else "has stopped"
                 raise _unanswered(f"the engine on {self.home} {why}", sent)
             time.sleep(POLL / 2)
-        answer = Answer(**json.loads(found.read_text()))
-        found.unlink(missing_ok=True)
         if answer.error is not None:
             raise error_from(answer.error)
+        return answer
+
+    def send(self, request: Request) -> Path:
+        sent = self.inbox / f"{request.id}.json"
+        try:
+            _put(sent, asdict(request))
+        except OSError as problem:
+            raise RunError(f"the request cannot be written into {self.inbox}", detail=str(problem)) from None
+        return sent
+
+    def hear(self, request: Request) -> Answer | None:
+        """The answer, if it is there."""
+        found = self.answers / f"{request.id}.json"
+        if not found.exists():
+            return None
+        answer = Answer(**json.loads(found.read_text()))
+        found.unlink(missing_ok=True)
         return answer
 
 
