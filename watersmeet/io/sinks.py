@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Output, Sink
+from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.types import outside
 from watersmeet.store.evaluate import connect
 
 STAGING = "_staging"
-FORMATS = ("parquet", "json", "csv", "console", "count")
 
 
 class ResultWriter(Protocol):
@@ -97,10 +97,10 @@ def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
 
 def check_sink(query: str, sink: Sink) -> None:
     """Refuse a sink that could not be written, before anything runs."""
-    if sink.format not in FORMATS:
+    if sink.format not in SINK_FORMATS:
         raise ModelError(
             f"query {query}: results cannot be written as {sink.format}",
-            detail=f"Formats: {', '.join(FORMATS)}.",
+            detail=f"Formats: {', '.join(SINK_FORMATS)}.",
             hint="for any other Spark sink, use query.foreach_tick(callable) in Python",
         )
     allowed = {

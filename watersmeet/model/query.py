@@ -14,6 +14,7 @@ from watersmeet.errors import ModelError
 from watersmeet.model.stream import check_name
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
+SINK_FORMATS = ("parquet", "json", "csv", "console", "count")
 
 
 def member_column(alias: str, column: str) -> str:

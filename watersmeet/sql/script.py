@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
+from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.stream import check_name
 from watersmeet.model.types import KNOWN_TYPES
 from watersmeet.sql.adapter import tokenize
@@ -15,7 +16,6 @@ from watersmeet.sql.duration import duration
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
-SINK_FORMATS = ("parquet", "json", "csv", "console")
 _RETAIN_NOTHING: int | None = 0
 
 
