@@ -27,6 +27,7 @@ CHECKED = 20  # queries whose matches are compared with DuckDB's
 @dataclass(frozen=True)
 class Ticks:
     seconds: float  # of a tick, the middle one of those measured
+    probe: float  # of these, for probing
     state_bytes: int
     matches: int
 
@@ -43,8 +44,9 @@ def run_many(folder: Path, name: str, texts: list[str], last: int, **options: An
     totals = load_newest(home).totals
     found = [totals.get(f"results/q{number}", 0) for number in chosen]
     assert found == expected, f"matches differ from DuckDB's: {found} and {expected}"
-    ticks = _log(home)
-    return Ticks(median(_total(tick) for tick in ticks[-last:]), ours.state_bytes, ours.results)
+    ticks = _log(home)[-last:]
+    middle, probe = median(map(_total, ticks)), median(tick["probe"] for tick in ticks)
+    return Ticks(middle, probe, ours.state_bytes, ours.results)
 
 
 def _log(home: Path) -> list[dict[str, Any]]:
