@@ -51,6 +51,21 @@ def test_an_opened_bucket_equals_the_one_written(tmp_path: Path, derived: Derive
     assert opened.words(FILTERS).tolist() == [0b110, 0b110, 0b011, 0b110]
 
 
+def test_a_bucket_forgets_what_no_plan_asks_for_any_more(tmp_path: Path) -> None:
+    info = some_bucket().write(tmp_path, "b", Derived((NUMBER,), (FILTERS,)), store="s", first_tick=1, last_tick=1)
+    bucket = Bucket.open(tmp_path, info)
+    before = set(bucket._sections)
+    other = (('"n" > 7',),)
+    bucket.words(other)
+    bucket.folded((FILTERS, other))
+    bucket.index(TEXT)
+    bucket.forget((NUMBER,), (FILTERS,))
+    assert set(bucket._sections) - {"by time"} == before
+    assert not bucket._indexes
+    assert TEXT not in bucket._codes
+    assert bucket.words(FILTERS).tolist() == [0b110, 0b110, 0b011, 0b110]
+
+
 def test_a_bucket_is_never_written_twice(tmp_path: Path) -> None:
     some_bucket().write(tmp_path, "b", Derived(), store="s", first_tick=1, last_tick=1)
     with pytest.raises(FileExistsError):

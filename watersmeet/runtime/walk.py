@@ -68,6 +68,7 @@ class Stores:
     """The buckets of a tick, opened when first touched and kept open for the ticks that follow."""
 
     _open: dict[str, Bucket] = {}  # noqa: RUF012 - shared on purpose: one cache for the process
+    _version = ""  # of the plan that the cache was used for
 
     def __init__(self, order: ProbeOrder) -> None:
         self.home = Path(order.home)
@@ -75,6 +76,12 @@ class Stores:
         named = {info.file for infos in order.buckets.values() for info in infos}
         for file in [file for file in Stores._open if file not in named]:
             del Stores._open[file]
+        if Stores._version != order.rules.version:
+            Stores._version = order.rules.version
+            rules = {rule.name: rule for rule in order.rules.stores}
+            for info in (info for infos in order.buckets.values() for info in infos if info.file in Stores._open):
+                rule = rules[info.store]
+                Stores._open[info.file].forget(rule.keys, rule.blocks)
 
     def bucket(self, info: BucketInfo) -> Bucket:
         found = Stores._open.get(info.file)

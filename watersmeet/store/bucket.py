@@ -33,6 +33,7 @@ from watersmeet.store.filters import BITS, Block, Words, block_name, evaluate_bl
 from watersmeet.store.kernels import I32, I64, build_index
 
 MAGIC = b"WMBUCKT1"
+FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
 _ALIGN = 64
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
@@ -99,6 +100,7 @@ class Bucket:
         self.tau = tau  # of a materialized row, the newest event time of its members
         self.deadline = deadline  # of materialized rows only: no member of a result may be newer
         self._sections: dict[str, np.ndarray] = sections or {}
+        self._stored = frozenset(self._sections)  # the others were derived after it was opened
         self._codes: dict[Key, Codes] = {}
         self._indexes: dict[Key, Index] = {}
         self.failures: dict[str, int] = {}  # filter -> rows on which it raised, where this object evaluated it
@@ -179,6 +181,18 @@ class Bucket:
             )
         return self._sections["by time"]
 
+    def forget(self, keys: tuple[Key, ...], blocks: tuple[Block, ...]) -> None:
+        """Give back the memory of derived parts that a new plan does not ask for any more."""
+        used = {block_name(block) for block in blocks}
+        for name in [name for name in self._sections if name.startswith((BITS, FOLDED))]:
+            if name not in self._stored and name not in used:
+                del self._sections[name]
+        for index in [key for key in self._indexes if key not in keys]:
+            del self._indexes[index]
+        parts = {part for key in keys for part in key}
+        for codes in [key for key in self._codes if key not in keys and not set(key) <= parts]:
+            del self._codes[codes]
+
     def words(self, block: Block) -> Words:
         """The query set of each row under a block of filters."""
         name = block_name(block)
@@ -189,7 +203,7 @@ class Bucket:
 
     def folded(self, blocks: tuple[Block, ...]) -> Words:
         """For each row which of several blocks want it; an empty block wants every row."""
-        name = f"folded {blocks!r}"
+        name = FOLDED + repr(blocks)
         if name not in self._sections:
             self._sections[name] = fold([self.words(block) if block else None for block in blocks], len(self))
         return self._sections[name]
