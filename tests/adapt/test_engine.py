@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ def run(engine: Engine, kill: bool = False) -> None:
         runtime, follower = engine._runtime, engine._follower
         assert runtime is not None
         after = runtime.after_commit
+        if kill:  # a search that takes its time cannot have answered before it is killed
+            follower.options = replace(follower.options, searcher="improve", plan_seconds=60.0)
 
         def waiting(manifest: Manifest) -> None:
             after(manifest)
