@@ -326,13 +326,12 @@ class Engine:
         if self._server is not None:
             self._server.stop()
             self._server = None
-        with contextlib.ExitStack() as finish:
-            if self._runtime is not None:
-                finish.enter_context(self._runtime.between_ticks())
-            for running in self._running.values():
-                with contextlib.suppress(Py4JNetworkError, OSError):  # Spark's Java process is gone, and the query too
-                    running.stop()
-            self._running.clear()
+        if self._runtime is not None:
+            self._runtime.finish()
+        for running in self._running.values():
+            with contextlib.suppress(Py4JNetworkError, OSError):  # Spark's Java process is gone, and the query too
+                running.stop()
+        self._running.clear()
         self._runtime = None
         self._held.close()
 

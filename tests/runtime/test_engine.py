@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -152,6 +153,25 @@ def test_queries_and_streams_come_and_go_while_it_runs(engine: Engine, tmp_path:
     assert pairs(first.results()) == [(1, 10), (3, 10), (4, 20)]
     assert pairs(second.results()) == [(4, 20), (4, 30)]  # 20 was stored before the query came
     assert (30, 2) in pairs(third.results())
+
+
+def test_an_engine_stops_while_a_batch_waits_for_its_turn(engine: Engine, tmp_path: Path) -> None:
+    query = engine.query("q", JOIN)
+    engine.start()
+    wait_for(lambda: engine.stats().tick >= 1)
+    runtime = engine._runtime
+    assert runtime is not None
+    with runtime._turn:  # as if a tick were running
+        write(tmp_path / "l", [(4, 4, 7)])
+        (running,) = engine._running.values()
+        wait_for(lambda: bool(running.status["isTriggerActive"]) and "addBatch" not in running.status["message"])
+        stopping = threading.Thread(target=engine.stop)
+        stopping.start()
+        time.sleep(1)
+    stopping.join(60)
+    assert not stopping.is_alive()
+    engine.run_once()  # the batch that was left is taken up
+    assert pairs(query.results()) == [(1, 10), (3, 10), (4, 10)]
 
 
 def test_a_stopped_engine_goes_on_where_it_was(engine: Engine, tmp_path: Path) -> None:

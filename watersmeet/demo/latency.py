@@ -35,7 +35,9 @@ class Latencies:
 
     def __init__(self, engine: Engine, feeder: Feeder) -> None:
         self._feeder = feeder
-        self._folders = {handle.name: handle.folder for handle in engine.queries}
+        # Queries that somebody adds from outside do not tell when their events happened.
+        timed = [handle for handle in engine.queries if any(out.name == "happened" for out in handle.query.outputs)]
+        self._folders = {handle.name: handle.folder for handle in timed}
         self._measured: dict[str, deque[_Measured]] = {name: deque() for name in self._folders}
         self._seen = engine.stats().tick
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import pickle
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,6 +76,7 @@ class SparkRuntime:
         self._turn = threading.Lock()
         # Held for moments only, so that a change of the plan need not wait for the running tick to end.
         self._handover = threading.Lock()
+        self._finished = False
         self._begun = self.manifest.tick
         self._waiting_since: float | None = None  # since when a change waits for a tick
         if self.manifest.buckets and any(q.backfill and is_new(q, self.manifest) for q in self.plan.queries):
@@ -103,20 +103,21 @@ class SparkRuntime:
         if since is None or time.monotonic() - since < idle or not self._turn.acquire(blocking=idle == 0):
             return
         try:
-            if self._waiting_since is not None and self.failure is None:
+            if self._waiting_since is not None and self.failure is None and not self._finished:
                 self._try_tick("", None, 0)
         finally:
             self._turn.release()
 
-    @contextlib.contextmanager
-    def between_ticks(self) -> Iterator[None]:
-        """Waits for the running tick to end and keeps the next one from beginning."""
+    def finish(self) -> None:
+        """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
         with self._turn:
-            yield
+            self._finished = True
 
     def run_batch(self, group: str, frame: DataFrame, batch: int) -> None:
         """One micro-batch of a streaming query, as Spark's foreachBatch calls it."""
         with self._turn:
+            if self._finished:  # an error, or Spark would write down that the batch is done
+                raise RunError("the engine has stopped", hint="the batch is taken up at the next start")
             if self.failure is not None:
                 raise self.failure
             last = self.manifest.batches.get(group, -1)
