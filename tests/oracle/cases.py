@@ -128,7 +128,7 @@ _WINDOWS = (0, 1, SECOND // 2, SECOND, 5 * SECOND, 30 * SECOND, None)
 @dataclass(frozen=True)
 class Join:
     members: tuple[tuple[str, StreamCase], ...]  # (alias, stream)
-    equalities: tuple[str, ...]
+    predicates: tuple[str, ...]
 
 
 @st.composite
@@ -144,7 +144,15 @@ def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...]) -> Join:
         pairs.append((0, size - 1))
     if size > 1 and draw(st.booleans()):
         pairs.append(draw(st.sampled_from(pairs)))  # several predicates between two aliases
-    return Join(members, tuple(draw(_equality(members[left], members[right])) for left, right in pairs))
+    # Of many joins all predicates are equalities, of some none, and others are mixed.
+    share = draw(st.sampled_from((0, 0, 1, 2, 4))) if size <= 5 else 0
+    return Join(
+        members,
+        tuple(
+            draw((_theta if draw(st.integers(0, 3)) < share else _equality)(members[left], members[right]))
+            for left, right in pairs
+        ),
+    )
 
 
 @st.composite
@@ -154,7 +162,7 @@ def _query(draw: st.DrawFn, name: str, join: Join) -> QueryCase:
     windows = [draw(st.sampled_from(_WINDOWS)) for _ in members]
     if draw(st.booleans()):
         windows = [windows[0]] * size
-    conditions = list(join.equalities)
+    conditions = list(join.predicates)
     for alias, _ in members:
         if draw(st.integers(0, 3)) == 0:
             conditions.append(draw(_filter(alias)))
@@ -210,6 +218,41 @@ def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, S
     if draw(st.integers(0, 9)) == 0:
         text = f"{left[0]}.v + 1 = {right[0]}.v"
     return text
+
+
+@st.composite
+def _theta(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
+    """A predicate that is no equality, in words that mean the same to Watersmeet and to DuckDB."""
+    a, b = (left[0], right[0]) if draw(st.booleans()) else (right[0], left[0])
+    number, seconds = draw(st.integers(-2, 4)), draw(st.integers(0, 5))
+    operator = draw(st.sampled_from(("<", "<=", ">", ">=", "<>")))
+    column, kind = draw(st.sampled_from(left[1].columns))
+    texts = [
+        f"{a}.v {operator} {b}.v",
+        f"{a}.v + {number} {operator} {b}.v - 1",
+        f"abs({a}.v - {b}.v) < {number}",
+        f"abs({a}.v - {b}.id) <= {number}",
+        f"{a}.v - {b}.v = {number}",
+        f"{a}.id BETWEEN {b}.v AND {b}.id",
+        f"{a}.v * {b}.v {operator} {a}.v + {number}",
+        f"({a}.v {operator} {b}.v OR {a}.id = {b}.id)",
+        f"NOT ({a}.v {operator} {b}.v AND {a}.id > {number})",
+        f"({a}.k0 IS NULL OR {a}.v < {b}.v)",
+        f"{a}.ts BETWEEN {b}.ts - INTERVAL '{seconds}' SECOND AND {b}.ts",
+        f"{a}.ts - {b}.ts < INTERVAL '{seconds}' SECOND",
+        f"{a}.ts {operator} {b}.ts",
+        f"{a}.v * 0.5 {operator} {b}.v - 0.25",
+        f"abs({a}.v / 2 - {b}.v) < 1.5",
+        f"concat(CAST({a}.v AS STRING), 'x') {operator} concat(CAST({b}.v AS STRING), 'y')",
+        f"CAST({a}.id AS STRING) LIKE concat('%', CAST({b}.id AS STRING), '%')",
+        f"levenshtein(CAST({a}.id AS STRING), CAST({b}.id AS STRING)) < 2",
+    ]
+    if kind != "BOOLEAN":
+        same = [other for other, its in right[1].columns if its == kind or {kind, its} <= set(NUMERIC)]
+        if same:
+            texts.append(f"{left[0]}.{column} {operator} {right[0]}.{draw(st.sampled_from(same))}")
+            texts.append(f"{left[0]}.{column} {operator} {right[0]}.{draw(st.sampled_from(same))}")
+    return draw(st.sampled_from(texts))
 
 
 @st.composite

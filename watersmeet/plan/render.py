@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from watersmeet.optimize.joingraph import Attribute, Link, Subquery, links_between, store_of
+from watersmeet.optimize.joingraph import AT_RANDOM, Attribute, Link, Subquery, links_between, store_of
 from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
 from watersmeet.plan.ruleset import Ruleset, Step
 
@@ -177,8 +177,14 @@ def _stores(problem: Problem, solution: Solution, steps: Mapping[Move, RenderedS
 
 def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
+    if part == AT_RANDOM:
+        return "chance"
     return f"{relation}.{part.column}" if part.column else part.expression
 
 
 def _link_text(link: Link) -> str:
-    return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
+    if link.theta is None:
+        return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
+    if link.theta.is_always_true:
+        return f"every pair of {link.left[0]} and {link.right[0]}"
+    return link.theta.text.replace('"l.', f'"{link.left[0]}.').replace('"r.', f'"{link.right[0]}.').replace('"', "")

@@ -183,7 +183,7 @@ def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:
     job = order.merges[number]
     rule = order.rules.store(job.inputs[0].store)
     file = f"state/{rule.name}/{order.tick:012d}-{order.attempt}-{_task_name()}-m{number}.bucket"
-    report.merged.append((job, merge(Path(order.home), job, file, Derived(rule.keys, rule.blocks))))
+    report.merged.append((job, merge(Path(order.home), job, file, Derived(rule.keys, rule.blocks, rule.sorted_by))))
 
 
 def _task_name() -> str:

@@ -81,13 +81,16 @@ def _build(
         if scalar:
             condition.add(scalar)
     outputs = build_outputs(site, scope, binder, parsed.items)
+    for at, table in enumerate(parsed.tables):
+        if table.cross:
+            condition.add_cross(scope.members[at - 1], scope.members[at])
     condition.check_connected()
     aliases = tuple(
         Alias(member.alias, member.stream.name, length, condition.filter_of(member))
         for member, length in zip(scope.members, lengths, strict=True)
     )
     try:
-        return Query(name, aliases, condition.equalities(), outputs, sink, text)
+        return Query(name, aliases, condition.equalities(), outputs, sink, text, predicates=condition.predicates())
     except ModelError as error:
         site.adopt(scope.members[0].span, error)
 

@@ -60,9 +60,6 @@ class Scalar(Protocol):
     @property
     def is_true(self) -> bool: ...
 
-    @property
-    def is_null_safe_equality(self) -> bool: ...
-
     def references(self) -> tuple[Reference, ...]: ...
 
     def only_reference(self) -> Reference | None:
@@ -72,6 +69,9 @@ class Scalar(Protocol):
         """Calls of functions that the parser does not know, so that nobody has translated them."""
 
     def conjuncts(self) -> tuple[Scalar, ...]: ...
+
+    def comparisons(self) -> tuple[Scalar, ...]:
+        """`x BETWEEN y AND z` as two comparisons, anything else as it is."""
 
     def sides(self) -> tuple[Scalar, Scalar] | None:
         """Both sides, where this is an equality."""
@@ -96,6 +96,7 @@ class Table:
     alias: Name
     on: Scalar | None
     using: tuple[Name, ...]
+    cross: bool = False  # behind CROSS JOIN
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,6 @@ class SparkScalar:
     def is_true(self) -> bool:
         return isinstance(self.node, exp.Boolean) and bool(self.node.this)
 
-    @property
-    def is_null_safe_equality(self) -> bool:
-        return isinstance(self.node.unnest(), exp.NullSafeEQ | exp.EqualNull)
-
     def references(self) -> tuple[Reference, ...]:
         return tuple(self._reference(column) for column in self.node.find_all(exp.Column))
 
@@ -53,6 +49,13 @@ class SparkScalar:
 
     def conjuncts(self) -> tuple[Scalar, ...]:
         return tuple(SparkScalar(node, self.locate) for node in _conjuncts(self.node))
+
+    def comparisons(self) -> tuple[Scalar, ...]:
+        node = self.node.unnest()
+        if not isinstance(node, exp.Between) or node.args.get("symmetric"):
+            return (self,)
+        ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+        return tuple(SparkScalar(kind(this=node.this.copy(), expression=end.copy()), self.locate) for kind, end in ends)
 
     def sides(self) -> tuple[Scalar, Scalar] | None:
         node = self.node.unnest()
