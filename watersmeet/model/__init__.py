@@ -1,6 +1,6 @@
 """Immutable values that validate themselves: streams, queries, types."""
 
-from watersmeet.model.predicate import CROSS, Band, Predicate, Theta
+from watersmeet.model.predicate import CROSS, Band, Predicate, Registered, Theta
 from watersmeet.model.query import Alias, Equality, KeyPart, Output, Query, Sink, member_column
 from watersmeet.model.stream import Column, Source, Stream
 
@@ -14,6 +14,7 @@ __all__ = [
     "Output",
     "Predicate",
     "Query",
+    "Registered",
     "Sink",
     "Source",
     "Stream",

@@ -6,7 +6,7 @@ A `Theta` says what a pair of rows must satisfy, whoever they belong to: its SQL
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +33,17 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Registered:
+    """A predicate in Python that queries call by name. It travels with the plan, so that every worker has it."""
+
+    name: str
+    code: bytes = field(repr=False)  # the function, pickled
+    digest: str  # of the code, for those who print
+    by_row: bool  # called for each pair of rows with plain values, instead of once for a block with arrays
+    seconds: float  # that one block may take
+
+
+@dataclass(frozen=True)
 class Theta:
     text: str  # DuckDB SQL over "l.x" and "r.y"; for a registered predicate, how to show it
     left: tuple[KeyPart, ...]  # the columns that it reads of either row
@@ -40,12 +51,12 @@ class Theta:
     band: Band | None = None
     program: Program = ()  # the same as the text for numbers; empty where only SQL will do
     strict: bool = True  # whether a NULL among what it reads always makes it not true
-    function: str = ""  # a predicate registered by name,
+    function: Registered | None = None  # in place of the text,
     arguments: tuple[str, ...] = ()  # and the SQL of what it is given
 
     @property
     def is_always_true(self) -> bool:
-        return not self.left and not self.right and not self.function
+        return not self.left and not self.right and self.function is None
 
 
 CROSS = Theta("TRUE", (), ())  # the predicate of a CROSS JOIN

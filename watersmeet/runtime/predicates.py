@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.predicate import LEFT, RIGHT, Program
+from watersmeet.model.predicate import LEFT, RIGHT, Program, Registered
 from watersmeet.plan.ruleset import Test, kept_name
+from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.placement import Placement
 from watersmeet.store.blocks import EXACT, encoded, is_safe, run_rows
 from watersmeet.store.bucket import Bucket
@@ -87,7 +88,8 @@ def renumbered(program: Program, places: list[int]) -> Program:
 class Tester:
     """Fetches what tests read, for the partial results of one path. `stored_in` names the store of each position."""
 
-    def __init__(self, stores: Stores, stored_in: tuple[str, ...]) -> None:
+    def __init__(self, stores: Stores, stored_in: tuple[str, ...], calls: Calls) -> None:
+        self.calls = calls
         self.stores = stores
         self.stored_in = stored_in
         self.failures: dict[Test, int] = {}
@@ -112,7 +114,7 @@ class Tester:
 
     def passing(self, tests: tuple[Test, ...], partial: Partial) -> Partial:
         """The partial results of which all tests are true; the cheap ones are tried first."""
-        for test in sorted(tests, key=lambda test: (bool(test.theta.function), not test.theta.program)):
+        for test in sorted(tests, key=lambda test: (test.theta.function is not None, not test.theta.program)):
             if not len(partial):
                 break
             passed = self._passed(test, partial)
@@ -125,7 +127,16 @@ class Tester:
             numbers = [self.fetch(partial, operand) for operand in operands_of(test)]
             if fits(test, numbers):
                 return run_program(test.theta.program, numbers)
+        if test.theta.function is not None:
+            return self._passed_by_call(test, test.theta.function, partial)
         return self._passed_by_sql(test, partial)
+
+    def _passed_by_call(self, test: Test, function: Registered, partial: Partial) -> np.ndarray:
+        given = evaluate(self._columns(test, partial), list(test.theta.arguments)).values
+        called = self.calls.call(function, given)
+        if called.failed:
+            self.failures[test] = self.failures.get(test, 0) + called.failed
+        return called.passed
 
     def _passed_by_sql(self, test: Test, partial: Partial) -> np.ndarray:
         done = evaluate(self._columns(test, partial), [test.theta.text])

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step, all_steps
+from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.runtime.predicates import Tester
 from watersmeet.runtime.probers import Look, Prober, make_prober
@@ -106,6 +107,7 @@ class Walk:
         self.place = place
         self.counts: Counter[str] = Counter()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
+        self.calls = Calls()
         self._stored_in = stores_of_steps(order.starts)
         # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
         self._mixed = {
@@ -164,7 +166,7 @@ class Walk:
         self.counts[f"step_in/{step.id}"] += len(partial)
         if not len(partial):
             return
-        tester = Tester(self.stores, self._stored_in[step.id])
+        tester = Tester(self.stores, self._stored_in[step.id], self.calls)
         prober = make_prober(step, partial, tester)
         for pairs in self._probe(step, prober):
             tests = prober.left_over()

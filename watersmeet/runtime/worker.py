@@ -86,6 +86,7 @@ def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...]) -> ProbeReport:
                     walk.follow(start, partial)
     report = results.finish()
     report.counts.update(walk.counts)
+    walk.calls.tell(stores.home, order.tick)
     return report
 
 
@@ -176,6 +177,7 @@ class _Place:
     def finish(self) -> Iterator[Blob]:
         report = self.results.finish()
         report.counts.update(self.walk.counts)
+        self.walk.calls.tell(self.stores.home, self.order.tick)
         yield self.place, (REPORT, pickle.dumps(report))
 
 

@@ -8,7 +8,7 @@ from watersmeet.sql.bind import Binder, duckdb_type
 from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Reference, Scalar
-from watersmeet.sql.theta import Pair, cross_product, make_predicate
+from watersmeet.sql.theta import Pair, call_predicate, cross_product, make_predicate
 
 
 class Condition:
@@ -22,8 +22,20 @@ class Condition:
 
     def add(self, scalar: Scalar) -> None:
         for conjunct in scalar.conjuncts():
-            self._binder.check_functions(conjunct)
             members = self._members(conjunct)
+            call = conjunct.call()
+            function = self._binder.registered(call[0].text) if call else None
+            if call and function:
+                if len(members) != 2:
+                    self._site.fail(
+                        conjunct.span,
+                        f"{call[0].text} reads {len(members)} alias{'' if len(members) == 1 else 'es'} here",
+                        hint="a registered predicate joins two aliases: give it columns of both",
+                    )
+                pair = Pair(self._site, self._scope, self._binder, members[0], members[1])
+                self._predicates.add(call_predicate(pair, function, call[1]))
+                continue
+            self._binder.check_functions(conjunct)
             if len(members) <= 1:
                 if not conjunct.is_true:
                     self._add_filter(conjunct, members[0] if members else self._scope.members[0])

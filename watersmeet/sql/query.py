@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from watersmeet.errors import ModelError, Place
-from watersmeet.model import Alias, Query, Sink, Stream
+from watersmeet.model import Alias, Query, Registered, Sink, Stream
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
@@ -29,10 +29,12 @@ def build_query(
     origin: Place | None = None,
     backfill: bool = False,
     max_aliases: int = MAX_ALIASES,
+    functions: Mapping[str, Registered] | None = None,
 ) -> Query:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
-    `origin` is where the SELECT stands in a script: its text is the script and its start the offset there.
+    `origin` is where the SELECT stands in a script: its text is the script and its start the offset there. `functions`
+    are the predicates that it may call by name.
     """
     check_name("query", name)
     site = Site(select, origin)
@@ -54,7 +56,7 @@ def build_query(
             f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
             hint="make two queries of it, or raise the option max_aliases",
         )
-    with Binder(site) as binder:
+    with Binder(site, functions or {}) as binder:
         query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
     return replace(query, backfill=backfill)
 

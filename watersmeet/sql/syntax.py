@@ -68,6 +68,9 @@ class Scalar(Protocol):
     def functions(self) -> tuple[Name, ...]:
         """Calls of functions that the parser does not know, so that nobody has translated them."""
 
+    def call(self) -> tuple[Name, tuple[Scalar, ...]] | None:
+        """The function and its arguments, where this is a call of one that the parser does not know."""
+
     def conjuncts(self) -> tuple[Scalar, ...]: ...
 
     def comparisons(self) -> tuple[Scalar, ...]:

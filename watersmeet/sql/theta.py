@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from watersmeet.errors import SqlError
-from watersmeet.model import CROSS, Band, KeyPart, Predicate, Theta
+from watersmeet.model import CROSS, Band, KeyPart, Predicate, Registered, Theta
 from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.model.types import arrow_type, common_key_type, is_integer
 from watersmeet.sql.adapter.bands import Difference, difference_of
@@ -38,25 +40,60 @@ def make_predicate(pair: Pair, scalar: Scalar) -> Predicate:
     return Predicate(pair.left.alias, pair.right.alias, _theta(pair, scalar), _theta(pair.mirrored(), scalar))
 
 
-def _theta(pair: Pair, scalar: Scalar) -> Theta:
-    read: dict[str, dict[str, KeyPart]] = {LEFT: {}, RIGHT: {}}
+def call_predicate(pair: Pair, function: Registered, arguments: tuple[Scalar, ...]) -> Predicate:
+    """A call of a registered predicate."""
+    return Predicate(
+        pair.left.alias, pair.right.alias, _call(pair, function, arguments), _call(pair.mirrored(), function, arguments)
+    )
 
-    def rename(reference: Reference) -> tuple[str, ...]:
-        resolved = pair.scope.resolve(reference)
-        side = LEFT if resolved.member is pair.left else RIGHT
+
+def _call(pair: Pair, function: Registered, arguments: tuple[Scalar, ...]) -> Theta:
+    columns = _Columns(pair)
+    texts = []
+    for argument in arguments:
+        pair.binder.check_functions(argument)
+        texts.append(argument.duckdb(pair.site, columns.rename))
+        pair.binder.type_of(argument, texts[-1], columns.types)
+    shown = f"{function.name}({', '.join(texts)})"
+    return Theta(shown, columns.of(LEFT), columns.of(RIGHT), strict=True, function=function, arguments=tuple(texts))
+
+
+class _Columns:
+    """The columns of two rows that some expressions read."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.read: dict[str, dict[str, KeyPart]] = {LEFT: {}, RIGHT: {}}
+
+    def rename(self, reference: Reference) -> tuple[str, ...]:
+        resolved = self.pair.scope.resolve(reference)
+        side = LEFT if resolved.member is self.pair.left else RIGHT
         name = resolved.column.name
-        read[side][name] = KeyPart(_quoted(name), resolved.column.type, name)
+        self.read[side][name] = KeyPart(_quoted(name), resolved.column.type, name)
         return side + name, *resolved.fields
 
-    text = scalar.duckdb(pair.site, rename)
-    kinds = {side + name: part.type for side, parts in read.items() for name, part in parts.items()}
-    kind = pair.binder.type_of(scalar, text, {name: arrow_type(kind) for name, kind in kinds.items()})
+    def of(self, side: str) -> tuple[KeyPart, ...]:
+        return tuple(sorted(self.read[side].values()))
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {side + name: part.type for side, parts in self.read.items() for name, part in parts.items()}
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        return {name: arrow_type(kind) for name, kind in self.kinds.items()}
+
+
+def _theta(pair: Pair, scalar: Scalar) -> Theta:
+    columns = _Columns(pair)
+    text = scalar.duckdb(pair.site, columns.rename)
+    kind = pair.binder.type_of(scalar, text, columns.types)
     if kind != "boolean":
         pair.site.fail(scalar.span, f"this condition is {kind.upper()}, not BOOLEAN", hint="compare it with a value")
-    left, right = (tuple(sorted(read[side].values())) for side in (LEFT, RIGHT))
+    left, right = columns.of(LEFT), columns.of(RIGHT)
     operands = {LEFT + str(part.column): at for at, part in enumerate(left)}
     operands |= {RIGHT + str(part.column): len(left) + at for at, part in enumerate(right)}
-    program, strict = program_of(text, kinds, operands)
+    program, strict = program_of(text, columns.kinds, operands)
     difference = difference_of(text)
     band = _band(pair, scalar, difference) if difference else None
     return Theta(text, left, right, band, program, strict)

@@ -47,6 +47,13 @@ class SparkScalar:
         found = self.node.find_all(exp.Anonymous)
         return tuple(Name(node.name, self.locate(node)) for node in found if node.name.lower() not in _MENDED_CALLS)
 
+    def call(self) -> tuple[Name, tuple[Scalar, ...]] | None:
+        node = self.node.unnest()
+        if not isinstance(node, exp.Anonymous):
+            return None
+        arguments = tuple(SparkScalar(argument, self.locate) for argument in node.expressions)
+        return Name(node.name, self.locate(node)), arguments
+
     def conjuncts(self) -> tuple[Scalar, ...]:
         return tuple(SparkScalar(node, self.locate) for node in _conjuncts(self.node))
 
