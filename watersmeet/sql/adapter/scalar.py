@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
@@ -193,3 +194,11 @@ def _mended(node: Any) -> Any:
     if type(node) in _FLIPPED and isinstance(node.this, exp.Literal) and not isinstance(node.expression, exp.Literal):
         return _FLIPPED[type(node)](this=node.expression.copy(), expression=node.this.copy())
     return node
+
+
+def is_known_function(name: str) -> bool:
+    """Whether the parser has an idea of a function of this name, or does not take it for a function at all."""
+    try:
+        return not isinstance(sqlglot.parse_one(f"{name}(x)", read="spark"), exp.Anonymous)
+    except SqlglotError:
+        return True
