@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.model.predicate import Program
-from watersmeet.store.blocks import BLOCK, encoded, is_safe, probe_all, probe_range, run_rows
+from watersmeet.store.blocks import BLOCK, probe_all, probe_range
+from watersmeet.store.programs import Arranged, arranged, computed, is_safe
 
 _SMALL = st.integers(-20, 20)
 NO_SETS = np.empty(0, np.uint8)
@@ -119,12 +120,16 @@ def test_a_scan_finds_what_nested_loops_find(
     valid = np.array([data.draw(st.integers(0, 3)) > 0 for _ in stored], np.uint8)
     order = np.argsort(tau, kind="stable").astype(np.int32)
     by_time = order[:0] if sorted_already else order
-    codes, numbers, depth = encoded(program, 4) if program else (np.empty((0, 2), np.int64), np.empty(0), 1)
-    in_order = np.ascontiguousarray(right[order].T)
+    plan = arranged(program, 2) if program else Arranged(np.empty((0, 3), np.int64), 1, (), ())
+    both = [*left.T, *right[order].T]
+    fixed = [computed(one, both, len(left)) for one in plan.fixed]
+    columns = [computed(one, both, len(right)) for one in plan.columns]
+    numbers = np.stack(fixed, axis=1) if fixed else np.empty((len(left), 0))
+    in_order = np.stack(columns) if columns else np.empty((0, len(right)))
 
     def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
-        fixed = (latest, latest + window, NO_SETS, row, at, by_time, tau, NO_DEADLINE, NO_SETS, window)
-        return probe_all(codes, numbers, depth, left, in_order, valid[order], *fixed, *outputs)
+        rest = (latest, latest + window, NO_SETS, row, at, by_time, tau, NO_DEADLINE, NO_SETS, window)
+        return probe_all(plan.codes, plan.depth, numbers, in_order, valid[order], *rest, *outputs)
 
     def passes(row: int, at: int) -> bool:
         return bool(valid[at] and true(*left[row], *right[at]))
@@ -133,12 +138,20 @@ def test_a_scan_finds_what_nested_loops_find(
     assert sorted(found) == sorted(expected(latest, latest + window, tau, window, passes))
 
 
-@pytest.mark.parametrize(("program", "true"), PREDICATES[1:])
-def test_rows_are_tested_block_by_block(program: Program, true: Callable[[float, float, float, float], bool]) -> None:
-    operands = np.random.default_rng(3).integers(-9, 10, (4, 2 * BLOCK + 17)).astype(np.float64)
-    passed = np.empty(operands.shape[1], np.uint8)
-    run_rows(*encoded(program, 4), operands, passed)
-    assert passed.tolist() == [true(*operands[:, at]) for at in range(operands.shape[1])]
+def test_blocks_and_chunks_are_joined_without_a_gap() -> None:
+    """More rows than a block has, in a number that nothing divides."""
+    count = 2 * BLOCK + 77
+    tau = np.arange(count, dtype=np.int64)
+    values = np.random.default_rng(3).integers(-9, 10, count).astype(np.float64)
+    plan = arranged((("row", 0), ("row", 1), ("<", 0)), 1)
+    latest = np.array([count], np.int64)
+    numbers, no_order = np.array([[5.0]]), np.empty(0, np.int32)
+
+    def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
+        rest = (latest, latest, NO_SETS, row, at, no_order, tau, NO_DEADLINE, NO_SETS, count)
+        return probe_all(plan.codes, plan.depth, numbers, values.reshape(1, -1), NO_SETS, *rest, *outputs)
+
+    assert [stored for _, stored, _, _ in collect(look, 1, 50)] == np.flatnonzero(values > 5).tolist()
 
 
 def test_a_program_is_safe_only_if_no_value_can_leave_its_type() -> None:

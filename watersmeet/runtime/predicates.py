@@ -1,6 +1,6 @@
 """Testing predicates that are no equalities on rows that are only known by reference.
 
-A test with a program runs as one wherever float64 gives SQL's answer for the values at hand (see store/blocks.py);
+A test with a program runs as one wherever float64 gives SQL's answer for the values at hand (see store/programs.py);
 other tests are evaluated by DuckDB in blocks, and registered predicates by calling them. A test that is NULL or cannot
 be computed is false.
 """
@@ -17,11 +17,11 @@ from watersmeet.model.predicate import LEFT, RIGHT, Program, Registered
 from watersmeet.plan.ruleset import Test, kept_name
 from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.placement import Placement
-from watersmeet.store.blocks import EXACT, encoded, is_safe, run_rows
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.kernels import U8
+from watersmeet.store.programs import EXACT, computed, is_safe
 
 if TYPE_CHECKING:
     from watersmeet.runtime.walk import Partial, Refs, Stores
@@ -161,10 +161,8 @@ class Tester:
 
 
 def run_program(program: Program, numbers: list[Numbers]) -> np.ndarray:
-    codes, constants, depth = encoded(program, len(numbers))
-    passed = np.empty(len(numbers[0].values), np.uint8)
-    run_rows(codes, constants, depth, np.stack([each.values for each in numbers]), passed)
+    passed = computed(program, [each.values for each in numbers], len(numbers[0].values)) != 0.0
     for each in numbers:
         if len(each.valid):
-            passed &= each.valid
-    return np.asarray(passed != 0)
+            passed &= each.valid != 0
+    return np.asarray(passed)

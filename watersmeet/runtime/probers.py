@@ -7,23 +7,24 @@ compiled loop for one bucket, which fills output arrays and says where to go on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from watersmeet.model.predicate import Program
 from watersmeet.plan.ruleset import Bound, Range, Step, Test
 from watersmeet.runtime.predicates import Numbers, Tester, fits, numbers_of, operands_of, renumbered
-from watersmeet.store.blocks import encoded, probe_all, probe_range
+from watersmeet.store.blocks import probe_all, probe_range
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, Codes, combine
 from watersmeet.store.filters import Words
 from watersmeet.store.kernels import probe
+from watersmeet.store.programs import Arranged, arranged, computed
 
 if TYPE_CHECKING:
     from watersmeet.runtime.walk import Partial
 
 Look = Callable[..., tuple[int, int, int]]  # (row, position, *outputs) to (found, row, position)
-_NO_CODES, _NO_NUMBERS = np.empty((0, 2), np.int64), np.empty(0, np.float64)
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _ROUNDING = 4e-15  # more than what a few operations on float64 lose, as a share of their operands
 
@@ -169,6 +170,7 @@ class _All:
         self.inner = len(partial.members)
         self.tests = [test for test in step.tests if test.theta.program]
         self.outer: dict[tuple[int, str], Numbers] = {}
+        self._numbers: dict[tuple[Program, ...], np.ndarray] = {}
         self._left_over = {test: None for test in step.tests if not test.theta.program}
         needed = {operand for test in self.tests for operand in operands_of(test) if operand[0] != self.inner}
         self.partial = partial
@@ -203,22 +205,17 @@ class _All:
             program += renumbered(test.theta.program, places)
             program += [("and", 0.0)] if number else []
         by_time = bucket.by_time()
-        codes, constants, depth = encoded(tuple(program), len(outer) + len(inner)) if program else (*_NOTHING, 1)
-        left = (
-            np.stack([self.outer[operand].values for operand in outer], axis=1)
-            if outer
-            else np.empty((len(self.partial), 0))
-        )
-        right, valid = _in_time_order(bucket, tuple(inner))
+        plan = arranged(tuple(program), len(outer)) if program else _NOTHING
+        fixed = self._fixed(plan.fixed, outer)
+        columns, valid = _in_time_order(bucket, tuple(inner), plan.columns, len(outer))
         partial, window = self.partial, self.step.window
 
         def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
             return probe_all(
-                codes,
-                constants,
-                depth,
-                np.ascontiguousarray(left),
-                right,
+                plan.codes,
+                plan.depth,
+                fixed,
+                columns,
                 valid,
                 partial.latest,
                 partial.deadline,
@@ -235,25 +232,39 @@ class _All:
 
         return look
 
+    def _fixed(self, programs: tuple[Program, ...], outer: list[tuple[int, str]]) -> np.ndarray:
+        """What the loop needs of each partial result."""
+        if programs not in self._numbers:
+            values, rows = [self.outer[operand].values for operand in outer], len(self.partial)
+            found = [computed(program, values, rows) for program in programs]
+            self._numbers[programs] = np.stack(found, axis=1) if found else np.empty((rows, 0))
+        return self._numbers[programs]
+
     def left_over(self) -> tuple[Test, ...]:
         return tuple(self._left_over)
 
 
-_NOTHING: tuple[Any, Any] = (_NO_CODES, _NO_NUMBERS)
+_NOTHING = Arranged(np.empty((0, 3), np.int64), 1, (), ())
 
 
-def _in_time_order(bucket: Bucket, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of a bucket as numbers, sorted by event time, and which rows have them all."""
-    name = f"in time order {columns!r}"
-    if name not in bucket.numbers:
-        order, numbers = bucket.by_time(), [numbers_of(bucket, column) for column in columns]
+def _in_time_order(
+    bucket: Bucket, names: tuple[str, ...], programs: tuple[Program, ...], first: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the loop needs of each stored row, sorted by event time, and which rows have no NULL among the columns read.
+
+    The operands of the programs from number `first` on are the columns of these names."""
+    key = f"in time order {names!r} {programs!r} {first}"
+    if key not in bucket.numbers:
+        order, numbers = bucket.by_time(), [numbers_of(bucket, name) for name in names]
         valid = EVERY_ROW
         for each in numbers:
             if len(each.valid):
                 valid = each.valid & valid if len(valid) else each.valid
-        rows = np.stack([each.values for each in numbers]) if numbers else np.empty((0, len(bucket)))
+        operands = [np.empty(0)] * first + [each.values for each in numbers]
+        found = [computed(program, operands, len(bucket)) for program in programs]
+        columns = np.stack(found) if found else np.empty((0, len(bucket)))
         if len(order):
-            rows, valid = np.ascontiguousarray(rows[:, order]), valid[order] if len(valid) else valid
-        bucket.numbers[name] = rows, valid
-    found: tuple[np.ndarray, np.ndarray] = bucket.numbers[name]
-    return found
+            columns, valid = np.ascontiguousarray(columns[:, order]), valid[order] if len(valid) else valid
+        bucket.numbers[key] = columns, valid
+    kept: tuple[np.ndarray, np.ndarray] = bucket.numbers[key]
+    return kept

@@ -1,31 +1,22 @@
 """The compiled loops of steps that have no equality: a range of a sorted index, or all rows in the window.
 
-A numeric predicate is a program for a stack of registers, each as wide as a block of rows. One loop runs any program:
-an operation goes over a whole block before the next one begins, so that its inner loop is a few vector instructions,
-and choosing the operation costs nothing by row. Nothing has to be compiled for a new predicate. (A kernel of its own
-for each predicate would be faster by the registers' traffic, and would cost a second of compiling in every worker.)
-
-Numbers are float64. `is_safe` says beforehand whether that gives SQL's answer for all rows at hand: from the least and
-the largest value of each operand it follows how large any intermediate value can be.
+A numeric predicate is a program (see store/programs.py) for a stack of registers, each as wide as a block of rows. One
+loop runs any program: an operation goes over a whole block before the next one begins, so that its inner loop is a few
+vector instructions, and choosing the operation costs nothing by row. Nothing has to be compiled for a new predicate. (A
+kernel of its own for each predicate would save the registers' traffic, and cost a second of compiling in every worker.)
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numba import njit, types
 
-from watersmeet.model.predicate import Program
 from watersmeet.store.kernels import I32, I64, U8
 
-BLOCK = 1024
-EXACT = float(1 << 53)  # whole numbers up to here are float64s
-_OPERATIONS = ("row", "number", "+", "-", "*", "/", "neg", "abs", "<", "<=", ">", ">=", "=", "<>", "and", "or", "not")
-_CODE = {name: code for code, name in enumerate(_OPERATIONS)}
-_PUSHES = ("row", "number")
-_UNARY = ("neg", "abs", "not")
+BLOCK = 512  # a few registers of this width fit into the first-level cache
+_CHUNK = 64
 
 _IN64, _IN32, _IN8 = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int64, types.int32, types.uint8))
 _OUT64, _OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
@@ -37,148 +28,125 @@ _INT = types.int64
 _FOUND: Any = types.Tuple((_INT, _INT, _INT))
 
 
-@lru_cache(maxsize=4096)
-def encoded(program: Program, operands: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Operations with their arguments, the constants, and how many registers are needed."""
-    codes: list[tuple[int, int]] = []
-    numbers: list[float] = []
-    depth = deepest = 0
-    for name, argument in program:
-        if name == "number":
-            codes.append((_CODE[name], len(numbers)))
-            numbers.append(argument)
-        else:
-            codes.append((_CODE[name], int(argument) if name == "row" else 0))
-        depth += 1 if name in _PUSHES else 0 if name in _UNARY else -1
-        deepest = max(deepest, depth)
-    assert depth == 1, f"{program} leaves {depth} values"
-    assert all(at < operands for code, at in codes if code == 0), f"{program} reads more than {operands} operands"
-    return np.array(codes, np.int64).reshape(-1, 2), np.array(numbers, np.float64), deepest
+@njit(cache=True, nogil=True)
+def _with_vector(operation: int, one: Any, other: Any, lanes: int) -> None:
+    """one = one (operation) other, lane by lane; see programs.OPERATIONS for the numbers."""
+    if operation == 0:
+        for lane in range(lanes):
+            one[lane] += other[lane]
+    elif operation == 1:
+        for lane in range(lanes):
+            one[lane] -= other[lane]
+    elif operation == 2:
+        for lane in range(lanes):
+            one[lane] *= other[lane]
+    elif operation == 3:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] < other[lane] else 0.0
+    elif operation == 4:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] <= other[lane] else 0.0
+    elif operation == 5:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] > other[lane] else 0.0
+    elif operation == 6:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] >= other[lane] else 0.0
+    elif operation == 7:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] == other[lane] else 0.0
+    elif operation == 8:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] != other[lane] else 0.0
+    elif operation == 9:
+        for lane in range(lanes):
+            one[lane] = one[lane] * other[lane]
+    elif operation == 10:
+        for lane in range(lanes):
+            one[lane] = max(one[lane], other[lane])
+    else:
+        for lane in range(lanes):
+            one[lane] = other[lane] - one[lane]
 
 
-def is_safe(program: Program, lows: list[float], highs: list[float]) -> bool:
-    """Whether float64 gives SQL's answer, if operand i is between lows[i] and highs[i].
+@njit(cache=True, nogil=True)
+def _with_number(operation: int, one: Any, other: float, lanes: int) -> None:
+    """The same with one number for all lanes."""
+    if operation == 0:
+        for lane in range(lanes):
+            one[lane] += other
+    elif operation == 1:
+        for lane in range(lanes):
+            one[lane] -= other
+    elif operation == 2:
+        for lane in range(lanes):
+            one[lane] *= other
+    elif operation == 3:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] < other else 0.0
+    elif operation == 4:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] <= other else 0.0
+    elif operation == 5:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] > other else 0.0
+    elif operation == 6:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] >= other else 0.0
+    elif operation == 7:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] == other else 0.0
+    elif operation == 8:
+        for lane in range(lanes):
+            one[lane] = 1.0 if one[lane] != other else 0.0
+    elif operation == 9:
+        for lane in range(lanes):
+            one[lane] = one[lane] * other
+    elif operation == 10:
+        for lane in range(lanes):
+            one[lane] = max(one[lane], other)
+    else:
+        for lane in range(lanes):
+            one[lane] = other - one[lane]
 
-    The argument of an arithmetic operation is the largest result that its type holds."""
-    stack: list[tuple[float, float]] = []
-    for name, argument in program:
-        if name == "row":
-            stack.append((lows[int(argument)], highs[int(argument)]))
-        elif name == "number":
-            stack.append((argument, argument))
-        elif name in ("neg", "abs"):
-            low, high = stack.pop()
-            stack.append((-high, -low) if name == "neg" else (0.0, max(abs(low), abs(high))))
-        elif name in ("+", "-", "*", "/"):
-            (b, d), (a, c) = stack.pop(), stack.pop()
-            if name == "/" and b <= 0 <= d:
-                return False  # NULL in SQL
-            with np.errstate(all="ignore"):
-                corners = {
-                    "+": (a + b, c + d),
-                    "-": (a - d, c - b),
-                    "*": (a * b, a * d, c * b, c * d),
-                    "/": (a / (b or 1), a / (d or 1), c / (b or 1), c / (d or 1)),
-                }[name]
-            stack.append((min(corners), max(corners)))
-            if not max(-stack[-1][0], stack[-1][1]) <= argument:
-                return False
-        elif name == "not":
-            pass
-        else:
-            stack.pop()
-            stack[-1] = (0.0, 1.0)
-    return True
 
+@njit(cache=True, nogil=True)
+def _run(codes: Any, registers: Any, lanes: int, rows: Any, begin: int, fixed: Any) -> None:
+    """Run a program over the rows from `begin` on; its outcome is in the first register.
 
-@njit(cache=True, nogil=True, fastmath=False)
-def _run(codes: Any, numbers: Any, registers: Any, lanes: int, rows: Any, begin: int, fixed: Any, left: int) -> None:
-    """Run a program over some lanes; its outcome is in the first register.
-
-    Operand i of the first `left` ones is the number fixed[i]; others are rows[i - left][begin:]."""
+    A code is (how, operation, argument); see programs.arranged."""
     top = -1
     for step in range(len(codes)):
-        code, argument = codes[step, 0], codes[step, 1]
-        if code == 0:
+        how, operation, argument = codes[step, 0], codes[step, 1], codes[step, 2]
+        if how == 0:  # push a column
             top += 1
-            target = registers[top]
-            if argument < left:
-                value = fixed[argument]
-                for lane in range(lanes):
-                    target[lane] = value
-            else:
-                source = rows[argument - left]
-                for lane in range(lanes):
-                    target[lane] = source[begin + lane]
-        elif code == 1:
+            target, source = registers[top], rows[argument, begin : begin + lanes]
+            for lane in range(lanes):
+                target[lane] = source[lane]
+        elif how == 1:  # push a number
             top += 1
-            target = registers[top]
-            value = numbers[argument]
+            target, value = registers[top], fixed[argument]
             for lane in range(lanes):
                 target[lane] = value
-        elif code == 6:
+        elif how == 2:
+            top -= 1
+            _with_vector(operation, registers[top], registers[top + 1], lanes)
+        elif how == 3:
+            _with_vector(operation, registers[top], rows[argument, begin : begin + lanes], lanes)
+        elif how == 4:
+            _with_number(operation, registers[top], fixed[argument], lanes)
+        elif operation == 0:
             one = registers[top]
             for lane in range(lanes):
                 one[lane] = -one[lane]
-        elif code == 7:
+        elif operation == 1:
             one = registers[top]
             for lane in range(lanes):
                 one[lane] = abs(one[lane])
-        elif code == 16:
+        else:
             one = registers[top]
             for lane in range(lanes):
                 one[lane] = 1.0 - one[lane]
-        else:
-            top -= 1
-            one, other = registers[top], registers[top + 1]
-            if code == 2:
-                for lane in range(lanes):
-                    one[lane] += other[lane]
-            elif code == 3:
-                for lane in range(lanes):
-                    one[lane] -= other[lane]
-            elif code == 4:
-                for lane in range(lanes):
-                    one[lane] *= other[lane]
-            elif code == 5:
-                for lane in range(lanes):
-                    one[lane] /= other[lane]
-            elif code == 8:
-                for lane in range(lanes):
-                    one[lane] = 1.0 if one[lane] < other[lane] else 0.0
-            elif code == 9:
-                for lane in range(lanes):
-                    one[lane] = 1.0 if one[lane] <= other[lane] else 0.0
-            elif code == 10:
-                for lane in range(lanes):
-                    one[lane] = 1.0 if one[lane] > other[lane] else 0.0
-            elif code == 11:
-                for lane in range(lanes):
-                    one[lane] = 1.0 if one[lane] >= other[lane] else 0.0
-            elif code == 12:
-                for lane in range(lanes):
-                    one[lane] = 1.0 if one[lane] == other[lane] else 0.0
-            elif code == 13:
-                for lane in range(lanes):
-                    one[lane] = 1.0 if one[lane] != other[lane] else 0.0
-            elif code == 14:
-                for lane in range(lanes):
-                    one[lane] = one[lane] * other[lane]
-            else:
-                for lane in range(lanes):
-                    one[lane] = max(one[lane], other[lane])
-
-
-@njit(types.void(_CODES, _NUMBERS, _INT, _MATRIX, types.Array(types.uint8, 1, "C")), cache=True, nogil=True)
-def run_rows(codes: Any, numbers: Any, depth: int, operands: Any, passed: U8) -> None:
-    """Whether the program is true of each row: operands[i] are the values of operand i."""
-    registers = np.empty((depth, BLOCK), np.float64)
-    fixed = np.empty(0, np.float64)
-    for begin in range(0, len(passed), BLOCK):
-        lanes = min(BLOCK, len(passed) - begin)
-        _run(codes, numbers, registers, lanes, operands, begin, fixed, 0)
-        for lane in range(lanes):
-            passed[begin + lane] = registers[0, lane] != 0.0
 
 
 def _read(kind: Any) -> Any:
@@ -202,7 +170,7 @@ def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
 @njit(
     [
         _FOUND(
-            *(_CODES, _NUMBERS, _INT, _MATRIX, _MATRIX, _IN8),
+            *(_CODES, _INT, _MATRIX, _MATRIX, _IN8),
             *(_IN64, _IN64, _read(word), _INT, _INT),
             *(_IN32, _IN64, _IN64, _read(word), _INT),
             *(_OUT32, _OUT32, _OUT64, _OUT64, types.Array(word, 1, "C")),
@@ -214,11 +182,10 @@ def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
 )
 def probe_all(
     codes: Any,
-    numbers: Any,
     depth: int,
-    left_operands: Any,
-    right_operands: Any,
-    right_valid: U8,
+    fixed: Any,
+    rows: Any,
+    valid: U8,
     latest: I64,
     deadline: I64,
     sets: Any,
@@ -237,16 +204,16 @@ def probe_all(
 ) -> tuple[int, int, int]:
     """Pairs of partial results and stored rows of which a program is true, as `kernels.probe` gives them.
 
-    left_operands[row] are the values of one partial result; right_operands[i] those of the stored rows, in the order
-    of event time. Rows with a 0 in `right_valid` (again in that order) satisfy nothing. An empty program is true."""
+    fixed[row] are the numbers of one partial result; rows[i] is column i of the stored rows, in the order of event
+    time. Rows with a 0 in `valid` (again in that order) satisfy nothing. An empty program is true."""
     found = 0
     room = len(out_left)
     registers = np.empty((max(depth, 1), BLOCK), np.float64)
     registers[0, :] = 1.0
-    left = left_operands.shape[1]
+    outcome = registers[0].view(np.int64)  # 0.0 is the only one without a bit
     ordered = len(by_time) == 0
     tested = len(codes) > 0
-    with_valid = len(right_valid) > 0
+    with_valid = len(valid) > 0
     with_sets = len(sets) > 0
     with_stored_sets = len(stored_sets) > 0
     own_deadline = len(stored_deadline) > 0
@@ -262,31 +229,40 @@ def probe_all(
         while at < stop:
             lanes = min(BLOCK, stop - at)
             if tested:
-                _run(codes, numbers, registers, lanes, right_operands, at, left_operands[row], left)
-            for lane in range(lanes):
-                if registers[0, lane] == 0.0:
-                    continue
-                place = at + lane
-                if with_valid and right_valid[place] == 0:
-                    continue
-                stored = place if ordered else by_time[place]
-                tau = stored_tau[stored]
-                until = stored_deadline[stored] if own_deadline else tau + window
-                if until < latest[row]:
-                    continue
-                if with_sets:
-                    common = sets[row] & stored_sets[stored] if with_stored_sets else sets[row]
-                    if common == 0:
+                _run(codes, registers, lanes, rows, at, fixed[row])
+            for chunk in range(0, lanes, _CHUNK):
+                end = min(chunk + _CHUNK, lanes)
+                # Slices, since an index that might be negative keeps a loop from becoming vector instructions.
+                part = outcome[chunk:end]
+                hits = np.int64(0)
+                for lane in range(len(part)):
+                    hits |= part[lane]
+                if hits == 0:
+                    continue  # the usual case, and a loop without branches finds it out
+                for lane in range(chunk, end):
+                    if registers[0, lane] == 0.0:
                         continue
-                if found == room:
-                    return found, row, place
-                if with_sets:
-                    out_sets[found] = common
-                out_left[found] = row
-                out_row[found] = stored
-                out_latest[found] = max(latest[row], tau)
-                out_deadline[found] = min(last, until)
-                found += 1
+                    place = at + lane
+                    if with_valid and valid[place] == 0:
+                        continue
+                    stored = place if ordered else by_time[place]
+                    tau = stored_tau[stored]
+                    until = stored_deadline[stored] if own_deadline else tau + window
+                    if until < latest[row]:
+                        continue
+                    if with_sets:
+                        common = sets[row] & stored_sets[stored] if with_stored_sets else sets[row]
+                        if common == 0:
+                            continue
+                    if found == room:
+                        return found, row, place
+                    if with_sets:
+                        out_sets[found] = common
+                    out_left[found] = row
+                    out_row[found] = stored
+                    out_latest[found] = max(latest[row], tau)
+                    out_deadline[found] = min(last, until)
+                    found += 1
             at += lanes
     return found, len(latest), -1
 
