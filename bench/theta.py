@@ -1,8 +1,8 @@
 """Steps without an equality, on one core and without Spark: python -m bench.theta
 
 A band join over 2 M stored rows must cost in proportion to what it finds, and a numeric predicate that no index serves
-must be evaluated on 200 M pairs a second and core. Both are measured through the walk itself, as a task runs it. Seconds
-are those of the processor, so that other programs on the machine do not count.
+must be evaluated on 200 M pairs a second and core. Both are measured through the walk itself, as a task runs it.
+Seconds are those of the processor, so that other programs on the machine do not count.
 """
 
 from __future__ import annotations

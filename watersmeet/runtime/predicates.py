@@ -67,7 +67,7 @@ def _numbers(column: pa.Array) -> Numbers:
 def _described(values: np.ndarray, valid: U8) -> Numbers:
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
     finite = bool(np.isfinite(low) and np.isfinite(high))  # a NaN is the least and the largest
-    whole = max(-low, high) <= EXACT
+    whole = max(-low, high) < EXACT  # 2⁵³ may have been 2⁵³ + 1
     return Numbers(values, valid, low, high, finite and whole)
 
 

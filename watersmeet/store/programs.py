@@ -15,7 +15,7 @@ import numpy as np
 
 from watersmeet.model.predicate import Program
 
-EXACT = float(1 << 53)  # whole numbers up to here are float64s
+EXACT = float(1 << 53)  # all whole numbers below are float64s, and none above is rounded to one of them
 _LEAVES = ("row", "number")
 _UNARY = ("neg", "abs", "not")
 OPERATIONS = ("+", "-", "*", "<", "<=", ">", ">=", "=", "<>", "and", "or", "reversed -")

@@ -15,8 +15,8 @@ from sqlglot import exp
 from watersmeet.model.predicate import Program
 from watersmeet.sql.adapter.bands import constant_of
 
-# The largest number of each type. 2⁵³ instead of 2⁶³ for the long ones: up to there float64 has every whole number.
-_LARGEST = {"tinyint": 2.0**7 - 1, "smallint": 2.0**15 - 1, "int": 2.0**31 - 1, "bigint": 2.0**53}
+# The largest number of each type. Below 2⁵³ instead of 2⁶³ for the long ones: there float64 has every whole number.
+_LARGEST = {"tinyint": 2.0**7 - 1, "smallint": 2.0**15 - 1, "int": 2.0**31 - 1, "bigint": 2.0**53 - 1}
 _DOUBLE = 1.7e308
 _DECIMAL = "decimal"  # what a literal with a point is for DuckDB; with an exponent it is a DOUBLE
 _TIMES = {"timestamp": "time", "timestamp_ntz": "time", "date": "date"}
