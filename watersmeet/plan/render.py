@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ class RenderedStep:
     joined: str  # what the partial results cover before the step
     store: str
     on: tuple[str, ...]
+    by: str  # hash, range or scan: how the store is looked into
     broadcast: bool
     cost: float  # estimated tuples sent
     serves: tuple[str, ...]  # queries, and materialized stores
@@ -132,6 +134,7 @@ def _step(
         str(move.node[1]),
         str(move.store),
         tuple(sorted(_link_text(link) for link in links)),
+        _looked_up_by(links),
         copies > 1,
         problem.tuples(move.node) * copies,
         tuple(users),
@@ -175,6 +178,12 @@ def _stores(problem: Problem, solution: Solution, steps: Mapping[Move, RenderedS
     return found
 
 
+def _looked_up_by(links: Sequence[Link]) -> str:
+    if any(link.theta is None for link in links):
+        return "hash"
+    return "range" if any(link.theta is not None and link.theta.band is not None for link in links) else "scan"
+
+
 def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
     if part == AT_RANDOM:
@@ -187,4 +196,5 @@ def _link_text(link: Link) -> str:
         return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
     if link.theta.is_always_true:
         return f"every pair of {link.left[0]} and {link.right[0]}"
-    return link.theta.text.replace('"l.', f'"{link.left[0]}.').replace('"r.', f'"{link.right[0]}.').replace('"', "")
+    named = {"l": link.left[0], "r": link.right[0]}
+    return re.sub(r'"([lr])\.([^"]+)"', lambda found: f"{named[found[1]]}.{found[2]}", link.theta.text)
