@@ -81,7 +81,15 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_streams: int = 4, max_queries: int = 20, max_rows: int = 40, max_ticks: int = 8) -> Case:
+def cases(
+    draw: st.DrawFn,
+    max_streams: int = 4,
+    max_queries: int = 20,
+    max_rows: int = 40,
+    max_ticks: int = 8,
+    thetas: tuple[int, ...] = (0, 4, 0, 2),
+) -> Case:
+    """`thetas` are the quarters of a join's predicates that are no equalities, one of which is chosen for each join."""
     kinds = draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
     ticks = draw(st.integers(1, max_ticks))
     streams = tuple(
@@ -92,7 +100,7 @@ def cases(draw: st.DrawFn, max_streams: int = 4, max_queries: int = 20, max_rows
     for _ in range(count):
         # Often the same join again: such queries share all steps and differ in windows, filters and outputs only.
         again = joins and draw(st.booleans())
-        joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams)))
+        joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams, thetas)))
     queries = tuple(draw(_query(f"q{number}", join)) for number, join in enumerate(joins))
     restarts = frozenset(draw(st.lists(st.integers(0, ticks), max_size=3)))
     return Case(streams, queries, draw(st.sampled_from((1, 3))), restarts, draw(st.integers(1, 3)))
@@ -132,8 +140,9 @@ class Join:
 
 
 @st.composite
-def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...]) -> Join:
-    size = draw(st.sampled_from((1, 2, 2, 3, 3, 3, 4, 5, 6)))
+def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...], thetas: tuple[int, ...]) -> Join:
+    share = draw(st.sampled_from(thetas))
+    size = draw(st.sampled_from((2, 3, 3, 4, 5) if share else (1, 2, 2, 3, 3, 3, 4, 5, 6)))
     members = tuple((f"a{number}", draw(st.sampled_from(streams))) for number in range(size))
     shape = draw(st.sampled_from(("chain", "star", "cycle", "any")))
     pairs = []
@@ -144,8 +153,6 @@ def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...]) -> Join:
         pairs.append((0, size - 1))
     if size > 1 and draw(st.booleans()):
         pairs.append(draw(st.sampled_from(pairs)))  # several predicates between two aliases
-    # Of many joins all predicates are equalities, of some none, and others are mixed.
-    share = draw(st.sampled_from((0, 0, 1, 2, 4))) if size <= 5 else 0
     return Join(
         members,
         tuple(

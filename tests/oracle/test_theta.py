@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase
+from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase, cases
 from tests.oracle.inprocess import InProcess
+from tests.oracle.plans import plans
 from tests.oracle.test_plans import check
 from watersmeet.plan.ruleset import Range
 
@@ -64,6 +68,21 @@ def crossed(condition: str, others: str = "") -> QueryCase:
     # A value that cannot be computed makes the predicate false; DuckDB needs to be told.
     oracle = selected.format("", "CROSS JOIN") + f"WHERE coalesce(TRY({condition}), false) {others}"
     return QueryCase("q", selected.format("[UNBOUNDED]", ",") + f"WHERE {condition} {others}", oracle)
+
+
+@given(st.data(), cases(max_streams=3, max_queries=3, max_rows=12, max_ticks=4, thetas=(4, 2)))
+@settings(max_examples=60)
+def test_random_predicates_under_any_plan_give_the_oracles_results(data: st.DataObject, case: Case) -> None:
+    """Two to five aliases, all or half of the predicates no equalities, anything materialized, one and three places."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = InProcess(Path(folder), case)
+        for tick in range(case.ticks):
+            if tick % 2 == 0:
+                engine.follow(data.draw(plans(engine.problem)))
+            if tick in case.restarts:
+                engine.restart()
+            engine.tick({one.name: one.piece(tick) for one in case.streams})
+        check(case, Path(folder))
 
 
 @pytest.mark.parametrize("others", ["", "AND a.id % 4 = b.id % 4"])
