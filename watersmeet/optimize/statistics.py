@@ -116,7 +116,7 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
             sizes.setdefault(name, _positive(f"rates.{name}", rate) * (windows or {})[name])
         pairs = {}
         for entry in raw.get("selectivities", []):
-            # Of a predicate that is no equality: the streams, and the predicate as `explain` shows it.
+            # Of a predicate that is no equality: the streams, and its text over "l.x" (of the smaller name) and "r.y".
             theta = entry.get("predicate")
             ends = frozenset(_column(entry[at]) if theta is None else (entry[at], theta) for at in ("left", "right"))
             what = "the selectivity of " + (theta or f"{entry['left']} = {entry['right']}")
