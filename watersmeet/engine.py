@@ -40,12 +40,14 @@ from watersmeet.errors import ModelError, SqlError, WatersmeetError
 from watersmeet.handle import QueryHandle
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import check_frame, columns_of, open_source
-from watersmeet.model import Query, Sink, Stream
+from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.plan.explain import explain
 from watersmeet.plan.render import RenderedPlan
 from watersmeet.planning import Plan, make_plan, sample_of
+from watersmeet.registering import register
+from watersmeet.runtime.calls import complaints_in
 from watersmeet.runtime.deliver import Deliveries
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
@@ -78,6 +80,7 @@ class Engine:
         self._streams: dict[str, Stream] = {}
         self._frames: dict[str, DataFrame] = {}
         self._queries: dict[str, Query] = {}
+        self._predicates: dict[str, Registered] = {}
         self._deliveries = Deliveries(self.home)
         self._runtime: SparkRuntime | None = None
         self._running: dict[str, StreamingQuery] = {}
@@ -123,13 +126,37 @@ class Engine:
                 self._start_groups(once=False)
             return stream
 
+    def predicate(self, name: str, function: Callable[..., Any], *, by_row: bool = False) -> None:
+        """Let queries call a function of Python by name, as a condition on rows of two aliases: WHERE near(a.x, b.y).
+
+        It is given a NumPy array for each argument and answers with an array of booleans; with `by_row` it is given
+        plain values, and answers with a bool. Rows with a NULL among the arguments are not asked about. Where it raises
+        or answers with anything else, and once it takes longer than the option `predicate_seconds`, it is false:
+        `stats` counts that for the queries concerned, and `complaints` says why."""
+        with self._change:
+            if name.lower() in self._predicates:
+                raise ModelError(f"there is already a predicate named {name}", hint="choose another name")
+            made = register(name, function, by_row, self.options.predicate_seconds)
+            self._predicates[name.lower()] = made
+
+    @property
+    def predicates(self) -> Mapping[str, Registered]:
+        return self._predicates
+
+    def complaints(self) -> dict[str, str]:
+        """For each registered predicate that has failed, why it did so last."""
+        return complaints_in(self.home)
+
     def query(self, name: str, sql: str, sink: Sink | None = None, *, backfill: bool = False) -> QueryHandle:
         """Add a query. It is refused at once, with the place in the SQL, if anything about it is wrong.
 
         In a running engine it is in force from the next tick that begins (`since` of the handle) and sees what the
         stores hold. With `backfill`, its first tick also emits the results among rows that were stored before."""
         limit = self.options.max_aliases
-        return self._add(build_query(name, sql, self._streams, sink, backfill=backfill, max_aliases=limit))
+        known = self._predicates
+        return self._add(
+            build_query(name, sql, self._streams, sink, backfill=backfill, max_aliases=limit, functions=known)
+        )
 
     def _add(self, query: Query) -> QueryHandle:
         with self._change:
@@ -232,6 +259,7 @@ class Engine:
                     origin=statement.origin,
                     backfill=statement.backfill,
                     max_aliases=self.options.max_aliases,
+                    functions=self._predicates,
                 )
                 return self._add(query)
             else:
@@ -380,7 +408,9 @@ class Engine:
     def _recall(self) -> None:
         """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
         if self._recalled is None:
-            self._queries, self._recalled = recall(self.home, self._queries, self._streams, self.options)
+            self._queries, self._recalled = recall(
+                self.home, self._queries, self._streams, self.options, self._predicates
+            )
         # The tick that was promised may never have been committed, and then the next one is the first.
         following = load_newest(self.home).tick + 1
         self._queries = {n: replace(query, since=min(query.since, following)) for n, query in self._queries.items()}

@@ -22,6 +22,9 @@ class Options:
     storage_budget: float = field(default=0.0, metadata={"help": "most tuples to keep, as estimated; 0: no limit"})
     adaptive: str = field(default="on", metadata={"help": "on or off: whether the plan follows the data"})
     epoch: int = field(default=20, metadata={"help": "ticks after which the plan is thought over"})
+    predicate_seconds: float = field(
+        default=5.0, metadata={"help": "time that a registered predicate may take for a block of rows"}
+    )
 
     sharing: str = field(default="groups", metadata={"help": "groups; all or none to compare how queries share steps"})
     max_queries: int = field(default=10_000, metadata={"help": "most queries at a time"})
@@ -39,6 +42,8 @@ class Options:
             raise ModelError(f"adaptive = {self.adaptive} is unknown", hint="use on or off")
         if self.sharing not in ("groups", "all", "none"):
             raise ModelError(f"sharing = {self.sharing} is unknown", hint="use groups, all or none")
+        if not self.predicate_seconds > 0:
+            raise ModelError(f"predicate_seconds = {self.predicate_seconds} is out of range", hint="use more than 0")
         if self.epoch < 1:
             raise ModelError(f"epoch = {self.epoch} is out of range", hint="use a number of ticks, 1 or more")
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from watersmeet.model import KeyPart
-from watersmeet.optimize.joingraph import Link, QueryGraph
+from watersmeet.model import Band, KeyPart, Theta
+from watersmeet.optimize.joingraph import AT_RANDOM, Link, QueryGraph
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Statistics
 
@@ -22,6 +22,25 @@ def link(left: str, right: str) -> Link:
     """`link("r.a", "s.b")`: the equality r.a = s.b."""
     ends = sorted((relation, KeyPart(column, "BIGINT", column)) for relation, column in (_split(left), _split(right)))
     return Link(*ends)
+
+
+def theta_link(one: str, other: str, text: str = "x < y", band: bool = False) -> Link:
+    """A predicate between two relations that is no equality; as a band it is thought to be more selective."""
+    left, right = sorted((one, other))
+    part = KeyPart("x", "bigint", "x")
+    theta = Theta(text, (part,), (part,), Band(part, part, 0, 1) if band else None)
+    return Link((left, AT_RANDOM), (right, AT_RANDOM), theta)
+
+
+def with_thetas(query: QueryGraph, chance: random.Random, share: float) -> QueryGraph:
+    """The query with a share of its equalities replaced by other predicates between the same relations."""
+    links = set()
+    for one in sorted(query.links, key=lambda link: link.text):
+        if chance.random() < share:
+            links.add(theta_link(*one.relations, text=chance.choice("<>"), band=chance.random() < 0.5))
+        else:
+            links.add(one)
+    return QueryGraph(query.name, query.relations, frozenset(links))
 
 
 def graph(name: str, *equalities: str) -> QueryGraph:
@@ -112,8 +131,10 @@ def mixed_problem(
     materialize: bool = False,
     layouts: str = "one",
     spare_storage: float | None = None,
+    thetas: float = 0.0,
 ) -> Problem:
-    """Unequal sizes and selectivities, queries of several sizes, some of them with a cycle.
+    """Unequal sizes and selectivities, queries of several sizes, some of them with a cycle, and with `thetas` a share
+    of predicates that are no equalities.
 
     `spare_storage` is a storage budget as a share of what the streams need, on top of that."""
     pairs = environment(relations, seed=chance.randrange(10**6))
@@ -129,6 +150,9 @@ def mixed_problem(
             closing = [link(".".join(a), ".".join(b)) for a, b in pairs if {a[0], b[0]} <= set(query.relations)]
             links = query.links | set(closing) if chance.random() < 0.3 else query.links
             asked.setdefault(links, QueryGraph(f"q{at}", query.relations, links))
+    if thetas:
+        replaced = [with_thetas(query, chance, thetas) for query in asked.values()]
+        asked = {query.links: query for query in replaced}
     used = {relation for query in asked.values() for relation in query.relations}
     budget = None if spare_storage is None else (1 + spare_storage) * sum(statistics.size(one) for one in sorted(used))
     return Problem(tuple(asked.values()), statistics, partitions, materialize, layouts, budget)

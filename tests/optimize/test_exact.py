@@ -14,7 +14,7 @@ from itertools import islice
 import pytest
 
 from tests.optimize.brute_force import cheapest, effort
-from tests.optimize.problems import graph, link, paper_problem
+from tests.optimize.problems import graph, link, paper_problem, with_thetas
 from watersmeet.errors import ModelError
 from watersmeet.optimize import tables
 from watersmeet.optimize.exact import exact, simple_plan
@@ -44,6 +44,8 @@ def random_problem(seed: int) -> Problem:
     relations = ["r", "s", "t", "u"]
     sizes = rng.choice([(3,), (3, 2), (3, 3), (3, 3), (4,)])
     queries = tuple(random_query(rng, f"q{n}", relations, size) for n, size in enumerate(sizes))
+    if seed % 3 == 0:
+        queries = tuple(with_thetas(query, random.Random(seed), 0.5) for query in queries)
     columns = [(relation, column) for relation in relations for column in "ab"]
     statistics = Statistics(
         {relation: float(rng.choice([1, 10, 100, 130])) for relation in relations},

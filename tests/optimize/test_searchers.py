@@ -45,6 +45,7 @@ def problems(
         materialize=draw(st.booleans()) if materialize is None else materialize,
         layouts=draw(st.sampled_from(("one", "many", "ignored"))),
         spare_storage=draw(st.sampled_from((0.0, 0.3, 1.0))) if budget else None,
+        thetas=draw(st.sampled_from((0.0, 0.0, 0.4, 1.0))),
     )
 
 

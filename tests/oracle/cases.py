@@ -81,7 +81,15 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_streams: int = 4, max_queries: int = 20, max_rows: int = 40, max_ticks: int = 8) -> Case:
+def cases(
+    draw: st.DrawFn,
+    max_streams: int = 4,
+    max_queries: int = 20,
+    max_rows: int = 40,
+    max_ticks: int = 8,
+    thetas: tuple[int, ...] = (0, 4, 0, 2),
+) -> Case:
+    """`thetas` are the quarters of a join's predicates that are no equalities, one of which is chosen for each join."""
     kinds = draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
     ticks = draw(st.integers(1, max_ticks))
     streams = tuple(
@@ -92,7 +100,7 @@ def cases(draw: st.DrawFn, max_streams: int = 4, max_queries: int = 20, max_rows
     for _ in range(count):
         # Often the same join again: such queries share all steps and differ in windows, filters and outputs only.
         again = joins and draw(st.booleans())
-        joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams)))
+        joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams, thetas)))
     queries = tuple(draw(_query(f"q{number}", join)) for number, join in enumerate(joins))
     restarts = frozenset(draw(st.lists(st.integers(0, ticks), max_size=3)))
     return Case(streams, queries, draw(st.sampled_from((1, 3))), restarts, draw(st.integers(1, 3)))
@@ -128,12 +136,13 @@ _WINDOWS = (0, 1, SECOND // 2, SECOND, 5 * SECOND, 30 * SECOND, None)
 @dataclass(frozen=True)
 class Join:
     members: tuple[tuple[str, StreamCase], ...]  # (alias, stream)
-    equalities: tuple[str, ...]
+    predicates: tuple[str, ...]
 
 
 @st.composite
-def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...]) -> Join:
-    size = draw(st.sampled_from((1, 2, 2, 3, 3, 3, 4, 5, 6)))
+def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...], thetas: tuple[int, ...]) -> Join:
+    share = draw(st.sampled_from(thetas))
+    size = draw(st.sampled_from((2, 3, 3, 4, 5) if share else (1, 2, 2, 3, 3, 3, 4, 5, 6)))
     members = tuple((f"a{number}", draw(st.sampled_from(streams))) for number in range(size))
     shape = draw(st.sampled_from(("chain", "star", "cycle", "any")))
     pairs = []
@@ -144,7 +153,13 @@ def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...]) -> Join:
         pairs.append((0, size - 1))
     if size > 1 and draw(st.booleans()):
         pairs.append(draw(st.sampled_from(pairs)))  # several predicates between two aliases
-    return Join(members, tuple(draw(_equality(members[left], members[right])) for left, right in pairs))
+    return Join(
+        members,
+        tuple(
+            draw((_theta if draw(st.integers(0, 3)) < share else _equality)(members[left], members[right]))
+            for left, right in pairs
+        ),
+    )
 
 
 @st.composite
@@ -154,7 +169,7 @@ def _query(draw: st.DrawFn, name: str, join: Join) -> QueryCase:
     windows = [draw(st.sampled_from(_WINDOWS)) for _ in members]
     if draw(st.booleans()):
         windows = [windows[0]] * size
-    conditions = list(join.equalities)
+    conditions = list(join.predicates)
     for alias, _ in members:
         if draw(st.integers(0, 3)) == 0:
             conditions.append(draw(_filter(alias)))
@@ -210,6 +225,41 @@ def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, S
     if draw(st.integers(0, 9)) == 0:
         text = f"{left[0]}.v + 1 = {right[0]}.v"
     return text
+
+
+@st.composite
+def _theta(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
+    """A predicate that is no equality, in words that mean the same to Watersmeet and to DuckDB."""
+    a, b = (left[0], right[0]) if draw(st.booleans()) else (right[0], left[0])
+    number, seconds = draw(st.integers(-2, 4)), draw(st.integers(0, 5))
+    operator = draw(st.sampled_from(("<", "<=", ">", ">=", "<>")))
+    column, kind = draw(st.sampled_from(left[1].columns))
+    texts = [
+        f"{a}.v {operator} {b}.v",
+        f"{a}.v + {number} {operator} {b}.v - 1",
+        f"abs({a}.v - {b}.v) < {number}",
+        f"abs({a}.v - {b}.id) <= {number}",
+        f"{a}.v - {b}.v = {number}",
+        f"{a}.id BETWEEN {b}.v AND {b}.id",
+        f"{a}.v * {b}.v {operator} {a}.v + {number}",
+        f"({a}.v {operator} {b}.v OR {a}.id = {b}.id)",
+        f"NOT ({a}.v {operator} {b}.v AND {a}.id > {number})",
+        f"({a}.k0 IS NULL OR {a}.v < {b}.v)",
+        f"{a}.ts BETWEEN {b}.ts - INTERVAL '{seconds}' SECOND AND {b}.ts",
+        f"{a}.ts - {b}.ts < INTERVAL '{seconds}' SECOND",
+        f"{a}.ts {operator} {b}.ts",
+        f"{a}.v * 0.5 {operator} {b}.v - 0.25",
+        f"abs({a}.v / 2 - {b}.v) < 1.5",
+        f"concat(CAST({a}.v AS STRING), 'x') {operator} concat(CAST({b}.v AS STRING), 'y')",
+        f"CAST({a}.id AS STRING) LIKE concat('%', CAST({b}.id AS STRING), '%')",
+        f"levenshtein(CAST({a}.id AS STRING), CAST({b}.id AS STRING)) < 2",
+    ]
+    if kind != "BOOLEAN":
+        same = [other for other, its in right[1].columns if its == kind or {kind, its} <= set(NUMERIC)]
+        if same:
+            texts.append(f"{left[0]}.{column} {operator} {right[0]}.{draw(st.sampled_from(same))}")
+            texts.append(f"{left[0]}.{column} {operator} {right[0]}.{draw(st.sampled_from(same))}")
+    return draw(st.sampled_from(texts))
 
 
 @st.composite

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow as pa
 from tests.oracle.cases import Case
 from tests.oracle.plans import simple
 from watersmeet.io.sinks import prepare_folder, result_folder
-from watersmeet.model import Query, Stream
+from watersmeet.model import Query, Registered, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.plan.compile import compile_solution
@@ -31,14 +32,14 @@ from watersmeet.store.manifest import commit
 
 
 class InProcess:
-    def __init__(self, home: Path, case: Case) -> None:
+    def __init__(self, home: Path, case: Case, functions: Mapping[str, Registered] | None = None) -> None:
         self.home, self.case = home, case
         scripts = [parse_script(stream.create + "'nowhere';") for stream in case.streams]
         statements = [statement for script in scripts for statement in script]
         self.streams: dict[str, Stream] = {
             statement.stream.name: statement.stream for statement in statements if isinstance(statement, CreateStream)
         }
-        self.change([build_query(query.name, query.sql, self.streams) for query in case.queries])
+        self.change([build_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries])
         self.restart()
 
     def change(self, queries: list[Query]) -> None:

@@ -57,6 +57,34 @@ def test_the_drawing_is_a_well_formed_svg() -> None:
     assert "⇒ q1" in texts
 
 
+def test_steps_without_an_equality_say_how_they_look_up_rows() -> None:
+    mixed = engine(partitions=3, searcher="greedy")
+    window = "WINDOW 10 SECONDS"
+    mixed.query("band", f"SELECT u.c FROM t, u WHERE abs(t.c - u.c) < 5 AND t.b <> u.c {window}")
+    mixed.query("unequal", f"SELECT u.c FROM r, u WHERE r.a <> u.c {window}")
+    mixed.query("all", f"SELECT r.a FROM r CROSS JOIN t {window}")
+    text = show_plan(mixed, "{}", "text")
+    assert "→ t by range on ABS(t.c - u.c) < 5 and t.b <> u.c: " in text
+    assert "→ u by scan on r.a <> u.c: " in text
+    assert "→ t by scan on every pair of r and t: " in text
+    assert ", to all places" in text
+    steps = json.loads(show_plan(mixed, "{}", "json"))["steps"]
+    assert {step["by"] for step in steps} == {"hash", "range", "scan"}
+    assert all(step["broadcast"] for step in steps if step["by"] != "hash")
+
+
+def test_statistics_of_a_predicate_change_what_is_expected_of_it() -> None:
+    def cost(selectivity: float) -> float:
+        three = Engine(materialize="off")
+        three.sql(PIPELINE)
+        three.query("q", "SELECT u.c FROM s, t, u WHERE s.b < t.b AND t.c = u.c WINDOW 10 SECONDS")
+        known = {"left": "s", "right": "t", "predicate": '"l.b" < "r.b"', "value": selectivity}
+        given = json.dumps({"selectivities": [known]})
+        return float(json.loads(show_plan(three, given, "json"))["cost"])
+
+    assert cost(0.001) < cost(0.9)
+
+
 def test_one_more_query_adds_less_than_it_costs_alone() -> None:
     text = what_one_more_adds(
         engine(materialize="off"), "SELECT u.c FROM t, u WHERE t.c = u.c WINDOW 10 SECONDS", STATISTICS

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from watersmeet.model import KeyPart, Query
-from watersmeet.optimize.joingraph import Link, stream_of
+from watersmeet.optimize.joingraph import AT_RANDOM, Link, stream_of
 from watersmeet.optimize.problem import Problem
-from watersmeet.optimize.statistics import Named, Statistics
-from watersmeet.plan.ruleset import UNBOUNDED, Ruleset, Step, StoreRule
+from watersmeet.optimize.statistics import Named, Statistics, named_ends
+from watersmeet.plan.ruleset import UNBOUNDED, Ruleset, Step, StoreRule, Test
 from watersmeet.planning import Plan
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import Manifest
@@ -107,7 +107,7 @@ class Measurements:
         """The share of pairs that join, for each equality that a step or the sketches tell of."""
         found: dict[Pair, float] = {}
         for link in links:
-            pair = frozenset((named(link.left), named(link.right)))
+            pair = frozenset(named_ends(link))
             counted = self.links.get(pair)
             if counted is None or counted[0] <= 0:
                 one, other = (self.sketches.get((stream_of(end[0]), end[1])) for end in (link.left, link.right))
@@ -210,16 +210,18 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
                 for own, (at, part) in zip(step.key, step.sources, strict=True)
             ]
             fanout = sizes[step.store]
+            links += [_theta_link((*above, rule), test) for test in step.tests]
             for link in links:
                 fanout *= statistics.selectivity(link)
-            alone = len(above) == 1 and len(links) == 1 and not rule.is_materialized
-            broadcast = rule.layout is not None and rule.layout not in step.key
+            # A range that proves its predicates leaves no test: then nothing is known by which it would be measured.
+            alone = len(above) == 1 and len(links) == 1 and not rule.is_materialized and step.range is None
+            broadcast = rule.layout not in step.key
             found[step.id] = StepFacts(
                 fanout,
                 plan.rules.partitions if broadcast else 1,
                 bool(step.sees),
                 step.store,
-                frozenset((named(links[0].left), named(links[0].right))) if alone else None,
+                frozenset(named_ends(links[0])) if alone else None,
             )
             visit(step.steps, (*above, rule))
 
@@ -243,6 +245,16 @@ def _attribute(rule: StoreRule, part: KeyPart) -> tuple[str, KeyPart]:
     kept = next(column for column in rule.kept if column.name == part.column)
     column = kept.source if kept.kind == "column" else None
     return rule.members[kept.member][1], KeyPart(kept.source, part.type, column)
+
+
+def _theta_link(rules: tuple[StoreRule, ...], test: Test) -> Link:
+    """A test as the link of the streams that its rows came from."""
+    sides = []
+    for position, prefix in (test.left, test.right):
+        rule = rules[position]
+        relation = prefix.removesuffix(".") if prefix else rule.name
+        sides.append((stream_of(relation), AT_RANDOM))
+    return Link(sides[0], sides[1], test.theta)
 
 
 def all_links(problem: Problem) -> set[Link]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
 from watersmeet.io.sinks import check_folder, check_sink, result_folder
-from watersmeet.model import Query, Sink, Stream
+from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, build_query, parse_script
 
@@ -48,7 +48,12 @@ Verdict = InForce | WatersmeetError
 
 
 def read_changes(
-    script: str, file: str, folder: str, streams: Mapping[str, Stream], options: Options
+    script: str,
+    file: str,
+    folder: str,
+    streams: Mapping[str, Stream],
+    options: Options,
+    functions: Mapping[str, Registered] | None = None,
 ) -> tuple[Change, ...]:
     """The changes that a script asks for; relative paths in it are relative to `folder`."""
     changes: list[Change] = []
@@ -70,6 +75,7 @@ def read_changes(
                 origin=statement.origin,
                 backfill=statement.backfill,
                 max_aliases=options.max_aliases,
+                functions=functions,
             )
             changes.append(Add(query, statement.place))
         else:

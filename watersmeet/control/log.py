@@ -14,7 +14,7 @@ from pathlib import Path
 
 from watersmeet.control.changes import Asked, Drop
 from watersmeet.errors import StateError, WatersmeetError
-from watersmeet.model import Query, Sink, Stream
+from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.options import Options
 from watersmeet.sql import build_query
 from watersmeet.store.manifest import sync_folder
@@ -94,7 +94,11 @@ def _entry(line: str) -> Entry:
 
 
 def recall(
-    home: Path, declared: Mapping[str, Query], streams: Mapping[str, Stream], options: Options
+    home: Path,
+    declared: Mapping[str, Query],
+    streams: Mapping[str, Stream],
+    options: Options,
+    functions: Mapping[str, Registered] | None = None,
 ) -> tuple[dict[str, Query], set[str]]:
     """The declared queries with all that was changed while the engine ran, and the names that come from the log."""
     queries = dict(declared)
@@ -113,6 +117,7 @@ def recall(
                 entry.sink,
                 backfill=entry.backfill,
                 max_aliases=options.max_aliases,
+                functions=functions,
             )
         except WatersmeetError as problem:
             raise StateError(

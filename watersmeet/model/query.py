@@ -1,4 +1,4 @@
-"""A query: aliases over streams with windows and filters, equalities between them, and its outputs.
+"""A query: aliases over streams with windows and filters, equalities and other predicates between them, its outputs.
 
 Scalar SQL is kept as text in DuckDB's dialect. A filter or key is written over the bare columns of its
 stream ("price" > 10), so that queries which use other alias names still have equal, shareable texts; an
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.errors import ModelError
+from watersmeet.model.predicate import Predicate
 from watersmeet.model.stream import check_name
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
@@ -87,6 +88,7 @@ class Query:
     sql: str = ""
     backfill: bool = False  # its first tick also emits the results among rows that were stored before
     since: int = 0  # no tick before this one knew the query; 0 where it was declared before the start
+    predicates: tuple[Predicate, ...] = ()  # between two aliases, but no equalities
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -100,7 +102,7 @@ class Query:
         if unreached:
             raise ModelError(
                 f"query {self.name}: nothing joins {', '.join(sorted(unreached))} to {names[0]}",
-                hint="add an equality between them; cross products are not supported",
+                hint="add a predicate between them, or write CROSS JOIN",
             )
 
     @cached_property
@@ -117,14 +119,15 @@ class Query:
         return {alias.name: at for at, alias in enumerate(self.aliases)}
 
     def reached_from(self, start: str) -> set[str]:
-        """The aliases connected to `start` by equalities."""
+        """The aliases connected to `start` by equalities and other predicates."""
         reached, frontier = {start}, [start]
         while frontier:
             here = frontier.pop()
-            for equality in self.equalities:
-                if equality.touches(here) and equality.other(here) not in reached:
-                    reached.add(equality.other(here))
-                    frontier.append(equality.other(here))
+            joins: tuple[Equality | Predicate, ...] = (*self.equalities, *self.predicates)
+            for join in joins:
+                if join.touches(here) and join.other(here) not in reached:
+                    reached.add(join.other(here))
+                    frontier.append(join.other(here))
         return reached
 
     def between(self, bound: frozenset[str], alias: str) -> tuple[Equality, ...]:

@@ -125,6 +125,9 @@ class Draft(Ledger):
             for move in open_moves:
                 for end in all_ends[move]:
                     saved[end] = saved.get(end, 0.0) + base[move]
+            if not saved:
+                chosen = chosen or [self.space.any_layout(store)]
+                break
             most = max(saved.values()) * (1 - 1e-9)
             # Of equally good ones the layout in force, then the first: a change must be worth it.
             best = min((end for end in saved if saved[end] >= most), key=lambda end: (end not in now, end))
@@ -145,6 +148,7 @@ class Draft(Ledger):
         return len(layouts) * space.size[store] + sum(
             space.base[move] * (1 if any(end in layouts for end in space.ends[move]) else self.copies)
             for move in self.in_use[store]
+            if space.ends[move]
         )
 
     def _fits(self, store: int, copies: int) -> bool:

@@ -104,6 +104,8 @@ def _layouts(draft: Draft, store: int) -> list[tuple[int, ...]]:
     if not draft.problem.has_layouts:
         return [()]
     ends = sorted({end for move in draft.space.moves_on[store] for end in draft.space.ends[move]})
+    if not ends:
+        return [(draft.space.any_layout(store),)]
     most = 1 if draft.problem.layouts == "one" else len(ends)
     return [some for count in range(1, most + 1) for some in combinations(ends, count)]
 

@@ -1,4 +1,4 @@
-"""Queries as the optimizer sees them: relations, equalities, and the subqueries that partial results stand for.
+"""Queries as the optimizer sees them: relations, what links them, and the subqueries that partial results stand for.
 
 A *relation* is a use of a stream in a query: `r`, and `r@2` for the second alias over r in one query. Names of
 aliases do not matter, so the same subquery in different queries is the same value.
@@ -10,29 +10,32 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.model import KeyPart, Query
+from watersmeet.model import KeyPart, Query, Theta
 
 Attribute = tuple[str, KeyPart]  # a key of a relation
+# In place of a key: of a link that is no equality, and as the layout of a store that no equality leads to.
+AT_RANDOM = KeyPart("", "random")
 
 
 @dataclass(frozen=True)
 class Link:
-    """An equality between two relations, the smaller name first."""
+    """What joins two relations, the smaller name first: an equality of two keys, or a theta and no keys."""
 
     left: Attribute
     right: Attribute
+    theta: Theta | None = None
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Links are in the sets that every subquery is made of.
-        object.__setattr__(self, "_hash", hash((self.left, self.right)))
+        object.__setattr__(self, "_hash", hash((self.left, self.right, self.theta)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
         # Hashes of strings differ between processes: the kept one must not travel.
-        return Link, (self.left, self.right)
+        return Link, (self.left, self.right, self.theta)
 
     @cached_property
     def relations(self) -> frozenset[str]:
@@ -43,13 +46,24 @@ class Link:
         """A spelling that orders links."""
         return repr(self)
 
+    @cached_property
+    def reads(self) -> tuple[Attribute, ...]:
+        """All that a test of this link needs to know of the two rows."""
+        if self.theta is None:
+            return self.left, self.right
+        sides = ((self.left[0], self.theta.left), (self.right[0], self.theta.right))
+        found = [(relation, part) for relation, parts in sides for part in parts]
+        if self.theta.band is not None:
+            found += [(self.left[0], self.theta.band.left), (self.right[0], self.theta.band.right)]
+        return tuple(found)
+
     def side(self, relation: str) -> Attribute:
         return self.left if self.left[0] == relation else self.right
 
 
 @dataclass(frozen=True)
 class Subquery:
-    """A connected set of relations with all equalities that the query has between them."""
+    """A connected set of relations with all links that the query has between them."""
 
     relations: frozenset[str]
     links: frozenset[Link]
@@ -125,7 +139,7 @@ class QueryGraph:
         return tuple(sorted((self.within(subset) for subset in found), key=lambda sub: sub.sort_key))
 
     def reachable(self, relations: frozenset[str]) -> frozenset[str]:
-        """The relations outside that an equality links to these."""
+        """The relations outside that a link leads to from these."""
         return frozenset().union(*(self.neighbours[relation] for relation in relations)) - relations
 
 
@@ -168,7 +182,11 @@ def graph_of(query: Query) -> QueryGraph:
     for equality in query.equalities:
         ends = [(named[equality.left], equality.left_key), (named[equality.right], equality.right_key)]
         ends.sort(key=lambda end: (end[0], end[1].expression, end[1].type))
-        links.append(Link(*ends))
+        links.append(Link(ends[0], ends[1]))
+    for predicate in query.predicates:
+        one, other = named[predicate.left], named[predicate.right]
+        theta = predicate.theta if one < other else predicate.mirrored
+        links.append(Link((min(one, other), AT_RANDOM), (max(one, other), AT_RANDOM), theta))
     return QueryGraph(query.name, tuple(named.values()), frozenset(links))
 
 

@@ -122,7 +122,7 @@ class _QuerySpace:
         return {
             end_in(store, link)
             for link, left, right in self.links
-            if (left & joined and right & probed) or (right & joined and left & probed)
+            if link.theta is None and ((left & joined and right & probed) or (right & joined and left & probed))
         }
 
 
@@ -218,8 +218,11 @@ def _useful_stores(problem: Problem, spaces: Sequence[_QuerySpace]) -> set[Subqu
 def _by_streams(problem: Problem, space: _QuerySpace) -> Callable[[int, int], float]:
     """For (joined, rest): the cost of the cheapest way from joined over the streams of rest, if each is a broadcast."""
     streams = {1 << place: space.subqueries[1 << place] for place in range(len(space.relations))}
+    compared = frozenset().union(*(link.relations for link, _, _ in space.links if link.theta is not None))
     copies = {
-        bit: problem.partitions if problem.has_layouts and len(problem.layout_candidates(stream)) > 1 else 1
+        bit: problem.partitions
+        if problem.has_layouts and (len(problem.layout_candidates(stream)) > 1 or stream.relations & compared)
+        else 1
         for bit, stream in streams.items()
     }
 

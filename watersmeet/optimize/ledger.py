@@ -54,7 +54,8 @@ class Ledger:
 
     def _price_of(self, move: int) -> float:
         layouts = self.layouts.get(self.space.probed[move])
-        if not layouts or any(end in layouts for end in self.space.ends[move]):
+        ends = self.space.ends[move]
+        if not layouts or not ends or any(end in layouts for end in ends):
             return self.space.base[move]
         return self.space.base[move] * self.copies
 
@@ -130,7 +131,7 @@ class Ledger:
             if move >= known:
                 break
             new = base[move]
-            if layouts and not any(end in layouts for end in ends[move]):
+            if layouts and ends[move] and not any(end in layouts for end in ends[move]):
                 new *= self.copies
             if use[move]:
                 self.cost += new - prices[move]

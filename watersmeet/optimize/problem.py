@@ -11,8 +11,9 @@ store to another node. However many paths use it, it is paid once:
 
     step cost = |subquery of the node| · 1/j · χ        (j relations joined so far, the start the last to arrive)
 
-χ is 1 where the step knows the attribute of one of the store's layouts, otherwise P, a broadcast. Besides, every
-tuple of a materialized store, and of each layout of a store beyond the first, is shipped and stored once:
+χ is 1 where the step knows the attribute of one of the store's layouts, otherwise P, a broadcast. That is so wherever
+no equality leads to the store; one that no step reaches by an equality is spread at random. Besides, every tuple of a
+materialized store, and of each layout of a store beyond the first, is shipped and stored once:
 
     cost = probe cost + shipping        storage = Σ size of each store · its number of layouts
 """
@@ -25,6 +26,7 @@ from functools import cached_property
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import (
+    AT_RANDOM,
     Attribute,
     Link,
     QueryGraph,
@@ -114,15 +116,16 @@ class Problem:
             for subquery in query.connected:
                 held = found.setdefault(store_of(subquery), {})
                 for link in query.links:
-                    if len(link.relations & subquery.relations) == 1:
+                    if len(link.relations & subquery.relations) == 1 and link.theta is None:
                         held[end_in(subquery, link)] = None
         return {
             sub: tuple(sorted(held, key=lambda end: (end[0], end[1].expression, end[1].type)))
+            or ((min(sub.relations), AT_RANDOM),)
             for sub, held in found.items()
         }
 
     def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
-        """The attributes worth placing a store by: those that something outside is joined to."""
+        """The attributes worth placing a store by: those that equalities lead to from outside, or else chance."""
         return self._candidates.get(store_of(store), ())
 
     @cached_property
@@ -142,7 +145,7 @@ class Problem:
         """χ: copies of each partial result that a probe of the store sends."""
         if not self.has_layouts:
             return 1
-        ends = {end_in(store, link) for link in known}
+        ends = {end_in(store, link) for link in known if link.theta is None}
         return 1 if any(layout in ends for layout in layouts) else self.partitions
 
 

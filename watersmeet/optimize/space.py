@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, stream_of
+from watersmeet.optimize.joingraph import AT_RANDOM, Attribute, Link, QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.shape import Shape, alike, shape
 
@@ -48,7 +48,11 @@ class Space:
         self._link_bits = {link: 1 << at for at, link in enumerate(links)}
         self.attributes: list[Attribute] = []
         self._attributes: dict[Attribute, int] = {}
-        self._side = {link: tuple(self._name(link, end) for end in (link.left, link.right)) for link in links}
+        self._side = {
+            link: tuple(self._name(end) for end in (link.left, link.right)) for link in links if link.theta is None
+        }
+        for relation in self.relations:
+            self._name((relation, AT_RANDOM))
         # Subqueries
         self.subquery: list[Subquery] = []
         self.size: list[float] = []
@@ -57,7 +61,8 @@ class Space:
         self.members: list[list[int]] = []  # its relations
         self._subs: dict[tuple[int, int], int] = {}
         # Moves
-        self.base: list[float] = []  # cost without broadcast
+        # Cost without broadcast; but where the step knows no attribute at all, with it: no layout avoids that one.
+        self.base: list[float] = []
         self.ends: list[tuple[int, ...]] = []  # attributes of the probed store that the step knows
         self.probed: list[int] = []  # the store
         self.visited: list[int] = []  # the subquery whose tuples are found there
@@ -76,7 +81,7 @@ class Space:
         wanted = {(self.number[start], query.subs[-1]) for query in self.queries for start in query.relations}
         self.wants: list[Goal] = sorted(want for want in wanted if len(self.members[want[1]]) > 1)
 
-    def _name(self, link: Link, end: Attribute) -> tuple[int, int]:
+    def _name(self, end: Attribute) -> tuple[int, int]:
         """An end's number in a stream's store and in a materialized one."""
         names = (stream_of(end[0]), end[1]), end
         for name in names:
@@ -117,7 +122,8 @@ class Space:
         return space
 
     def _neighbour(self, relation: str, place: int, links: list[Link]) -> Neighbour:
-        sides = [self._side[link][0 if link.left[0] == relation else 1] for link in links]
+        equalities = [link for link in links if link.theta is None]
+        sides = [self._side[link][0 if link.left[0] == relation else 1] for link in equalities]
         of_stream, of_result = (tuple(sorted({side[kind] for side in sides})) for kind in (0, 1))
         return Neighbour(place, sum(self._link_bits[link] for link in links), of_stream, of_result)
 
@@ -174,12 +180,17 @@ class Space:
                     for other in neighbours:
                         if mask >> other.place & 1:
                             ends.update(other.of_result)
-        self.base.append(self.size[here] / len(self.members[here]))
+        copies = self.problem.partitions if self.problem.has_layouts and not ends else 1
+        self.base.append(self.size[here] / len(self.members[here]) * copies)
         self.ends.append(tuple(ends))
         self.probed.append(self.store[found])
         self.visited.append(found)
         self.moves_on.setdefault(self.store[found], []).append(move)
         return move
+
+    def any_layout(self, store: int) -> int:
+        """A layout for a store to which no choice of one matters."""
+        return self._attributes[self.problem.layout_candidates(self.subquery[store])[0]]
 
     def want(self, want: Goal) -> Want:
         return self.relations[want[0]], self.subquery[want[1]]

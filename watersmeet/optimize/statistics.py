@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.errors import ModelError
+from watersmeet.model import Theta
 from watersmeet.optimize.joingraph import Attribute, Link, Subquery, stream_of
 
 DEFAULT_SIZE = 1000.0
@@ -16,21 +17,23 @@ Named = tuple[str, str]  # (stream, key expression)
 
 @dataclass(frozen=True)
 class Statistics:
-    """Tuples of each stream in its window, and the share of pairs that satisfy an equality.
+    """Tuples of each stream in its window, and the share of pairs that satisfy an equality or another predicate.
 
     What is not given has a neutral default: `DEFAULT_SIZE` rows, and one partner for each probe."""
 
     sizes: Mapping[str, float] = field(default_factory=dict)
-    selectivities: Mapping[frozenset[Named], float] = field(default_factory=dict)
+    selectivities: Mapping[frozenset[Named], float] = field(default_factory=dict)  # for a theta: (stream, its text)
     distinct: Mapping[Named, float] = field(default_factory=dict)
 
     def size(self, relation: str) -> float:
         return max(1e-9, self.sizes.get(stream_of(relation), DEFAULT_SIZE))
 
     def selectivity(self, link: Link) -> float:
-        given = self.selectivities.get(frozenset((_named(link.left), _named(link.right))))
+        given = self.selectivities.get(frozenset(named_ends(link)))
         if given is not None:
             return given
+        if link.theta is not None:
+            return _guessed(link.theta)
         return 1.0 / max(self._distinct(link.left), self._distinct(link.right))
 
     def _distinct(self, attribute: Attribute) -> float:
@@ -62,11 +65,30 @@ def independent(links: Iterable[Link], statistics: Statistics) -> list[Link]:
 
     kept = []
     for link in sorted(links, key=lambda link: (statistics.selectivity(link), link.text)):
+        if link.theta is not None:
+            kept.append(link)
+            continue
         left, right = root(link.left), root(link.right)
         if left != right:
             parent[left] = right
             kept.append(link)
     return kept
+
+
+def named_ends(link: Link) -> tuple[Named, Named]:
+    """What statistics know a link by."""
+    if link.theta is not None:
+        return (stream_of(link.left[0]), link.theta.text), (stream_of(link.right[0]), link.theta.text)
+    return _named(link.left), _named(link.right)
+
+
+def _guessed(theta: Theta) -> float:
+    """The share of pairs of which nothing else is known: as System R guessed, and everything for a cross product."""
+    if theta.is_always_true:
+        return 1.0
+    if theta.band is None:
+        return 1 / 2
+    return 1 / 100 if theta.band.low is not None and theta.band.high is not None else 1 / 3
 
 
 def _named(attribute: Attribute) -> Named:
@@ -94,10 +116,13 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
             sizes.setdefault(name, _positive(f"rates.{name}", rate) * (windows or {})[name])
         pairs = {}
         for entry in raw.get("selectivities", []):
-            ends = frozenset(_column(entry[side]) for side in ("left", "right"))
-            value = _positive(f"selectivity of {entry['left']} = {entry['right']}", entry["value"])
+            # Of a predicate that is no equality: the streams, and its text over "l.x" (of the smaller name) and "r.y".
+            theta = entry.get("predicate")
+            ends = frozenset(_column(entry[at]) if theta is None else (entry[at], theta) for at in ("left", "right"))
+            what = "the selectivity of " + (theta or f"{entry['left']} = {entry['right']}")
+            value = _positive(what, entry["value"])
             if value > 1:
-                raise ModelError(f"the selectivity of {entry['left']} = {entry['right']} is above 1")
+                raise ModelError(f"{what} is above 1")
             pairs[ends] = value
         distinct = {
             _column(name): _positive(f"distinct {name}", value) for name, value in raw.get("distinct", {}).items()

@@ -1,8 +1,8 @@
 """A Solution becomes a Ruleset: paths are merged into trees, steps get their indexes, stores their columns.
 
 Two steps are one when they follow the same steps from the same relation in the same phase, probe the same store by the
-same equalities, and see the same rows of the current tick. Windows and filters may differ. Only groups that are a part
-of one class (see grouping) have steps of their own.
+same equalities and other predicates, and see the same rows of the current tick. Windows and filters may differ. Only
+groups that are a part of one class (see grouping) have steps of their own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.model import KeyPart, Query, Stream
-from watersmeet.optimize.joingraph import Subquery, links_between, store_of, stream_of
+from watersmeet.optimize.joingraph import AT_RANDOM, Subquery, links_between, store_of, stream_of
 from watersmeet.optimize.problem import Path, Solution
+from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in, sortable
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
@@ -26,14 +27,15 @@ from watersmeet.plan.ruleset import (
     Key,
     Lookup,
     Member,
+    Range,
     ResultRule,
     Ruleset,
     Start,
     Step,
     StoreRule,
+    Test,
     all_steps,
     filter_name,
-    kept_name,
 )
 from watersmeet.store.codes import is_exact
 from watersmeet.store.filters import Bit, Block
@@ -61,6 +63,8 @@ class _Node:
     key: Key = ()
     sources: tuple[Lookup, ...] = ()
     sees: tuple[str, ...] = ()
+    range: Range | None = None
+    tests: tuple[Test, ...] = ()
     windows: set[int] = field(default_factory=set)
     asks: dict[str, Block] = field(default_factory=dict)  # by group
     ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
@@ -105,11 +109,12 @@ class _Compiler:
         starts += [self._refill(store) for store in self.materialized.values()]
         starts += [self._backfill(query) for query in self.queries if query.backfill]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
-        self.keys, self.asked = _keys(draft), _asked(draft)
+        self.keys, self.sorted_by, self.asked = _keys(draft), _sorted_by(draft), _asked(draft)
         read = {alias.stream for query in self.queries for alias in query.aliases}
         read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store) for store in self.materialized.values()]
+        stores = [replace(store, sorted_by=self.sorted_by.get(store.name, ())) for store in stores]
         finished = replace(draft, stores=tuple(stores))
         finished.validate()
         return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
@@ -129,18 +134,20 @@ class _Compiler:
         for store in path:
             joined = frozenset().union(*(earlier.relations for earlier in bound))
             chosen: dict[KeyPart, Lookup] = {}
-            for link in links_between(end.graph.links, joined, store.relations):
+            links = list(links_between(end.graph.links, joined, store.relations))
+            for link in (link for link in links if link.theta is None):
                 inner = link.left if link.left[0] in store.relations else link.right
                 outer = link.right if inner is link.left else link.left
-                part, lookup = _seen_in(store, *inner), _lookup(bound, *outer)
+                part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
                 # One equality for each attribute of the probed store; a further one is left to verification.
-                if part not in chosen or _order(lookup) < _order(chosen[part]):
+                if part not in chosen or order_of(lookup) < order_of(chosen[part]):
                     chosen[part] = lookup
-            key = tuple(sorted(chosen, key=_sortable))
+            key = tuple(sorted(chosen, key=sortable))
             sources = tuple(chosen[part] for part in key)
+            span, tests = predicates_between(links, bound, store, by_range=not key)
             name = self._name(store)
-            identity = (name, key, sources, sees(store), end.branch)
-            node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store)))
+            identity = (name, key, sources, sees(store), span, tests, end.branch)
+            node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store), span, tests))
             self._want(node, end, store)
             bound.append(store)
         node.ends.append((end, tuple(bound)))
@@ -238,6 +245,8 @@ class _Compiler:
             tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
             tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
             steps,
+            node.range,
+            node.tests,
         )
 
     def _emit(self, group: Group, stores: Path, path: list[_Node]) -> Emit:
@@ -275,12 +284,13 @@ class _Compiler:
             (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
         )
         checks = []
-        for link in sorted(end.graph.links, key=lambda link: link.text):
+        equalities = [link for link in end.graph.links if link.theta is None]
+        for link in sorted(equalities, key=lambda link: link.text):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
             node = path[at[later[0]]]
             if at[earlier[0]] == at[later[0]]:
                 continue  # proven when the materialized row was made
-            wanted = (_seen_in(stores[at[later[0]]], *later), _lookup(stores, *earlier))
+            wanted = (seen_in(stores[at[later[0]]], *later), lookup_in(stores, *earlier))
             proven = is_exact(node.key) and (node.key[0], node.sources[0]) == wanted
             if not proven:
                 first, second = ((relations.index(relation), part) for relation, part in (earlier, later))
@@ -292,7 +302,9 @@ class _Compiler:
     def _layout(self, store: Subquery) -> KeyPart | None:
         layouts = self.solution.layouts.get(store_of(store), ())
         # Several layouts are for studying plans; a tick writes one.
-        return _seen_in(store, *layouts[0]) if layouts and self.partitions > 1 else None
+        if not layouts or self.partitions == 1 or layouts[0][1] == AT_RANDOM:
+            return None
+        return seen_in(store, *layouts[0])
 
     def _stream_store(self, stream: Stream) -> StoreRule:
         layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))
@@ -326,8 +338,18 @@ def _keys(draft: Ruleset) -> dict[str, tuple[Key, ...]]:
     """For each store the keys that it is probed by."""
     found: dict[str, dict[Key, None]] = {}
     for step in all_steps(_lasting(draft)):
-        found.setdefault(step.store, {})[step.key] = None
+        if step.key:
+            found.setdefault(step.store, {})[step.key] = None
     return {store: tuple(keys) for store, keys in found.items()}
+
+
+def _sorted_by(draft: Ruleset) -> dict[str, tuple[KeyPart, ...]]:
+    """For each store the keys that ranges of it are looked up by."""
+    found: dict[str, dict[KeyPart, None]] = {}
+    for step in all_steps(_lasting(draft)):
+        if step.range is not None:
+            found.setdefault(step.store, {})[step.range.part] = None
+    return {store: tuple(parts) for store, parts in found.items()}
 
 
 def _asked(draft: Ruleset) -> dict[str, dict[Block, None]]:
@@ -345,32 +367,11 @@ def _lasting(draft: Ruleset) -> tuple[Step, ...]:
     return tuple(step for start in draft.starts if not start.backfills for step in start.steps)
 
 
-def _seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:
-    """A key of a relation as the store that holds the relation's rows names it."""
-    if store.is_stream:
-        return part
-    name = kept_name(f"{relation}.", part)
-    return KeyPart(_quoted(name), part.type, name)
-
-
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _lookup(bound: Sequence[Subquery], relation: str, part: KeyPart) -> Lookup:
-    position = next(at for at, store in enumerate(bound) if relation in store.relations)
-    return position, _seen_in(bound[position], relation, part)
-
-
-def _sortable(part: KeyPart) -> tuple[str, str]:
-    return part.expression, part.type
-
-
-def _order(lookup: Lookup) -> tuple[int, tuple[str, str]]:
-    return lookup[0], _sortable(lookup[1])
-
-
 def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:
     """The codes that must travel to these steps: their own sources, and what they carry on from above."""
-    needed = {lookup: None for step in steps for lookup in (*step.sources, *step.carry) if lookup[0] < bound}
-    return tuple(sorted(needed, key=_order))
+    needed = {lookup: None for step in steps for lookup in (*step.looked_up, *step.carry) if lookup[0] < bound}
+    return tuple(sorted(needed, key=order_of))

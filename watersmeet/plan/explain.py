@@ -38,7 +38,8 @@ def _lines(step: RenderedStep, children: dict[int | None, list[RenderedStep]], i
     measured = f", measured {step.measured_in:,} in {step.measured_out:,} out" if step.measured_in is not None else ""
     ends = f"  ⇒ {_names(step.ends)}" if step.ends else ""
     shared = f"  (serves {len(step.serves)})" if len(step.serves) > 1 else ""
-    head = f"{indent}→ {step.store} on {' and '.join(step.on)}: {step.cost:,.0f}{sent}{measured}{ends}{shared}"
+    how = "" if step.by == "hash" else f" by {step.by}"
+    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {step.cost:,.0f}{sent}{measured}{ends}{shared}"
     return [head, *(line for below in children.get(step.number, []) for line in _lines(below, children, indent + "  "))]
 
 

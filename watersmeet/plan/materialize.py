@@ -139,7 +139,7 @@ def _columns(
                     declared = streams[stream_of(relation)].column(str(column))
                     add(relation, f"{relation}.{declared.name}", "column", declared.name, declared.type)
         for link in graph.links:
-            for relation, part in (link.left, link.right):
+            for relation, part in link.reads:
                 if relation in relations and not link.relations <= set(relations):
                     kind = "column" if part.column else "key"
                     add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)

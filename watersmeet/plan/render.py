@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from watersmeet.optimize.joingraph import Attribute, Link, Subquery, links_between, store_of
+from watersmeet.optimize.joingraph import AT_RANDOM, Attribute, Link, Subquery, links_between, store_of
 from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
 from watersmeet.plan.ruleset import Ruleset, Step
 
@@ -28,6 +29,7 @@ class RenderedStep:
     joined: str  # what the partial results cover before the step
     store: str
     on: tuple[str, ...]
+    by: str  # hash, range or scan: how the store is looked into
     broadcast: bool
     cost: float  # estimated tuples sent
     serves: tuple[str, ...]  # queries, and materialized stores
@@ -132,6 +134,7 @@ def _step(
         str(move.node[1]),
         str(move.store),
         tuple(sorted(_link_text(link) for link in links)),
+        _looked_up_by(links),
         copies > 1,
         problem.tuples(move.node) * copies,
         tuple(users),
@@ -175,10 +178,23 @@ def _stores(problem: Problem, solution: Solution, steps: Mapping[Move, RenderedS
     return found
 
 
+def _looked_up_by(links: Sequence[Link]) -> str:
+    if any(link.theta is None for link in links):
+        return "hash"
+    return "range" if any(link.theta is not None and link.theta.band is not None for link in links) else "scan"
+
+
 def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
+    if part == AT_RANDOM:
+        return "chance"
     return f"{relation}.{part.column}" if part.column else part.expression
 
 
 def _link_text(link: Link) -> str:
-    return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
+    if link.theta is None:
+        return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
+    if link.theta.is_always_true:
+        return f"every pair of {link.left[0]} and {link.right[0]}"
+    named = {"l": link.left[0], "r": link.right[0]}
+    return re.sub(r'"([lr])\.([^"]+)"', lambda found: f"{named[found[1]]}.{found[2]}", link.theta.text)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.model import Column, KeyPart, Output, Sink
+from watersmeet.model import Column, KeyPart, Output, Sink, Theta
 from watersmeet.store.filters import Block
 
 UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to add to one
@@ -27,6 +27,8 @@ Key = tuple[KeyPart, ...]
 Lookup = tuple[int, KeyPart]  # the key part of the row at a position
 Member = tuple[int, str]  # position, and what stands in front of the member's columns there ("" or "r.")
 Check = tuple[tuple[int, KeyPart], tuple[int, KeyPart]]  # two members by number, and their keys that must be equal
+
+Bound = tuple[Lookup, float | int]  # a key of an earlier row, and what is added to it
 
 TAU = "τ"  # the event time of a member, as a column of a materialized store
 
@@ -72,8 +74,26 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Stored rows are found by a key that is not below any of `lows` and not above any of `highs`."""
+
+    part: KeyPart
+    lows: tuple[Bound, ...]
+    highs: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
+class Test:
+    """A predicate over two rows, of which the probed store's is one."""
+
+    theta: Theta
+    left: Member
+    right: Member
+
+
+@dataclass(frozen=True)
 class Step:
-    """Probe one store with the partial results that reach this step."""
+    """Probe one store with the partial results that reach this step: by a key, or else a range, or else all rows."""
 
     id: int
     store: str
@@ -86,6 +106,15 @@ class Step:
     emits: tuple[Emit, ...]
     keeps: tuple[Keep, ...]
     steps: tuple[Step, ...]
+    range: Range | None = None  # only without a key
+    tests: tuple[Test, ...] = ()  # what the rows found must still satisfy
+
+    @property
+    def looked_up(self) -> tuple[Lookup, ...]:
+        """The codes of earlier rows that the probe needs."""
+        if self.range is None:
+            return self.sources
+        return tuple(lookup for lookup, _ in (*self.range.lows, *self.range.highs))
 
     @property
     def ends(self) -> tuple[Emit | Keep, ...]:
@@ -126,7 +155,7 @@ class StoreRule:
     columns: tuple[Column, ...]
     keys: tuple[Key, ...]
     blocks: tuple[Block, ...]  # what groups ask of its rows
-    layout: KeyPart | None  # the attribute that decides a row's place; None where the store is whole
+    layout: KeyPart | None  # the attribute that decides a row's place; None where any place will do
     time: str = ""  # the event-time column, of a stream
     only_wanted: bool = False  # a row in which no block leaves a bit is not kept
     title: str = ""
@@ -134,6 +163,8 @@ class StoreRule:
     members: tuple[tuple[str, str], ...] = ()  # (relation, stream)
     kept: tuple[KeptColumn, ...] = ()
     outside: tuple[str, ...] = ()  # streams whose rows may still join a row of it
+    # Of all:
+    sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
 
     @property
     def is_materialized(self) -> bool:
@@ -165,9 +196,11 @@ class Ruleset:
         return tuple(rule.name for rule in self.stores if rule.is_materialized)
 
     def layout_text(self, store: str) -> str:
-        """How rows of the store are placed, as buckets remember it; "" where the store is whole."""
+        """How rows of the store are placed, as buckets remember it; "" where there is one place."""
         layout = self.store(store).layout
-        return f"{layout.expression} % {self.partitions}" if layout else ""
+        if layout is not None:
+            return f"{layout.expression} % {self.partitions}"
+        return f"at random % {self.partitions}" if self.partitions > 1 else ""
 
     def phases(self) -> list[int]:
         return sorted({start.phase for start in self.starts if start.phase > 0})
@@ -195,9 +228,10 @@ class Ruleset:
 
         def check(steps: tuple[Step, ...], bound: int, carried: set[Lookup], phase: int, once: bool) -> None:
             for step in steps:
-                assert once or step.key in stores[step.store].keys, f"no index for step {step.id}"
+                assert once or not step.key or step.key in stores[step.store].keys, f"no index for step {step.id}"
+                assert not (step.key and step.range)
                 assert len(step.key) == len(step.sources)
-                for source in step.sources:
+                for source in step.looked_up:
                     assert source[0] < bound and source in carried, f"step {step.id} needs {source}"
                 for end in step.ends:
                     used = {position for position, _ in end.members}

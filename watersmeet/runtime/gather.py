@@ -17,9 +17,10 @@ from watersmeet.io.sinks import STAGING, open_writer
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
+from watersmeet.runtime.placement import places_of
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
-from watersmeet.store.kernels import I64, partition_of
+from watersmeet.store.kernels import I64
 from watersmeet.store.manifest import ResultFile
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
@@ -98,11 +99,11 @@ class Gather:
                 if not len(whole):
                     return
         self._sample(whole)
-        if self.rule.layout is None:
+        if self.order.rules.partitions == 1:
             self._write(whole, 0)
             return
         # A NULL is found under no key; any place will do for its row.
-        places = partition_of(whole.codes((self.rule.layout,)).values, self.order.rules.partitions)
+        places = places_of(whole, self.rule, self.order.rules.partitions)
         for place in np.unique(places):
             chosen = np.flatnonzero(places == place)
             self._write(whole.keep(chosen), int(place))
@@ -122,7 +123,7 @@ class Gather:
         info = bucket.write(
             Path(self.order.home),
             file,
-            Derived(self.rule.keys, self.rule.blocks),
+            Derived(self.rule.keys, self.rule.blocks, self.rule.sorted_by),
             store=self.rule.name,
             first_tick=self.order.tick,
             last_tick=self.order.tick,

@@ -25,11 +25,12 @@ from watersmeet.model import KeyPart, Sink, member_column
 from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, Step, StoreRule
 from watersmeet.runtime.assemble import Assembly, concatenate
 from watersmeet.runtime.orders import ProbeOrder, ProbeReport
+from watersmeet.runtime.placement import places_of
 from watersmeet.runtime.walk import Partial, Stores
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words, word_type
-from watersmeet.store.kernels import I64, count_bits, cut_windows, partition_of
+from watersmeet.store.kernels import I64, count_bits, cut_windows
 from watersmeet.store.manifest import ResultFile
 
 FLUSH_ROWS = 1 << 17
@@ -206,10 +207,10 @@ class Results:
             arrays.append(array.cast(declared.arrow) if array.type != declared.arrow else array)
         batch = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in rule.columns])
         whole = Bucket(batch, rows.partial.latest, rows.partial.deadline)
-        if rule.layout is None:
+        if self.order.rules.partitions == 1:
             self._write(made_by, rule, whole, 0)
             return
-        places = partition_of(whole.codes((rule.layout,)).values, self.order.rules.partitions)
+        places = places_of(whole, rule, self.order.rules.partitions)
         for place in np.unique(places):
             chosen = np.flatnonzero(places == place)
             part_of = Bucket(batch.take(pa.array(chosen)), whole.tau[chosen], whole.deadline[chosen])
@@ -223,7 +224,7 @@ class Results:
             bucket.write(
                 self.stores.home,
                 f"state/{rule.name}/{self.order.tick:012d}-{self.order.attempt}-{number}.bucket",
-                Derived(rule.keys, rule.blocks),
+                Derived(rule.keys, rule.blocks, rule.sorted_by),
                 store=rule.name,
                 first_tick=tick,
                 last_tick=tick,

@@ -15,12 +15,15 @@ from typing import Protocol
 
 import numpy as np
 
-from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step
+from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step, all_steps
+from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.orders import ProbeOrder
-from watersmeet.store.bucket import Bucket, BucketInfo, Index
-from watersmeet.store.codes import EVERY_ROW, Codes, combine
+from watersmeet.runtime.predicates import Tester
+from watersmeet.runtime.probers import Look, Prober, make_prober
+from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.codes import EVERY_ROW, Codes
 from watersmeet.store.filters import Block, Words, all_bits, fold, word_type
-from watersmeet.store.kernels import I32, I64, partition_of, probe
+from watersmeet.store.kernels import I32, I64, partition_of
 
 ROWS_IN = 1 << 16
 ROWS_OUT = 1 << 17
@@ -111,6 +114,8 @@ class Walk:
         self.place = place
         self.counts: Counter[str] = Counter()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
+        self.calls = Calls()
+        self._stored_in = stores_of_steps(order.starts)
         # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
         self._mixed = {
             rule.name
@@ -166,13 +171,24 @@ class Walk:
     def step(self, step: Step, partial: Partial) -> Iterator[Partial]:
         """The partial results that one probe makes, in chunks."""
         self.counts[f"step_in/{step.id}"] += len(partial)
-        key = combine([partial.codes[source] for source in step.sources])
-        if len(key.valid):
-            rows = np.flatnonzero(key.valid)
-            partial, key = partial.take(rows), Codes(key.values[rows])
         if not len(partial):
             return
-        codes = np.ascontiguousarray(key.values)
+        tester = Tester(self.stores, self._stored_in[step.id], self.calls)
+        prober = make_prober(step, partial, tester)
+        for pairs in self._probe(step, prober):
+            tests = prober.left_over()
+            found = tester.passing(tests, pairs) if tests else pairs
+            self.counts[f"step_out/{step.id}"] += len(found)
+            if len(found):
+                yield found
+        for failed in tester.failures.values():
+            for query in queries_below(step):
+                self.counts[f"failed_values/{query}"] += failed
+
+    def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
+        partial = prober.partial
+        if not len(partial):
+            return
         earliest, last = int(partial.latest.min()) - step.window, int(partial.deadline.max())
         test = _SetTest(step, partial)
         found = _Matches(test.sets.dtype)
@@ -180,12 +196,10 @@ class Walk:
             if not self._reaches(step, number, info) or info.tau_max < earliest or info.tau_min > last:
                 continue
             bucket = self.stores.bucket(info)
-            index, stored_sets = bucket.index(step.key), test.stored(bucket)
+            look = prober.open(bucket, test.sets, test.stored(bucket))
             row, at = 0, -1
-            while row < len(codes):
-                row, at = found.fill(
-                    number, bucket, index, stored_sets, codes, partial, test.sets, step.window, row, at
-                )
+            while row < len(partial):
+                row, at = found.fill(number, bucket, look, row, at)
                 if found.is_full:
                     yield self._expand(step, partial, found, test)
                     found = _Matches(test.sets.dtype)
@@ -207,7 +221,6 @@ class Walk:
         numbers = np.empty(found.count, np.int32)
         for begin, end, number, _ in found.segments:
             numbers[begin:end] = number
-        self.counts[f"step_out/{step.id}"] += found.count
         new = len(partial.members)
         codes = {
             lookup: partial.codes[lookup].take(left) if lookup[0] < new else found.codes(lookup)
@@ -220,6 +233,24 @@ class Walk:
             codes,
             test.after(partial, found),
         )
+
+
+def stores_of_steps(starts: tuple[Start, ...]) -> dict[int, tuple[str, ...]]:
+    """For each step the stores of the positions up to and with the one that it adds."""
+    found: dict[int, tuple[str, ...]] = {}
+
+    def visit(steps: tuple[Step, ...], above: tuple[str, ...]) -> None:
+        for step in steps:
+            found[step.id] = (*above, step.store)
+            visit(step.steps, found[step.id])
+
+    for start in starts:
+        visit(start.steps, (start.stream,))
+    return found
+
+
+def queries_below(step: Step) -> set[str]:
+    return {query for below in all_steps((step,)) for emit in below.emits for query in emit.queries}
 
 
 class _SetTest:
@@ -282,40 +313,9 @@ class _Matches:
     def is_full(self) -> bool:
         return self.count == ROWS_OUT
 
-    def fill(
-        self,
-        number: int,
-        bucket: Bucket,
-        index: Index,
-        stored_sets: Words,
-        codes: I64,
-        partial: Partial,
-        sets: Words,
-        window: int,
-        row: int,
-        at: int,
-    ) -> tuple[int, int]:
-        free = slice(self.count, None)
-        found, row, at = probe(
-            codes,
-            partial.latest,
-            partial.deadline,
-            sets,
-            row,
-            at,
-            index.starts,
-            index.order,
-            index.codes.values,
-            bucket.tau,
-            bucket.deadline,
-            stored_sets,
-            window,
-            self.left[free],
-            self.row[free],
-            self.latest[free],
-            self.deadline[free],
-            self.sets[free],
-        )
+    def fill(self, number: int, bucket: Bucket, look: Look, row: int, at: int) -> tuple[int, int]:
+        outputs = (self.left, self.row, self.latest, self.deadline, self.sets)
+        found, row, at = look(row, at, *(output[self.count :] for output in outputs))
         if found:
             self.segments.append((self.count, self.count + found, number, bucket))
             self.count += found

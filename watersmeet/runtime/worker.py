@@ -86,6 +86,7 @@ def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...]) -> ProbeReport:
                     walk.follow(start, partial)
     report = results.finish()
     report.counts.update(walk.counts)
+    walk.calls.tell(stores.home, order.tick)
     return report
 
 
@@ -176,6 +177,7 @@ class _Place:
     def finish(self) -> Iterator[Blob]:
         report = self.results.finish()
         report.counts.update(self.walk.counts)
+        self.walk.calls.tell(self.stores.home, self.order.tick)
         yield self.place, (REPORT, pickle.dumps(report))
 
 
@@ -183,7 +185,7 @@ def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:
     job = order.merges[number]
     rule = order.rules.store(job.inputs[0].store)
     file = f"state/{rule.name}/{order.tick:012d}-{order.attempt}-{_task_name()}-m{number}.bucket"
-    report.merged.append((job, merge(Path(order.home), job, file, Derived(rule.keys, rule.blocks))))
+    report.merged.append((job, merge(Path(order.home), job, file, Derived(rule.keys, rule.blocks, rule.sorted_by))))
 
 
 def _task_name() -> str:

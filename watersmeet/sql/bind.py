@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from watersmeet.errors import ModelError
+from watersmeet.model import Registered
 from watersmeet.model.types import type_of_arrow
 from watersmeet.sql.refuse import refuse
 from watersmeet.sql.scope import did_you_mean
@@ -39,8 +40,9 @@ def duckdb_type(declared: str) -> str:
 class Binder:
     """Binds the expressions of one query; `columns` are those an expression may read, with their Arrow types."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, registered: Mapping[str, Registered]) -> None:
         self._site = site
+        self._registered = registered  # by lower-case name
         self._cursor: Any = _database().cursor()
 
     def __enter__(self) -> Binder:
@@ -60,12 +62,21 @@ class Binder:
                 refuse(self._site, Refused("aggregate", call.text, call.span))
             if "changing" in kinds or call.text.lower() in _TIMELY:
                 refuse(self._site, Refused("not deterministic", call.text, call.span))
+            if self.registered(call.text):
+                self._site.fail(
+                    call.span,
+                    f"the registered predicate {call.text} stands inside another expression",
+                    hint="a registered predicate is a condition of its own, with ANDs around it",
+                )
             usable = [name for name, kind in known.items() if "stable" in kind and name not in _OWN_VALUES]
             self._site.fail(
                 call.span,
                 f"unknown function {call.text}",
                 hint=did_you_mean(call.text, usable) or "use one of Spark's built-in scalar functions",
             )
+
+    def registered(self, name: str) -> Registered | None:
+        return self._registered.get(name.lower())
 
     def type_of(self, scalar: Scalar, text: str, columns: Mapping[str, pa.DataType]) -> str:
         """The type of `text`, the DuckDB form of `scalar`; a complaint of DuckDB points at `scalar`."""
@@ -130,3 +141,8 @@ def _functions() -> dict[str, frozenset[str]]:
         label = "aggregate" if kind == "aggregate" else "stable" if stability == "CONSISTENT" else "changing"
         known.setdefault(name, set()).add(label)
     return {name: frozenset(kinds) for name, kinds in known.items()}
+
+
+def is_built_in(name: str) -> bool:
+    """Whether DuckDB has something under this name, whatever it is."""
+    return name.lower() in _functions() or name.lower() in _TIMELY

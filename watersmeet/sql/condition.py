@@ -1,15 +1,14 @@
-"""The condition of a query: a conjunction, split into filters of one alias and equalities between two."""
+"""The condition of a query: a conjunction, split into filters of one alias, equalities and other predicates of two."""
 
 from __future__ import annotations
 
-from watersmeet.model import Equality, KeyPart
+from watersmeet.model import Equality, KeyPart, Predicate
 from watersmeet.model.types import arrow_type, common_key_type
 from watersmeet.sql.bind import Binder, duckdb_type
 from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Reference, Scalar
-
-_SIDES_HINT = "put all of one alias on one side: a.x - b.y = 0 is a.x = b.y"
+from watersmeet.sql.theta import Pair, call_predicate, cross_product, make_predicate
 
 
 class Condition:
@@ -19,11 +18,24 @@ class Condition:
         self._binder = binder
         self._filters: dict[str, set[str]] = {}  # texts by alias
         self._equalities: set[Equality] = set()
+        self._predicates: set[Predicate] = set()
 
     def add(self, scalar: Scalar) -> None:
         for conjunct in scalar.conjuncts():
-            self._binder.check_functions(conjunct)
             members = self._members(conjunct)
+            call = conjunct.call()
+            function = self._binder.registered(call[0].text) if call else None
+            if call and function:
+                if len(members) != 2:
+                    self._site.fail(
+                        conjunct.span,
+                        f"{call[0].text} reads {len(members)} alias{'' if len(members) == 1 else 'es'} here",
+                        hint="a registered predicate joins two aliases: give it columns of both",
+                    )
+                pair = Pair(self._site, self._scope, self._binder, members[0], members[1])
+                self._predicates.add(call_predicate(pair, function, call[1]))
+                continue
+            self._binder.check_functions(conjunct)
             if len(members) <= 1:
                 if not conjunct.is_true:
                     self._add_filter(conjunct, members[0] if members else self._scope.members[0])
@@ -33,24 +45,25 @@ class Condition:
             if sides and one_each:
                 keys = [(self._members(side)[0], *self._key(side)) for side in sides]
                 self._add_equality(conjunct.span, keys[0], keys[1])
-            elif conjunct.is_null_safe_equality:
-                self._site.fail(
-                    conjunct.span,
-                    "null-safe equality between aliases is not supported",
-                    hint="use =; rows with a NULL key never match",
-                )
+            elif len(members) == 2:
+                pair = Pair(self._site, self._scope, self._binder, members[0], members[1])
+                self._predicates |= {make_predicate(pair, part) for part in conjunct.comparisons()}
             else:
-                names = " and ".join(member.alias for member in members)
                 self._site.fail(
                     conjunct.span,
-                    f"non-equi join predicate over {names}",
-                    detail="Aliases are joined by equalities: an expression over one = an expression over another.",
-                    hint=_SIDES_HINT if sides else "use a.x = b.y; other conditions may read one alias only",
+                    f"this condition reads {len(members)} aliases: {', '.join(member.alias for member in members)}",
+                    detail="Rows are joined two at a time: each condition between ANDs may read one or two aliases.",
+                    hint="split it into conditions over two aliases",
                 )
 
     def add_using(self, name: Name, left: Resolved, right: Resolved) -> None:
         sides = [(side.member, _quoted(side.column.name), side.column.type, side.column.name) for side in (left, right)]
         self._add_equality(name.span, sides[0], sides[1])
+
+    def add_cross(self, left: Member, right: Member) -> None:
+        """CROSS JOIN: needed as a predicate only where nothing else joins the two."""
+        if right.alias not in self._reached(left.alias):
+            self._predicates.add(cross_product(left, right))
 
     def filter_of(self, member: Member) -> str | None:
         texts = sorted(self._filters.get(member.alias, ()))
@@ -67,21 +80,30 @@ class Condition:
             )
         )
 
-    def check_connected(self) -> None:
-        """Refuse a cross product, at the first alias that no equality leads to."""
-        members = self._scope.members
-        reached, frontier = {members[0].alias}, [members[0].alias]
+    def predicates(self) -> tuple[Predicate, ...]:
+        position = {member.alias: at for at, member in enumerate(self._scope.members)}
+        return tuple(sorted(self._predicates, key=lambda p: (position[p.left], position[p.right], p.theta.text)))
+
+    def _reached(self, start: str) -> set[str]:
+        reached, frontier = {start}, [start]
+        joins: list[Equality | Predicate] = [*self._equalities, *self._predicates]
         while frontier:
             here = frontier.pop()
-            found = {equality.other(here) for equality in self._equalities if equality.touches(here)} - reached
+            found = {join.other(here) for join in joins if join.touches(here)} - reached
             reached |= found
             frontier.extend(found)
+        return reached
+
+    def check_connected(self) -> None:
+        """Refuse a cross product that nobody asked for, at the first alias that no predicate leads to."""
+        members = self._scope.members
+        reached = self._reached(members[0].alias)
         for member in members:
             if member.alias not in reached:
                 self._site.fail(
                     member.span,
                     f"nothing joins {member.alias} to {members[0].alias}",
-                    hint=f"add an equality with {member.alias}; cross products are not supported",
+                    hint=f"add a predicate with {member.alias}, or write CROSS JOIN if you want every pair",
                 )
 
     def _members(self, scalar: Scalar) -> list[Member]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from watersmeet.errors import ModelError, Place
-from watersmeet.model import Alias, Query, Sink, Stream
+from watersmeet.model import Alias, Query, Registered, Sink, Stream
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
@@ -29,10 +29,12 @@ def build_query(
     origin: Place | None = None,
     backfill: bool = False,
     max_aliases: int = MAX_ALIASES,
+    functions: Mapping[str, Registered] | None = None,
 ) -> Query:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
-    `origin` is where the SELECT stands in a script: its text is the script and its start the offset there.
+    `origin` is where the SELECT stands in a script: its text is the script and its start the offset there. `functions`
+    are the predicates that it may call by name.
     """
     check_name("query", name)
     site = Site(select, origin)
@@ -54,7 +56,7 @@ def build_query(
             f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
             hint="make two queries of it, or raise the option max_aliases",
         )
-    with Binder(site) as binder:
+    with Binder(site, functions or {}) as binder:
         query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
     return replace(query, backfill=backfill)
 
@@ -81,13 +83,16 @@ def _build(
         if scalar:
             condition.add(scalar)
     outputs = build_outputs(site, scope, binder, parsed.items)
+    for at, table in enumerate(parsed.tables):
+        if table.cross:
+            condition.add_cross(scope.members[at - 1], scope.members[at])
     condition.check_connected()
     aliases = tuple(
         Alias(member.alias, member.stream.name, length, condition.filter_of(member))
         for member, length in zip(scope.members, lengths, strict=True)
     )
     try:
-        return Query(name, aliases, condition.equalities(), outputs, sink, text)
+        return Query(name, aliases, condition.equalities(), outputs, sink, text, predicates=condition.predicates())
     except ModelError as error:
         site.adopt(scope.members[0].span, error)
 

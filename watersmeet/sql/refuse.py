@@ -11,7 +11,7 @@ _AGGREGATE_HINT = "results are emitted once and never revised; aggregate them wh
 # The problem and the hint for each kind of refusal; {} is what was written.
 _REASONS = {
     "clause": ("{} is not supported", "remove it; a query is SELECT … FROM … WHERE …"),
-    "join": ("{} is not supported", "use JOIN … ON or JOIN … USING: only inner equi-joins are answered"),
+    "join": ("{} is not supported", "use JOIN … ON, JOIN … USING or CROSS JOIN: only inner joins are answered"),
     "statement": ("{} is not a SELECT", "a query is SELECT … FROM … WHERE …"),
     "set operation": ("{} is not supported", "create one query for each SELECT"),
     "subquery": ("subqueries are not supported", "join the streams in one FROM instead"),
@@ -47,6 +47,4 @@ def refuse(site: Site, refused: Refused) -> NoReturn:
     problem, hint = _REASONS[refused.what]
     if refused.what == "clause":
         hint = _CLAUSE_HINTS.get(refused.written, hint)
-    if refused.what == "join" and "CROSS" in refused.written:
-        hint = "use JOIN … ON with an equality; cross products are not supported"
     site.fail(refused.span, problem.format(refused.written), hint=hint)

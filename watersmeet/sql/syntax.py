@@ -60,9 +60,6 @@ class Scalar(Protocol):
     @property
     def is_true(self) -> bool: ...
 
-    @property
-    def is_null_safe_equality(self) -> bool: ...
-
     def references(self) -> tuple[Reference, ...]: ...
 
     def only_reference(self) -> Reference | None:
@@ -71,7 +68,13 @@ class Scalar(Protocol):
     def functions(self) -> tuple[Name, ...]:
         """Calls of functions that the parser does not know, so that nobody has translated them."""
 
+    def call(self) -> tuple[Name, tuple[Scalar, ...]] | None:
+        """The function and its arguments, where this is a call of one that the parser does not know."""
+
     def conjuncts(self) -> tuple[Scalar, ...]: ...
+
+    def comparisons(self) -> tuple[Scalar, ...]:
+        """`x BETWEEN y AND z` as two comparisons, anything else as it is."""
 
     def sides(self) -> tuple[Scalar, Scalar] | None:
         """Both sides, where this is an equality."""
@@ -96,6 +99,7 @@ class Table:
     alias: Name
     on: Scalar | None
     using: tuple[Name, ...]
+    cross: bool = False  # behind CROSS JOIN
 
 
 @dataclass(frozen=True)

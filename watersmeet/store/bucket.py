@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import StateError
+from watersmeet.model import KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import BITS, Block, Words, block_name, evaluate_block, fold
@@ -69,6 +70,7 @@ class Derived:
 
     keys: tuple[Key, ...] = ()
     blocks: tuple[Block, ...] = ()
+    sorted_by: tuple[KeyPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,14 @@ class Index:
     starts: I32
     order: I32
     codes: Codes
+
+
+@dataclass(frozen=True)
+class SortedIndex:
+    """The rows in the order of a key, without those whose key is NULL."""
+
+    values: np.ndarray  # int64, or float64 for a key of type double
+    order: I32
 
 
 def key_text(key: Key) -> str:
@@ -103,6 +113,8 @@ class Bucket:
         self._stored = frozenset(self._sections)  # the others were derived after it was opened
         self._codes: dict[Key, Codes] = {}
         self._indexes: dict[Key, Index] = {}
+        self._sorted: dict[KeyPart, SortedIndex] = {}
+        self.numbers: dict[str, Any] = {}  # columns as numbers, for predicates; kept by runtime/predicates.py
         self.failures: dict[str, int] = {}  # filter -> rows on which it raised, where this object evaluated it
 
     def __len__(self) -> int:
@@ -169,11 +181,24 @@ class Bucket:
             if f"starts {name}" in self._sections:
                 starts, order = self._sections[f"starts {name}"], self._sections[f"order {name}"]
             else:
-                starts, order = build_index(codes.values, codes.valid, self._by_time(), _slot_bits(len(self)))
+                starts, order = build_index(codes.values, codes.valid, self.by_time(), _slot_bits(len(self)))
             self._indexes[key] = Index(starts, order, codes)
         return self._indexes[key]
 
-    def _by_time(self) -> I32:
+    def sorted_by(self, part: KeyPart) -> SortedIndex:
+        if part not in self._sorted:
+            name = f"sorted {key_text((part,))}"
+            codes = self.codes((part,))
+            values = codes.values.view(np.float64) if part.type == "double" else codes.values
+            if name not in self._sections:
+                order = np.argsort(values, kind="stable").astype(np.int32)  # NaN comes last, as in SQL
+                self._sections[name] = order[codes.valid[order] != 0] if len(codes.valid) else order
+            order = self._sections[name]
+            self._sorted[part] = SortedIndex(np.ascontiguousarray(values[order]), order)
+        return self._sorted[part]
+
+    def by_time(self) -> I32:
+        """The rows in the order of event time; empty where they stand in it already."""
         if "by time" not in self._sections:
             in_order = len(self) < 2 or bool((self.tau[1:] >= self.tau[:-1]).all())
             self._sections["by time"] = (
@@ -222,6 +247,8 @@ class Bucket:
                 sections[f"codes {name}"] = index.codes.values
                 if len(index.codes.valid):
                     sections[f"valid {name}"] = index.codes.valid
+        for part in derived.sorted_by:
+            sections[f"sorted {key_text((part,))}"] = self.sorted_by(part).order
         size, checksum = _write_file(home / file, self.rows, sections)
         return BucketInfo(
             file=file,

@@ -3,7 +3,8 @@
 A new version of it is therefore met here alone.
 """
 
+from watersmeet.sql.adapter.scalar import is_known_function
 from watersmeet.sql.adapter.select import parse_select
 from watersmeet.sql.adapter.tokens import tokenize
 
-__all__ = ["parse_select", "tokenize"]
+__all__ = ["is_known_function", "parse_select", "tokenize"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
@@ -36,10 +37,6 @@ class SparkScalar:
     def is_true(self) -> bool:
         return isinstance(self.node, exp.Boolean) and bool(self.node.this)
 
-    @property
-    def is_null_safe_equality(self) -> bool:
-        return isinstance(self.node.unnest(), exp.NullSafeEQ | exp.EqualNull)
-
     def references(self) -> tuple[Reference, ...]:
         return tuple(self._reference(column) for column in self.node.find_all(exp.Column))
 
@@ -51,8 +48,22 @@ class SparkScalar:
         found = self.node.find_all(exp.Anonymous)
         return tuple(Name(node.name, self.locate(node)) for node in found if node.name.lower() not in _MENDED_CALLS)
 
+    def call(self) -> tuple[Name, tuple[Scalar, ...]] | None:
+        node = self.node.unnest()
+        if not isinstance(node, exp.Anonymous):
+            return None
+        arguments = tuple(SparkScalar(argument, self.locate) for argument in node.expressions)
+        return Name(node.name, self.locate(node)), arguments
+
     def conjuncts(self) -> tuple[Scalar, ...]:
         return tuple(SparkScalar(node, self.locate) for node in _conjuncts(self.node))
+
+    def comparisons(self) -> tuple[Scalar, ...]:
+        node = self.node.unnest()
+        if not isinstance(node, exp.Between) or node.args.get("symmetric"):
+            return (self,)
+        ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+        return tuple(SparkScalar(kind(this=node.this.copy(), expression=end.copy()), self.locate) for kind, end in ends)
 
     def sides(self) -> tuple[Scalar, Scalar] | None:
         node = self.node.unnest()
@@ -183,3 +194,11 @@ def _mended(node: Any) -> Any:
     if type(node) in _FLIPPED and isinstance(node.this, exp.Literal) and not isinstance(node.expression, exp.Literal):
         return _FLIPPED[type(node)](this=node.expression.copy(), expression=node.this.copy())
     return node
+
+
+def is_known_function(name: str) -> bool:
+    """Whether the parser has an idea of a function of this name, or does not take it for a function at all."""
+    try:
+        return not isinstance(sqlglot.parse_one(f"{name}(x)", read="spark"), exp.Anonymous)
+    except SqlglotError:
+        return True

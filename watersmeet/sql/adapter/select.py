@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -75,9 +76,9 @@ class _Reader:
         from_ = root.args.get("from_")
         tables = [table for table in [self.table(from_.this, None)] if table] if from_ else []
         for join in root.args.get("joins") or []:
-            self.join_kind(join)
+            cross = self.join_kind(join)
             if table := self.table(join.this, join):
-                tables.append(table)
+                tables.append(replace(table, cross=cross))
         where = root.args.get("where")
         items = [self.item(node) for node in root.expressions]
         selected = Select(
@@ -119,15 +120,17 @@ class _Reader:
             tuple(self.name(one) for one in using),
         )
 
-    def join_kind(self, join: Any) -> None:
+    def join_kind(self, join: Any) -> bool:
+        """Whether it is a cross join."""
         start = self.span(join.this)[0]
         before = [token for token in self.tokens if token.end <= start]
         words: list[Token] = []
         while before and before[-1].is_word(*_JOIN_WORDS):
             words.insert(0, before.pop())
         written = " ".join(word.text.upper() for word in words)
-        if written not in ("", "JOIN", "INNER JOIN"):
+        if written not in ("", "JOIN", "INNER JOIN", "CROSS JOIN"):
             self.refuse("join", written, (words[0].start, words[-1].end))
+        return written == "CROSS JOIN"
 
     def item(self, node: Any) -> Item | None:
         span = self.span(node)

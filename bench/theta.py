@@ -1,0 +1,103 @@
+"""Steps without an equality, on one core and without Spark: python -m bench.theta
+
+A band join over 2 M stored rows must cost in proportion to what it finds, and a numeric predicate that no index serves
+must be evaluated on 200 M pairs a second and core. Both are measured through the walk itself, as a task runs it.
+Seconds are those of the processor, so that other programs on the machine do not count.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model import Query, Stream
+from watersmeet.options import Options
+from watersmeet.planning import make_plan
+from watersmeet.runtime.orders import ProbeOrder
+from watersmeet.runtime.walk import Stores, Walk
+from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+
+STORED = 2_000_000
+EPOCH = 1_767_225_600_000_000
+_STREAMS = """CREATE STREAM r (ts TIMESTAMP, x DOUBLE, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';
+CREATE STREAM s (ts TIMESTAMP, x DOUBLE, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';"""
+
+
+def rows(count: int, seed: int) -> tuple[pa.RecordBatch, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    tau = EPOCH + np.sort(rng.integers(0, 10_000_000, count))
+    batch = pa.record_batch(
+        {
+            "ts": pa.array(tau, pa.timestamp("us")),
+            "x": rng.random(count) * 1000,
+            "k": rng.integers(0, 1_000_000, count),
+        }
+    )
+    return batch, tau
+
+
+def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> dict[str, float]:
+    """New rows of r walk to the stored rows of s; the second walk is timed, when everything is loaded."""
+    streams: dict[str, Stream] = {
+        one.stream.name: one.stream for one in parse_script(_STREAMS) if isinstance(one, CreateStream)
+    }
+    query: Query = build_query("q", f"SELECT r.k FROM r, s WHERE {condition} WINDOW 1 HOUR", streams)
+    rules = make_plan(tuple(streams.values()), [query], Options()).rules
+    buckets: dict[str, tuple[BucketInfo, ...]] = {}
+    for name, count, tick in (("r", probing, 2), ("s", stored, 1)):
+        rule = rules.store(name)
+        bucket = Bucket(*rows(count, tick))
+        derived = Derived(rule.keys, rule.blocks, rule.sorted_by)
+        file = f"{name}-{abs(hash((condition, probing)))}.bucket"
+        buckets[name] = (bucket.write(home, file, derived, store=name, first_tick=tick, last_tick=tick),)
+    starts = tuple(start for start in rules.starts if start.stream == "r")
+    order = ProbeOrder(str(home), 2, "a", rules, 1, starts, buckets, (), ())
+    found, seconds = 0, 0.0
+    for _ in range(2):
+        count = 0
+
+        def add(end: object, partial: object, start: object) -> None:
+            nonlocal count
+            count += len(partial)  # type: ignore[arg-type]
+
+        walk = Walk(order, Stores(order), add)
+        begun = time.process_time()
+        for partial in walk.arrivals(starts[0], buckets["r"][0], 0, probing):
+            walk.follow(starts[0], partial)
+        seconds, found = time.process_time() - begun, count
+    return {"found": found, "seconds": seconds, "pairs a second": probing * stored / seconds}
+
+
+CASES = [
+    ("band, 1 match a row", "abs(r.x - s.x) < 0.00025", 20_000),
+    ("band, 10 matches a row", "abs(r.x - s.x) < 0.0025", 20_000),
+    ("band, 100 matches a row", "abs(r.x - s.x) < 0.025", 20_000),
+    ("integer band, 10 matches a row", "abs(r.k - s.k) <= 2", 20_000),
+    ("r.x * s.x < 1", "r.x * s.x < 1.0", 200),
+    ("r.x * 3 + s.x > … OR r.x - s.x …", "r.x * 3 + s.x > 3950 OR r.x - s.x * 2.0 > 990", 200),
+    ("r.k * s.k < 1000", "r.k * s.k < 1000", 200),
+    ("r.x * s.x < 1, then SQL", "r.x * s.x < 1.0 AND ln(r.x + s.x) < 6.5", 200),
+    ("SQL alone", "ln(r.x + s.x) < 2.5", 10),
+]
+
+
+def main() -> None:
+    figures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, condition, probing in CASES:
+            got = figures[name] = measure(Path(folder), condition, probing)
+            speed = f"{got['pairs a second'] / 1e6:12,.0f} M pairs/s"
+            print(f"{name:34} {probing:8,} rows {got['found']:12,} found {got['seconds']:8.3f} s {speed}", flush=True)
+    out = Path("bench/out")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "theta.json").write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

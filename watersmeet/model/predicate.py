@@ -1,0 +1,78 @@
+"""Predicates between two aliases that are no equality: comparisons, bands, anything that is true or false of a pair.
+
+A `Theta` says what a pair of rows must satisfy, whoever they belong to: its SQL reads the columns of the one row as
+"l.x" and those of the other as "r.y". So the same predicate in queries with other alias names is the same value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from watersmeet.model.query import KeyPart
+
+LEFT, RIGHT = "l.", "r."  # stand in front of the columns of the two rows
+
+# One operation after the other on a stack, as (name, argument): see store/blocks.py for what runs it.
+Program = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Band:
+    """What a predicate says of a difference: low <= right - left <= high. An end that is None is open.
+
+    Both keys are of one type: bigint, date, timestamp (offsets in microseconds) or double. A row pair outside of the
+    band never satisfies the predicate; one inside does if the band `proves` it, otherwise it has to be tested."""
+
+    left: KeyPart
+    right: KeyPart
+    low: float | int | None
+    high: float | int | None
+    proves: bool = False
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A predicate in Python that queries call by name. It travels with the plan, so that every worker has it."""
+
+    name: str
+    code: bytes = field(repr=False)  # the function, pickled
+    digest: str  # of the code, for those who print
+    by_row: bool  # called for each pair of rows with plain values, instead of once for a block with arrays
+    seconds: float  # that one block may take
+
+
+@dataclass(frozen=True)
+class Theta:
+    text: str  # DuckDB SQL over "l.x" and "r.y"; for a registered predicate, how to show it
+    left: tuple[KeyPart, ...]  # the columns that it reads of either row
+    right: tuple[KeyPart, ...]
+    band: Band | None = None
+    program: Program = ()  # the same as the text for numbers; empty where only SQL will do
+    strict: bool = True  # whether a NULL among what it reads always makes it not true
+    function: Registered | None = None  # in place of the text,
+    arguments: tuple[str, ...] = ()  # and the SQL of what it is given
+
+    @property
+    def is_always_true(self) -> bool:
+        return not self.left and not self.right and self.function is None
+
+
+CROSS = Theta("TRUE", (), ())  # the predicate of a CROSS JOIN
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A theta between two aliases of a query, and the same with the sides exchanged."""
+
+    left: str  # alias
+    right: str
+    theta: Theta
+    mirrored: Theta
+
+    def touches(self, alias: str) -> bool:
+        return alias in (self.left, self.right)
+
+    def other(self, alias: str) -> str:
+        return self.right if alias == self.left else self.left
