@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +24,9 @@ def test_matches_are_counted_by_tick(spark: SparkSession, tmp_path: Path) -> Non
         times = pa.array([tick * 1_000_000] * 3, pa.timestamp("us", tz="UTC"))
         for name, more in (("r", {}), ("s", {"n": ["x", "y", "z"]})):
             (tmp_path / name).mkdir(exist_ok=True)
-            pq.write_table(pa.table({"ts": times, "a": keys, **more}), tmp_path / name / f"{tick}.parquet")
+            file = tmp_path / name / f"{tick}.parquet"
+            pq.write_table(pa.table({"ts": times, "a": keys, **more}), file)
+            os.utime(file, (tick, tick))  # Spark reads files in the order of their times
     with Engine(spark, home=tmp_path / "home") as engine:
         counted, rows = engine.sql(SCRIPT.format(tmp_path))
         engine.run_once()
