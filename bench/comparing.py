@@ -123,7 +123,7 @@ def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
     command = [python, "-m", module]
     # Our own systems are named first; the peers' modes come behind the workload.
     command += [*arguments, str(described)] if not system.environment else [str(described), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(BENCH.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(BENCH.parent), "PATHWAY_THREADS": str(os.cpu_count())}
     with (scratch / "stdout").open("w+") as out, (scratch / "stderr").open("w+") as complaints:
         running = subprocess.Popen(command, stdout=out, stderr=complaints, text=True, env=environment)
         state = scratch / "flink-state" if system.environment == "flink" else None
@@ -144,9 +144,7 @@ def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
     outcome = Outcome(**json.loads(lines[-1]))
     counted = workload.counted(outcome.skipped)
     rows = sum(counted.values())
-    overall = sum(
-        counted[stream] for query in workload.queries for stream in {table.stream for table in query.tables}
-    )
+    overall = sum(counted[stream] for query in workload.queries for stream in {table.stream for table in query.tables})
     cpu = sum(seen.cpu_within(begin, end) for begin, end in outcome.spans)
     figures = Figures(
         system.name,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench.comparing import SYSTEMS, compare
 from bench.report import show
-from bench.workloads import nexmark, three_way
+from bench.workloads import nexmark, three_way, tpch
 from bench.workloads.model import Workload
 
 ONE_QUERY = ("joint", "spark", "flink", "flink-multi", "pathway", "duckdb")
@@ -18,6 +19,8 @@ MANY = ("joint", "naive", "alone", "each", "spark", "flink", "flink-set", "flink
 WORKLOADS: dict[str, tuple[Callable[[Path, float], Workload], tuple[str, ...]]] = {
     "three-way": (three_way.make, ONE_QUERY),
     "nexmark": (nexmark.make, MANY),
+    "tpch-5": (partial(tpch.make, count=5), MANY),
+    "tpch-10": (partial(tpch.make, count=10), MANY),
 }
 
 

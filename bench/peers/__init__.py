@@ -1,1 +1,1 @@
-"""The systems that are compared, each run in a process of its own (and, where it needs one, an environment of its own)."""
+"""The systems that are compared, each run in a process of its own; two need an environment of their own too."""

@@ -1,4 +1,4 @@
-"""`python -m bench.peers SYSTEM WORKLOAD.json`: run one system that lives in this environment; the last line is its outcome."""
+"""`python -m bench.peers SYSTEM WORKLOAD.json`: run a system of this environment; the last line is its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flink SQL, in an environment of its own (bench/peers/set-up flink): CSV files in and out, streaming mode, two tasks.
+"""Flink SQL, in an environment of its own (bench/peers/set-up flink): CSV files in and out, streaming mode, a task a core.
 
 `python -m bench.peers.flink WORKLOAD.json MODE`, where MODE is jobs (one for each query, one after the other), set (all
 in one statement set) or multi (a statement set with the multi-way join operator). The time is the jobs' own, without
@@ -8,6 +8,7 @@ the start of the cluster.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from bench.workloads.texts import flink_columns, flink_select
 
 def environment(workload: Workload, mode: str) -> TableEnvironment:
     settings = {
-        "parallelism.default": "2",
+        "parallelism.default": str(os.cpu_count()),
         "table.exec.source.idle-timeout": "0",
         "table.optimizer.multi-join.enabled": "true" if mode == "multi" else "false",
         # Files of the sink are complete with a checkpoint; its size is the size of the state.
@@ -30,7 +31,7 @@ def environment(workload: Workload, mode: str) -> TableEnvironment:
         "execution.checkpointing.dir": f"file://{state_folder(workload)}",
         "taskmanager.memory.task.heap.size": "4 g",
         "taskmanager.memory.managed.size": "64 m",
-        "taskmanager.numberOfTaskSlots": "2",
+        "taskmanager.numberOfTaskSlots": str(os.cpu_count()),
         "table.local-time-zone": "UTC",
     }
     configuration = Configuration()
@@ -42,7 +43,9 @@ def environment(workload: Workload, mode: str) -> TableEnvironment:
     for stream in workload.streams:
         if stream.name in workload.used():
             columns = flink_columns(stream.columns)
-            source = f"WITH ('connector' = 'filesystem', 'path' = '{csv_folder(workload)}/{stream.name}', 'format' = 'csv')"
+            source = (
+                f"WITH ('connector' = 'filesystem', 'path' = '{csv_folder(workload)}/{stream.name}', 'format' = 'csv')"
+            )
             environment.execute_sql(f"CREATE TABLE `{stream.name}` ({columns}) {source}")
             environment.execute_sql(
                 f"CREATE TABLE `{stream.name}_timed` ({columns}, rt AS TO_TIMESTAMP_LTZ(ts / 1000, 3), "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -17,18 +18,18 @@ from watersmeet.session import SETTINGS, make_session
 def session() -> SparkSession:
     """Spark as we set it up for ourselves, with its own Python workers and as many partitions as cores."""
     settings = {name: value for name, value in SETTINGS.items() if name != "spark.python.daemon.module"}
-    return make_session(settings={**settings, "spark.sql.shuffle.partitions": "2"})
+    return make_session(settings={**settings, "spark.sql.shuffle.partitions": str(os.cpu_count())})
 
 
-def joined(spark: SparkSession, workload: Workload, query: Query) -> DataFrame:
+def joined(spark: SparkSession, workload: Workload, query: Query, files_a_tick: int = 1) -> DataFrame:
     first = query.tables[0]
-    frame = _input(spark, workload, query, first)
+    frame = _input(spark, workload, query, first, files_a_tick)
     if query.windowed:
         frame = frame.withColumnRenamed(f"{first.alias}_at", "at")
     near = query.near("{}_us")
     for table, pairs in query.joins():
         on = [f"{left.replace('.', '_')} = {right.replace('.', '_')}" for left, right in pairs]
-        right = _input(spark, workload, query, table)
+        right = _input(spark, workload, query, table, files_a_tick)
         if query.windowed:
             # Spark clears its state by one event time only, the first table's; the exact test is on numbers.
             at = f"{table.alias}_at"
@@ -40,10 +41,10 @@ def joined(spark: SparkSession, workload: Workload, query: Query) -> DataFrame:
     return frame.select(*(column.replace(".", "_") for column in query.columns))
 
 
-def _input(spark: SparkSession, workload: Workload, query: Query, table: Table) -> DataFrame:
+def _input(spark: SparkSession, workload: Workload, query: Query, table: Table, files: int) -> DataFrame:
     stream = workload.stream(table.stream)
     schema = ", ".join(f"{name} {kind}" for name, kind in stream.columns.items())
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
     frame = reader.parquet(f"{workload.folder}/{table.stream}").alias(table.alias)
     for filter_ in query.filters:
         if filter_.startswith(f"{table.alias}."):
@@ -79,5 +80,3 @@ def run(workload: Workload, skip: int) -> Outcome:
             results[query.name] = spark.read.parquet(f"{scratch}/out").count()
             state += sum(path.stat().st_size for path in Path(scratch, "check", "state").rglob("*") if path.is_file())
     return Outcome(sum(end - begin for begin, end in spans), spans, skip, results, state, {})
-
-

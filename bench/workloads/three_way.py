@@ -26,6 +26,4 @@ def streams() -> tuple[Stream, ...]:
 def make(folder: Path, scale: float) -> Workload:
     rows, ticks = max(1000, int(200_000 * scale)), 10
     write_streams(folder / "in", ticks, rows, ticks_in_window=2, window_seconds=WINDOW)
-    return Workload(
-        "three-way", str(folder / "in"), streams(), (QUERY,), {name: [rows] * ticks for name in COLUMNS}
-    )
+    return Workload("three-way", str(folder / "in"), streams(), (QUERY,), {name: [rows] * ticks for name in COLUMNS})
