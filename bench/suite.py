@@ -45,8 +45,7 @@ FULL = (
     ("tpch-5",),
     ("tpch-10",),
     ("window", "--window", "10", "--window", "100", "--window", "1000"),
-    ("ajoin", "--queries", "1", "--queries", "5", "--queries", "20", "--queries", "100", "--queries", "500")
-    + ("--queries", "2000"),
+    ("ajoin", *(part for count in (1, 5, 20, 100, 500, 2000) for part in ("--queries", str(count)))),
 )
 
 

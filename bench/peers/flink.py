@@ -1,4 +1,4 @@
-"""Flink SQL, in an environment of its own (bench/peers/set-up flink): CSV files in and out, streaming mode, a task a core.
+"""Flink SQL in an environment of its own (bench/peers/set-up flink): CSV files, streaming mode, a task a core.
 
 `python -m bench.peers.flink WORKLOAD.json MODE`, where MODE is jobs (one for each query, one after the other), set (all
 in one statement set) or multi (a statement set with the multi-way join operator). The time is the jobs' own, without

@@ -1,4 +1,4 @@
-"""Pathway, in an environment of its own (bench/peers/set-up pathway): CSV files in, static mode (one batch), counts out.
+"""Pathway in an environment of its own (bench/peers/set-up pathway): CSV files, static mode (one batch), counts out.
 
 `python -m bench.peers.pathway WORKLOAD.json`. Windows are interval joins, then
 an exact test of all pairs of event times.

@@ -31,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Query:
-    """`tables` are in an order in which each one is joined to an earlier one: systems without an optimizer follow it."""
+    """Each of `tables` is joined to one before it: systems without an optimizer of join orders follow this order."""
 
     name: str
     tables: tuple[Table, ...]
@@ -78,7 +78,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Workload:
-    """`folder` has a folder of Parquet files for each stream, one file a tick; `rows` counts a stream's rows by tick."""
+    """`folder` has a folder of Parquet files for each stream, one file a tick; `rows` are a stream's rows by tick."""
 
     name: str
     folder: str

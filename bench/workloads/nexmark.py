@@ -69,8 +69,8 @@ def make(folder: Path, scale: float) -> Workload:
     site = Site(EPOCH, RATE)
     rows: dict[str, list[int]] = {stream.name: [] for stream in STREAMS}
     for tick in range(ticks):
-        for name, table in site.tables(tick * events, (tick + 1) * events).items():
-            table = table.rename_columns(["ts" if column == "at" else column for column in table.column_names])
+        for name, made in site.tables(tick * events, (tick + 1) * events).items():
+            table = made.rename_columns(["ts" if column == "at" else column for column in made.column_names])
             if name != "bids":
                 micros = table.column("ts").cast(pa.int64())
                 table = table.append_column("pane", pc.divide(micros, PANE * MICROS))

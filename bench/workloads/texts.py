@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.workloads.model import Query, Workload
+from bench.workloads.model import Query, Table, Workload
 
 
 def named(column: str) -> str:
@@ -20,16 +20,17 @@ def watersmeet_script(workload: Workload, queries: tuple[Query, ...]) -> str:
                 f"FROM parquet '{workload.folder}/{stream.name}' WITH (maxFilesPerTrigger = 1);\n"
             )
     for query in queries:
-        tables = ", ".join(
-            f"{table.stream} [{'UNBOUNDED' if table.seconds is None else f'RANGE {table.seconds} SECONDS'}] {table.alias}"
-            for table in query.tables
-        )
+        tables = ", ".join(f"{table.stream} [{_window(table)}] {table.alias}" for table in query.tables)
         conditions = [*(f"{left} = {right}" for left, right in query.equalities), *query.filters]
         parts.append(
             f"CREATE QUERY {query.name} AS SELECT {', '.join(map(named, query.columns))} FROM {tables} "
             f"WHERE {' AND '.join(conditions)};\n"
         )
     return "".join(parts)
+
+
+def _window(table: Table) -> str:
+    return "UNBOUNDED" if table.seconds is None else f"RANGE {table.seconds} SECONDS"
 
 
 def duckdb_count(query: Query) -> str:

@@ -1,8 +1,8 @@
 """Random join queries over TPC-H's tables with full history (CLASH, section VII-A).
 
 Queries are made as the paper says: a random relation, then random joins over keys and over columns of the same type
-whose values meet, until the query is large enough. A join that would make far more pairs than it has rows is left out, and
-so is a query with too many results, so that every system can finish. The tables arrive shuffled, all of them in equal
+whose values meet, until the query is large enough. A join that would make far more pairs than there are rows is left
+out, and so is a query with too many results, so that every system can finish. The tables arrive shuffled, all of them in equal
 shares at the same time. `bench/peers/set-up tpch` installs the generator; only columns that join are kept.
 """
 
