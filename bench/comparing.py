@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 from rich.console import Console
 
-from bench.observe import observe
+from bench.observe import end_family, observe
 from bench.peers import duck
 from bench.workloads.model import Outcome, Workload
 
@@ -131,9 +131,10 @@ def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
         try:
             running.wait(LONGEST)
         except subprocess.TimeoutExpired:
-            running.terminate()
             raise Failed(f"did not end within {LONGEST} s") from None
-        looking.join()
+        finally:
+            end_family(running)
+            looking.join()
         out.seek(0)
         complaints.seek(0)
         lines = [line for line in out.read().splitlines() if line.startswith("{")]

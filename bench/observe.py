@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +42,16 @@ def observe(running: subprocess.Popen[str], folder: Path | None) -> tuple[Observ
     thread = threading.Thread(target=_look, args=(running, folder, seen), daemon=True)
     thread.start()
     return seen, thread
+
+
+def end_family(running: subprocess.Popen[str]) -> None:
+    """End a process that still runs, and all that it started."""
+    if running.poll() is None:
+        root = psutil.Process(running.pid)
+        for process in [*root.children(recursive=True), root]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        running.wait()
 
 
 def _look(running: subprocess.Popen[str], folder: Path | None, seen: Observed) -> None:

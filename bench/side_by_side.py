@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +32,7 @@ def run(name: str, systems: str, scale: float, profile: bool) -> None:
     unknown = [part for part in chosen if part not in SYSTEMS]
     if unknown:
         raise SystemExit(f"unknown systems: {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended too
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
     try:
         workload = make(folder, scale)

@@ -2,8 +2,8 @@
 
 Queries are made as the paper says: a random relation, then random joins over keys and over columns of the same type
 whose values meet, until the query is large enough. A join that would make far more pairs than there are rows is left
-out, and so is a query with too many results, so that every system can finish. The tables arrive shuffled, all of them in equal
-shares at the same time. `bench/peers/set-up tpch` installs the generator; only columns that join are kept.
+out, and so is a query with too many results, so that every system can finish. The tables arrive shuffled, all of them
+in equal shares at the same time. `bench/peers/set-up tpch` installs the generator; only columns that join are kept.
 """
 
 from __future__ import annotations
