@@ -17,6 +17,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench import targets
 from bench.comparing import Figures
 
 OUT = Path(__file__).parent / "out"
@@ -86,7 +87,9 @@ def show(workload: str, title: str, found: Sequence[Figures], profile: bool) -> 
         )
     console = Console(width=None if Console().is_terminal else 160)
     console.print(table)
-    if profile:
+    if (wanted := targets.table(workload, found)) is not None:
+        console.print(wanted)
+    if profile and any(one.parts for one in found):
         console.print(_stages(found))
     OUT.mkdir(exist_ok=True)
     picture = OUT / f"{workload}.svg"

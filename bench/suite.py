@@ -16,6 +16,7 @@ from rich.table import Table
 from bench import side_by_side, small_ticks
 from bench.comparing import SYSTEMS
 from bench.report import write_json
+from bench.targets import SMALL_TICKS
 
 Systems = Annotated[str, typer.Option(help=f"with commas between them: {', '.join(SYSTEMS)}; empty: the usual ones")]
 Scale = Annotated[float, typer.Option(min=0.001, help="how much input, against the usual amount")]
@@ -98,6 +99,10 @@ def latency(
         cells = (f"{of.p50:.2f}", f"{of.p95:.2f}", f"{of.p99:.2f}", str(of.ticks), f"{of.results:,}")
         table.add_row(small_ticks.SYSTEMS[name], *cells)
     Console().print(table)
+    if len(found) == len(small_ticks.SYSTEMS):
+        ratio = found["spark"].p50 / found["joint"].p50
+        met = "met" if ratio >= SMALL_TICKS else "missed"
+        print(f"Spark's median is {ratio:.2f} × ours; the target is {SMALL_TICKS:g} ×: {met}")
     write_json("small-ticks", {"latency": {name: asdict(of) for name, of in found.items()}})
 
 

@@ -10,8 +10,9 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
+from bench import targets
 from bench.changes import figures, main
-from bench.comparing import first_ticks
+from bench.comparing import Figures, first_ticks
 from bench.observe import Observed
 from bench.report import bars
 from bench.workloads import three_way
@@ -52,3 +53,18 @@ def test_compare_shows_ratios_and_refuses_different_workloads(tmp_path: Path) ->
     refused = CliRunner().invoke(app, [str(paths[0]), str(paths[2])])
     assert refused.exit_code != 0
     assert dict(figures({"a": {"b": 1, "c": True, "d": "text"}})) == {"a.b": 1.0}
+
+
+def test_targets_compare_speed_and_state_with_the_joint_plan() -> None:
+    def system(name: str, speed: float, cpu: float, state: int) -> Figures:
+        return Figures(name, name, speed, speed, cpu, 0, state, 0, 8, 1.0, {}, "")
+
+    found = [system("joint", 300.0, 1.0, 100), system("alone", 100.0, 2.0, 100), system("each", 100.0, 2.0, 300)]
+    shown = targets.table("tpch-5", found)
+    assert shown is not None
+    rows = list(zip(*(column.cells for column in shown.columns), strict=True))
+    assert rows == [
+        ("alone", "speed", "2.60 ×", "3.00 ×", "2.00 ×", "met"),
+        ("each", "state", "3.10 ×", "3.00 ×", "", "missed"),
+    ]
+    assert targets.table("nexmark", found) is None
