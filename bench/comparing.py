@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,15 +69,21 @@ class Figures:
     note: str
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Why there are no figures of a system."""
+
+    title: str
+    text: str
+
+
 class Failed(Exception):
     """A system did not end well, or counted wrong."""
 
 
-def compare(workload: Workload, systems: list[str]) -> tuple[list[Figures], list[str]]:
-    """The figures of the systems whose counts are right, and what went wrong with the others."""
+def compare(workload: Workload, systems: list[str]) -> Iterator[Figures | Problem]:
+    """One system after the other: its figures if its counts are right, else what went wrong."""
     console = Console(stderr=True)
-    found: list[Figures] = []
-    problems: list[str] = []
     for name in systems:
         system = SYSTEMS[name]
         console.print(f"{workload.name}: {system.title} …")
@@ -88,12 +95,11 @@ def compare(workload: Workload, systems: list[str]) -> tuple[list[Figures], list
             if outcome.results != expected:
                 raise Failed(f"wrong number of results: {outcome.results}, and DuckDB says {expected}")
         except Failed as problem:
-            problems.append(f"{system.title}: {problem}")
             console.print(f"  failed: {problem}", markup=False)
+            yield Problem(system.title, str(problem))
             continue
         console.print(f"  {figures.rows_per_second:,.0f} rows/s; {figures.results:,} results, as DuckDB says")
-        found.append(figures)
-    return found, problems
+        yield figures
 
 
 def first_ticks(workload: Workload, ticks: int) -> Workload:

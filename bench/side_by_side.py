@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.comparing import SYSTEMS, compare
+from bench.comparing import SYSTEMS, Figures, Problem, compare
 from bench.report import show
 from bench.workloads import nexmark, three_way, tpch
 from bench.workloads.model import Workload
@@ -34,17 +34,20 @@ def run(name: str, systems: str, scale: float, profile: bool) -> None:
         raise SystemExit(f"unknown systems: {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended too
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
+    outcomes: list[Figures | Problem] = []
     try:
         workload = make(folder, scale)
-        found, problems = compare(workload, chosen)
+        outcomes.extend(compare(workload, chosen))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    total = sum(map(sum, workload.rows.values()))
-    title = (
-        f"{name}: {len(workload.queries)} queries, {total:,} rows in {workload.ticks} ticks; "
-        "the number of results of each query is DuckDB's in every row"
-    )
-    if found:
-        show(name, title, found, profile)
+        found = [one for one in outcomes if isinstance(one, Figures)]
+        if found:  # also when the run is interrupted: what is measured is measured
+            total = sum(map(sum, workload.rows.values()))
+            title = (
+                f"{name}: {len(workload.queries)} queries, {total:,} rows in {workload.ticks} ticks; "
+                "the number of results of each query is DuckDB's in every row"
+            )
+            show(name, title, found, profile)
+    problems = [f"{one.title}: {one.text}" for one in outcomes if isinstance(one, Problem)]
     if problems:
         raise SystemExit("no figures of these:\n" + "\n".join(problems))
