@@ -1,10 +1,7 @@
-"""`bench/run WORKLOAD`: three-way, window, state, ajoin, adding, grouping."""
+"""`bench/run WORKLOAD`: prints a table, writes bench/out/WORKLOAD.json and, where systems are compared, a picture."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,11 +16,13 @@ from rich.table import Table
 
 from bench import ajoin
 from bench.many_queries import add_while_running, run_many, shared_selects
+from bench.report import write_json
+from bench.suite import register
 from bench.systems import measure
 from bench.three_streams import query_sql, streams_sql, write_streams
 
 app = typer.Typer(add_completion=False, help=__doc__)
-OUT = Path(__file__).parent / "out"
+register(app)
 
 
 def report(workload: str, title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any]) -> None:
@@ -31,11 +30,7 @@ def report(workload: str, title: str, columns: list[str], rows: list[list[str]],
     for row in rows:
         table.add_row(*row)
     Console().print(table)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    OUT.mkdir(exist_ok=True)
-    path = OUT / f"{workload}.json"
-    path.write_text(json.dumps({"workload": workload, "machine": machine, **figures}, indent=1))
-    print(f"written: {path}")
+    write_json(workload, figures)
 
 
 def in_scratch(work: Callable[[Path], None]) -> None:
@@ -44,41 +39,6 @@ def in_scratch(work: Callable[[Path], None]) -> None:
         work(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@app.command("three-way")
-def three_way(
-    rows: Annotated[int, typer.Option(help="rows for each tick and stream")] = 200_000,
-    ticks: Annotated[int, typer.Option(help="ticks for Watersmeet")] = 12,
-    spark_ticks: Annotated[int, typer.Option(help="ticks for Spark's own joins, which are slow")] = 4,
-    skip: Annotated[int, typer.Option(help="first ticks that are not counted")] = 3,
-) -> None:
-    """R ⋈ S ⋈ T with windows of 10 s: Watersmeet, Spark's own joins, DuckDB in one batch."""
-
-    def work(folder: Path) -> None:
-        write_streams(folder / "in", ticks, rows, ticks_in_window=2)
-        ours = measure("watersmeet", script=streams_sql(folder / "in") + query_sql(), home=folder / "home")
-        batch = measure("duckdb", folder=folder / "in")
-        assert ours.results == batch.results, f"results differ: {ours.results} and DuckDB's {batch.results}"
-        spark = measure("spark", folder=folder / "in", ticks=spark_ticks)
-        speeds = {
-            "Watersmeet": ours.rows_per_second(skip),
-            "Spark, chained joins": spark.rows_per_second(min(skip, len(spark.ended) - 1)),
-            "DuckDB, one batch": batch.rows_per_second(1),
-        }
-        base = speeds["Spark, chained joins"]
-        table = [[name, f"{speed:,.0f}", f"{speed / base:.1f} ×"] for name, speed in speeds.items()]
-        parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in ours.details.items())
-        title = f"three-way, {3 * rows:,} rows a tick; results equal DuckDB's: {ours.results:,}; a tick: {parts}"
-        report(
-            "three-way",
-            title,
-            ["system", "input rows/s", "against Spark"],
-            table,
-            {"rows_per_second": speeds, **ours.details},
-        )
-
-    in_scratch(work)
 
 
 @app.command()

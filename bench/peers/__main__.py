@@ -1,0 +1,34 @@
+"""`python -m bench.peers SYSTEM WORKLOAD.json`: run a system of this environment; the last line is its outcome."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.workloads.model import Outcome, Workload
+
+WARM_UP = 2  # ticks that are not counted: compilers and caches
+
+
+def run(system: str, workload: Workload) -> Outcome:
+    skip = min(WARM_UP, workload.ticks - 1)
+    if system == "duckdb":
+        from bench.peers import duck
+
+        return duck.run(workload)
+    if system == "spark":
+        from bench.peers import spark
+
+        return spark.run(workload, skip)
+    from bench.peers import ours
+
+    if system == "each":
+        return ours.run_each(workload, skip)
+    options = {"alone": ours.ALONE, "naive": ours.NAIVE, "joint": ours.JOINT}[system]
+    return ours.run(workload, options, skip)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(run(sys.argv[1], Workload.from_json(Path(sys.argv[2]).read_text())))))

@@ -1,0 +1,57 @@
+"""Watersmeet as a person runs it, in four ways to share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.workloads.model import Outcome, Query, Workload
+from bench.workloads.texts import watersmeet_script
+from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.store.manifest import load_newest
+
+# Plans are compared, so none of them changes while it runs.
+ALONE = {"sharing": "none", "searcher": "individual", "materialize": "off", "adaptive": "off"}
+NAIVE = {"searcher": "individual", "adaptive": "off"}
+JOINT = {"adaptive": "off"}
+STAGES = ("gather", "probe", "commit")
+
+
+def run(workload: Workload, options: dict[str, str], skip: int) -> Outcome:
+    """All queries in one engine."""
+    return _run(workload, workload.queries, options, skip)
+
+
+def run_each(workload: Workload, skip: int) -> Outcome:
+    """An engine for each query, one after the other: nothing is shared, not even the state."""
+    runs = [_run(workload, (query,), JOINT, skip) for query in workload.queries]
+    return Outcome(
+        sum(one.seconds for one in runs),
+        [span for one in runs for span in one.spans],
+        skip,
+        {name: count for one in runs for name, count in one.results.items()},
+        sum(one.state_bytes or 0 for one in runs),
+        {stage: sum(one.parts[stage] for one in runs) for stage in runs[0].parts},
+    )
+
+
+def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str], skip: int) -> Outcome:
+    with tempfile.TemporaryDirectory(dir=Path(workload.folder).parent) as scratch:
+        home, pipeline = Path(scratch, "home"), Path(scratch, "pipeline.sql")
+        pipeline.write_text(watersmeet_script(workload, queries))
+        sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
+        command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        ticks = [json.loads(line) for line in (home / TICK_LOG).read_text().splitlines()]
+        manifest = load_newest(home)
+    counted = ticks[skip:]
+    began, ended = ticks[skip - 1]["finished_at"], ticks[-1]["finished_at"]
+    parts = {stage: sum(tick[stage] for tick in counted) / len(counted) for stage in STAGES}
+    # What is left of a tick is Spark's: finding files, its log of offsets, starting the batch.
+    parts["between ticks"] = (ended - began) / len(counted) - sum(parts.values())
+    results = {query.name: manifest.totals.get(f"results/{query.name}", 0) for query in queries}
+    state = sum(bucket.bytes for bucket in manifest.buckets)
+    return Outcome(ended - began, [(began, ended)], skip, results, state, parts)

@@ -1,0 +1,139 @@
+"""A comparison as a table, as JSON with the machine's facts, and as a bar chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from bench import targets
+from bench.comparing import Figures
+
+OUT = Path(__file__).parent / "out"
+BAR, GAP, LEFT, WIDTH = 18, 8, 230, 640
+
+
+def machine() -> dict[str, Any]:
+    """Where and when; how busy the machine was with other work at the end tells how far to trust the figures."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load": os.getloadavg(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in ("watersmeet", "pyspark", "duckdb", "pyarrow", "numba")},
+        "peers": _peers(),
+    }
+
+
+def _peers() -> dict[str, str]:
+    """The pinned versions of the peers in environments of their own."""
+    found = {}
+    for path in sorted((Path(__file__).parent / "peers").glob("requirements-*.txt")):
+        for line in path.read_text().splitlines():
+            name, _, number = line.partition("==")
+            if name in ("apache-flink", "pathway", "tpchgen-cli"):
+                found[name] = number
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def write_json(workload: str, figures: dict[str, Any]) -> None:
+    OUT.mkdir(exist_ok=True)
+    path = OUT / f"{workload}.json"
+    path.write_text(json.dumps({"workload": workload, "machine": machine(), **figures}, indent=1))
+    print(f"written: {path}")
+
+
+def show(workload: str, title: str, found: Sequence[Figures], profile: bool) -> None:
+    base = found[0]
+    table = Table(title=title)
+    table.add_column("system")
+    for column in ("input rows/s", "first ÷ this", "overall rows/s", "CPU s/M rows", "memory", "state", "ticks"):
+        table.add_column(column, justify="right")
+    table.add_column("note")
+    for one in found:
+        table.add_row(
+            one.title,
+            f"{one.rows_per_second:,.0f}",
+            f"{base.rows_per_second / one.rows_per_second:.2f} ×",
+            f"{one.overall_rows_per_second:,.0f}",
+            f"{one.cpu_seconds_per_million_rows:.1f}",
+            _megabytes(one.memory_bytes),
+            _megabytes(one.state_bytes),
+            str(one.ticks),
+            one.note,
+        )
+    console = Console(width=None if Console().is_terminal else 160)
+    console.print(table)
+    if (wanted := targets.table(workload, found)) is not None:
+        console.print(wanted)
+    if profile and any(one.parts for one in found):
+        console.print(_stages(found))
+    OUT.mkdir(exist_ok=True)
+    picture = OUT / f"{workload}.svg"
+    picture.write_text(bars(f"{workload}: input rows a second", {one.title: one.rows_per_second for one in found}))
+    print(f"written: {picture}")
+    write_json(workload, {"systems": {one.system: asdict(one) for one in found}})
+
+
+def _stages(found: Sequence[Figures]) -> Table:
+    """Where the time of a tick goes."""
+    names = list(dict.fromkeys(name for one in found for name in one.parts))
+    table = Table(title="seconds of a tick, by stage")
+    table.add_column("system")
+    for name in [*names, "tick"]:
+        table.add_column(name, justify="right")
+    for one in found:
+        if one.parts:
+            total = sum(one.parts.values())
+            cells = (f"{one.parts[name]:.3f} ({one.parts[name] / total:.0%})" for name in names)
+            table.add_row(one.title, *cells, f"{total:.3f}")
+    return table
+
+
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:,.0f} MB"
+
+
+def bars(title: str, values: dict[str, float]) -> str:
+    """Horizontal bars as SVG, without a library; each is labelled with its value."""
+    height = 40 + len(values) * (BAR + GAP) + 10
+    longest = max(values.values(), default=1.0) or 1.0
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"',
+        ' font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="{WIDTH / 2}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
+    ]
+    for at, (name, value) in enumerate(values.items()):
+        top = 36 + at * (BAR + GAP)
+        length = value / longest * (WIDTH - LEFT - 90)
+        colour = "#1b6ca8" if name.startswith("Watersmeet") else "#999999"
+        parts += [
+            f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{escape(name)}</text>',
+            f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>',
+            f'<text x="{LEFT + length + 6:.1f}" y="{top + 13}">{value:,.0f}</text>',
+        ]
+    return "\n".join([*parts, "</svg>", ""])

@@ -1,0 +1,56 @@
+"""What the project demands of itself: ratios within one run, which hold on any machine or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from bench.comparing import Figures
+
+
+@dataclass(frozen=True)
+class Target:
+    """How many times as fast as another system the joint plan has to be, or how many times less state it may have."""
+
+    other: str
+    ratio: float
+    figure: str = "speed"
+
+
+TARGETS = {
+    "three-way": (
+        Target("spark", 20),
+        Target("flink", 5),
+        Target("flink-multi", 5),
+        Target("pathway", 2),
+        Target("duckdb", 1 / 5),
+    ),
+    "tpch-5": (Target("alone", 2.6), Target("naive", 1.5), Target("spark", 30), Target("each", 3.1, "state")),
+    "tpch-10": (Target("alone", 2.6), Target("naive", 1.5), Target("spark", 50), Target("each", 5.3, "state")),
+}
+SMALL_TICKS = 4.0  # the median latency of Spark against ours
+
+
+def table(workload: str, found: Sequence[Figures]) -> Table | None:
+    """The workload's targets whose systems ran, with what was measured and the same ratio in CPU time."""
+    by_name = {one.system: one for one in found}
+    ours = by_name.get("joint")
+    wanted = [target for target in TARGETS.get(workload, ()) if target.other in by_name]
+    if ours is None or not wanted:
+        return None
+    shown = Table("joint plan against", "figure", title="targets")
+    for column in ("target", "measured", "by CPU time", ""):
+        shown.add_column(column, justify="right")
+    for target in wanted:
+        other = by_name[target.other]
+        by_cpu = ""
+        if target.figure == "state":
+            measured = (other.state_bytes or 0) / (ours.state_bytes or 1)
+        else:
+            measured = ours.rows_per_second / other.rows_per_second
+            by_cpu = f"{other.cpu_seconds_per_million_rows / ours.cpu_seconds_per_million_rows:.2f} ×"
+        met = "met" if measured >= target.ratio else "missed"
+        shown.add_row(other.title, target.figure, f"{target.ratio:.2f} ×", f"{measured:.2f} ×", by_cpu, met)
+    return shown

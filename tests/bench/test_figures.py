@@ -1,0 +1,70 @@
+"""What the benchmarks make of the numbers they measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from bench import targets
+from bench.changes import figures, main
+from bench.comparing import Figures, first_ticks
+from bench.observe import Observed
+from bench.report import bars
+from bench.workloads import three_way
+
+
+def test_cpu_time_between_two_moments_is_interpolated() -> None:
+    seen = Observed(at=[0.0, 10.0, 20.0], cpu=[0.0, 10.0, 30.0])
+    assert seen.cpu_within(5.0, 15.0) == pytest.approx(15.0)
+    assert seen.cpu_within(-5.0, 99.0) == pytest.approx(30.0)
+
+
+def test_a_slow_system_gets_the_first_ticks(tmp_path: Path) -> None:
+    whole = three_way.make(tmp_path, scale=0.005)
+    part = first_ticks(whole, 3)
+    assert part.ticks == 3
+    assert part.counted(skip=1) == {"r": 2000, "s": 2000, "t": 2000}
+    names = sorted(path.name for path in Path(part.folder, "r").iterdir())
+    assert names == ["000000.parquet", "000001.parquet", "000002.parquet"]
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    svg = ElementTree.fromstring(bars("a & b", {"Watersmeet": 400.0, "other": 100.0}))
+    _, *drawn = svg.findall("{http://www.w3.org/2000/svg}rect")
+    long, short = (float(bar.attrib["width"]) for bar in drawn)
+    assert long == pytest.approx(4 * short, rel=0.01)
+
+
+def test_compare_shows_ratios_and_refuses_different_workloads(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    for path, workload, speed in zip(paths, ("x", "x", "y"), (200.0, 300.0, 1.0), strict=True):
+        path.write_text(json.dumps({"workload": workload, "machine": {"cores": 2}, "speeds": {"ours": [speed]}}))
+    app = Typer()
+    app.command()(main)
+    shown = CliRunner().invoke(app, [str(paths[0]), str(paths[1])])
+    assert shown.exit_code == 0
+    assert "speeds.ours[0]" in shown.output
+    assert "1.50 ×" in shown.output
+    refused = CliRunner().invoke(app, [str(paths[0]), str(paths[2])])
+    assert refused.exit_code != 0
+    assert dict(figures({"a": {"b": 1, "c": True, "d": "text"}})) == {"a.b": 1.0}
+
+
+def test_targets_compare_speed_and_state_with_the_joint_plan() -> None:
+    def system(name: str, speed: float, cpu: float, state: int) -> Figures:
+        return Figures(name, name, speed, speed, cpu, 0, state, 0, 8, 1.0, {}, "")
+
+    found = [system("joint", 300.0, 1.0, 100), system("alone", 100.0, 2.0, 100), system("each", 100.0, 2.0, 300)]
+    shown = targets.table("tpch-5", found)
+    assert shown is not None
+    rows = list(zip(*(column.cells for column in shown.columns), strict=True))
+    assert rows == [
+        ("alone", "speed", "2.60 ×", "3.00 ×", "2.00 ×", "met"),
+        ("each", "state", "3.10 ×", "3.00 ×", "", "missed"),
+    ]
+    assert targets.table("nexmark", found) is None
