@@ -29,10 +29,13 @@ def run(engine: Engine, kill: bool = False) -> None:
         if kill:  # a search that takes its time cannot have answered before it is killed
             follower.options = replace(follower.options, searcher="improve", plan_seconds=60.0)
 
+        killed: set[int | None] = {None}
+
         def waiting(manifest: Manifest) -> None:
             after(manifest)
             if kill and follower.optimizer.busy:
-                wait_for(lambda: follower.optimizer.pid is not None)
+                wait_for(lambda: follower.optimizer.pid not in killed)  # each request starts a new process
+                killed.add(follower.optimizer.pid)
                 os.kill(follower.optimizer.pid or 0, signal.SIGKILL)
             follower.optimizer.wait()
 
