@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.comparing import SYSTEMS, Figures, Problem, compare
+from bench.comparing import SYSTEMS, Figures, Problem, compare, date_files
 from bench.report import show
 from bench.workloads import nexmark, three_way, tpch
 from bench.workloads.model import Workload
@@ -37,6 +37,7 @@ def run(name: str, systems: str, scale: float, profile: bool) -> None:
     outcomes: list[Figures | Problem] = []
     try:
         workload = make(folder, scale)
+        date_files(workload)
         outcomes.extend(compare(workload, chosen))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

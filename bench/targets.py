@@ -50,7 +50,8 @@ def table(workload: str, found: Sequence[Figures]) -> Table | None:
             measured = (other.state_bytes or 0) / (ours.state_bytes or 1)
         else:
             measured = ours.rows_per_second / other.rows_per_second
-            by_cpu = f"{other.cpu_seconds_per_million_rows / ours.cpu_seconds_per_million_rows:.2f} ×"
+            if other.cpu_seconds_per_million_rows and ours.cpu_seconds_per_million_rows:
+                by_cpu = f"{other.cpu_seconds_per_million_rows / ours.cpu_seconds_per_million_rows:.2f} ×"
         met = "met" if measured >= target.ratio else "missed"
         shown.add_row(other.title, target.figure, f"{target.ratio:.2f} ×", f"{measured:.2f} ×", by_cpu, met)
     return shown

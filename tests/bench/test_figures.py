@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from bench import targets
 from bench.changes import figures, main
-from bench.comparing import Figures, first_ticks
+from bench.comparing import Figures, date_files, first_ticks
 from bench.observe import Observed
 from bench.report import bars
 from bench.workloads import three_way
@@ -26,11 +26,14 @@ def test_cpu_time_between_two_moments_is_interpolated() -> None:
 
 def test_a_slow_system_gets_the_first_ticks(tmp_path: Path) -> None:
     whole = three_way.make(tmp_path, scale=0.005)
+    date_files(whole)
     part = first_ticks(whole, 3)
     assert part.ticks == 3
     assert part.counted(skip=1) == {"r": 2000, "s": 2000, "t": 2000}
     names = sorted(path.name for path in Path(part.folder, "r").iterdir())
     assert names == ["000000.parquet", "000001.parquet", "000002.parquet"]
+    dates = [Path(part.folder, "r", name).stat().st_mtime for name in names]
+    assert [date - dates[0] for date in dates] == [0, 1, 2]
 
 
 def test_bars_are_as_long_as_their_values() -> None:
