@@ -10,6 +10,7 @@ hot.results().show()
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -49,6 +50,7 @@ from watersmeet.planning import Plan, make_plan, sample_of
 from watersmeet.registering import register
 from watersmeet.runtime.calls import complaints_in
 from watersmeet.runtime.deliver import Deliveries
+from watersmeet.runtime.folder_ticks import FolderTicks, reads_folders
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
 from watersmeet.runtime.input import InputCheck
@@ -83,7 +85,7 @@ class Engine:
         self._predicates: dict[str, Registered] = {}
         self._deliveries = Deliveries(self.home)
         self._runtime: SparkRuntime | None = None
-        self._running: dict[str, StreamingQuery] = {}
+        self._running: dict[str, StreamingQuery | FolderTicks] = {}
         self._held = contextlib.ExitStack()
         self._current: Plan  # what the next tick obeys, from the start on,
         self._follower: Follower  # and who sees to it that it fits the data
@@ -322,7 +324,9 @@ class Engine:
         """Wait until all ticks have ended or failed (True), or the time is over (False). Raises what failed."""
         for running in list(self._running.values()):
             try:
-                done = running.awaitTermination() if timeout is None else running.awaitTermination(int(timeout))
+                # Spark counts whole seconds.
+                most = timeout if timeout is None or isinstance(running, FolderTicks) else math.ceil(timeout)
+                done = running.awaitTermination(most)  # type: ignore[arg-type]
             except Exception as problem:
                 failure = self._runtime.failure if self._runtime else None
                 self.stop()
@@ -456,9 +460,11 @@ class Engine:
             if group not in self._running:
                 self._running[group] = self._start_group(group, members, once)
 
-    def _start_group(self, group: str, members: list[str], once: bool) -> StreamingQuery:
+    def _start_group(self, group: str, members: list[str], once: bool) -> StreamingQuery | FolderTicks:
         runtime = self._runtime
         assert runtime is not None
+        if reads_folders(self.home, group, [self._streams[name] for name in members]):
+            return FolderTicks(runtime, group, [self._streams[name] for name in members], self.options.tick, once)
         parts = []
         for name in members:
             stream = self._streams[name]
@@ -469,7 +475,7 @@ class Engine:
         union = parts[0]
         for part in parts[1:]:
             union = union.union(part)
-        writer = union.writeStream.foreachBatch(lambda frame, batch: runtime.run_batch(group, frame, batch))
+        writer = union.writeStream.foreachBatch(lambda frame, batch: runtime.run_frame(group, frame, batch))
         writer = writer.option("checkpointLocation", str(self.home / "checkpoints" / group))
         trigger = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=self.options.tick)
         return trigger.start()

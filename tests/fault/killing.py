@@ -49,10 +49,11 @@ class Victim:
         partitions: int = 1,
         plans: Sequence[str] = ("own",),
         master: str = "local[2,4]",
+        reader: str = "engine",
     ) -> None:
         """`plans` are those that one start after the other uses, again from the first behind the last."""
         self.folder, self.say, self.ticks, self.partitions, self.master = folder, say, ticks, partitions, master
-        self.plans = plans
+        self.plans, self.reader = plans, reader
         self.home, self.input = folder / "home", folder / "input"
         self.kills: list[str] = []
         self.starts = 0
@@ -96,7 +97,7 @@ class Run:
         command = [sys.executable, "-m", "tests.fault.pipeline", str(victim.home), str(victim.input)]
         command += ["--strikes", str(self.strikes.folder), "--partitions", str(victim.partitions)]
         plan = victim.plans[(victim.starts - 1) % len(victim.plans)]
-        command += ["--master", victim.master, "--plan", plan, *more]
+        command += ["--master", victim.master, "--plan", plan, "--reader", victim.reader, *more]
         for kill in kills:
             command += ["--kill", kill]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

@@ -19,6 +19,7 @@ from tests.fault.strikes import DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
 from tests.fault.workload import make_case
 from tests.oracle.plans import plan_by
 from watersmeet import Engine, planning
+from watersmeet.io.folders import Positions
 from watersmeet.model import Sink
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Solution
@@ -29,7 +30,8 @@ from watersmeet.runtime.tick import Tick
 from watersmeet.store.manifest import Manifest
 
 TICK_POINTS = (
-    "tick.begin",  # nothing of the tick exists
+    "positions.before",  # what the tick will read is not written down
+    "tick.begin",  # it is, and nothing else of the tick exists
     "gather.after",  # its buckets do
     "phase.between",  # and buckets of a materialized store that a later phase probes
     "probe.after",  # its results and merged buckets too
@@ -50,6 +52,7 @@ PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can b
 
 
 def arm(strikes: Strikes) -> None:
+    _before(strikes, Positions, "begin", "positions.before")
     _before(strikes, Tick, "begin", "tick.begin")
     probe_order = Tick.probe_order
 
@@ -82,7 +85,7 @@ def arm(strikes: Strikes) -> None:
         _in_two(strikes, lambda some: discard(home, some), point)(files)
 
     spark_module.discard = watched_discard
-    _after(strikes, spark_module.SparkRuntime, "run_batch", "tick.end")
+    _after(strikes, spark_module.SparkRuntime, "_run_batch", "tick.end")
     rmtree = home_module.shutil.rmtree
 
     def watched_rmtree(folder: Path, **options: Any) -> None:
@@ -172,7 +175,8 @@ def build(given: argparse.Namespace) -> Engine:
     for stream in case.streams:
         if given.streams and stream.name not in given.streams:
             continue
-        engine.sql(f"{stream.create} '{given.input / stream.name}' WITH (maxFilesPerTrigger = 1);")
+        files = given.input / stream.name / ("*" if given.reader == "spark" else "")
+        engine.sql(f"{stream.create} '{files}' WITH (maxFilesPerTrigger = 1);")
     for query in case.queries:
         if not given.queries or query.name in given.queries:
             outside = Sink(path=str(given.input.parent / OUTSIDE)) if query.name == OUTSIDE else None
@@ -188,6 +192,7 @@ def main() -> None:
     parser.add_argument("--kill", action="append", default=[], metavar="POINT:N[:VICTIM]")
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--plan", choices=PLANS, default="own")
+    parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
     parser.add_argument("--master", default="local[2,4]")
     parser.add_argument("--late-order", nargs=2, default=[], metavar=("FILE", "NAME"), help="see daemon.py")
     parser.add_argument("--streams", type=lambda text: text.split(","), default=[])

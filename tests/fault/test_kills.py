@@ -21,6 +21,7 @@ from watersmeet.store.manifest import load_newest
 
 pytestmark = pytest.mark.soak
 
+READERS = {1: "engine", 3: "spark"}  # who reads the input files, by number of places
 TALLY: dict[str, list[str]] = {}  # test -> the points of its kills; the last test counts them
 NewVictim = Callable[..., Victim]
 
@@ -37,6 +38,7 @@ def tally(request: pytest.FixtureRequest) -> Callable[[Victim], None]:
 # Each start is killed at the next point. Numbers above 1 let some ticks pass first, so that the kills fall on ticks
 # with and without merges and on the recoveries after each other's.
 WHOLE_STORY = (
+    "positions.before:2",
     "tick.begin:2",
     "gather.after:2",
     "phase.between:2",
@@ -72,7 +74,7 @@ def test_the_engine_dies_at_each_point_of_a_tick(
     victim: NewVictim, tally: Callable[[Victim], None], partitions: int, ticks: int, story: tuple[str, ...]
 ) -> None:
     # A materialized store is filled from the streams' stores whenever the plan before did not have it.
-    home = victim(ticks=ticks, partitions=partitions, plans=("kept", "simple", "kept"))
+    home = victim(ticks=ticks, partitions=partitions, plans=("kept", "simple", "kept"), reader=READERS[partitions])
     for kill in story:
         home.killed_at(kill)
     home.finish()
@@ -85,7 +87,7 @@ def test_the_engine_dies_at_each_point_of_a_tick(
 @pytest.mark.parametrize("partitions", [1, 3], ids=["P=1", "P=3"])
 def test_tasks_die_and_are_tried_again(victim: NewVictim, tally: Callable[[Victim], None], partitions: int) -> None:
     # The numbers keep the kills apart: Spark gives up on a task that fails four times.
-    home = victim(ticks=14, partitions=partitions, plans=("kept",))
+    home = victim(ticks=14, partitions=partitions, plans=("kept",), reader=READERS[partitions])
     home.finish(
         "gather.write:4",
         "gather.write:11",
@@ -108,7 +110,7 @@ def test_tasks_die_and_are_tried_again(victim: NewVictim, tally: Callable[[Victi
 def test_the_engine_dies_while_its_tasks_write(
     victim: NewVictim, tally: Callable[[Victim], None], partitions: int
 ) -> None:
-    home = victim(ticks=10, partitions=partitions, plans=("kept", "own"))
+    home = victim(ticks=10, partitions=partitions, plans=("kept", "own"), reader=READERS[partitions])
     home.killed_at("gather.write:5:driver")  # tasks go on for a moment, and write into a home that is recovered
     home.killed_at("merge.write:1:driver")
     home.killed_at("results.write:3:tree")

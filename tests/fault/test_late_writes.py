@@ -83,7 +83,7 @@ shutil.copytree(kept, home, dirs_exist_ok=True)
 @pytest.mark.soak
 def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callable[..., Victim]) -> None:
     """The killed engine's files, written by a process that outlives it, while the next engine runs."""
-    home = victim(ticks=14)
+    home = victim(ticks=14, reader="spark")
     home.killed_at("results.write:25:tree")  # in the middle of a tick, with its buckets and some results written
     died_in = load_newest(home.home).tick + 1
     home.home.joinpath("manifests", f"{died_in:012d}.4711.draft").write_text('{"format":')
@@ -109,7 +109,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
 @pytest.mark.soak
 def test_a_late_order_does_not_reach_the_tasks_of_the_next_engine(victim: Callable[..., Victim]) -> None:
     """The dead engine had fewer queries: a task that obeyed its order would not store what the others read."""
-    home = victim(ticks=4)
+    home = victim(ticks=4, reader="spark")
     assert home.run("gather.after:1", more=["--queries", "paid,paid_late,again"]) == ["gather.after"]
     (order,) = (home.home / "orders").rglob("*.pickle")
     (home.folder / "order").write_bytes(order.read_bytes())

@@ -53,20 +53,20 @@ class Restored:
         before = load_newest(self.home)
         with pytest.raises(StateError, match="do not fit the state") as refusal:
             self.run(range(4, 6))
-        assert why in refusal.value.problem and str(self.home / "checkpoints" / "0") in refusal.value.problem
+        assert why in refusal.value.problem and str(self.home / "positions" / "0.jsonl") in refusal.value.problem
         assert "restore the home folder as a whole from one backup" in refusal.value.hint
         assert load_newest(self.home) == before
 
 
 def test_positions_and_state_from_different_times(spark: SparkSession, tmp_path: Path) -> None:
     home = Restored(spark, tmp_path)
-    home.restore(home.backup, "checkpoints")
+    home.restore(home.backup, "positions")
     home.refused("they do not go as far as the state, which has batch 3")
-    shutil.rmtree(home.home / "checkpoints")
+    shutil.rmtree(home.home / "positions")
     home.refused("they do not go as far as the state, which has batch 3")
     home.restore(home.newer)
     home.restore(home.backup, "manifests", "state", "results")
-    home.refused("they go on with batch 4, and the state ends with batch 1")
+    home.refused("they go on with batch 3, and the state ends with batch 1")
     home.restore(home.backup)  # as a whole, and all rows since are read again
     home.run(range(4, 6))
     for query, expected in oracle_answers(CASE).items():

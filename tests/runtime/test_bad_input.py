@@ -131,8 +131,21 @@ def test_a_file_with_a_column_of_another_type_is_set_aside(spark: SparkSession, 
     assert "has id as STRING, the stream declares BIGINT" in (tmp_path / "home/rejected/x/files.jsonl").read_text()
 
 
-def test_a_file_that_lacks_a_column_is_refused_and_may_be_moved_away(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_that_lacks_a_column_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     engine = stream_with(spark, tmp_path, "x")
+    pq.write_table(table((at(1), 1, "a")).drop_columns(["n"]), tmp_path / "x/1.parquet")
+    pq.write_table(table((at(2), 2, "b")), tmp_path / "x/2.parquet")
+    with engine:
+        engine.run_once()
+        assert ids(engine, "x_all") == [2]
+    assert "1.parquet has no column n" in (tmp_path / "home/rejected/x/files.jsonl").read_text()
+
+
+def test_a_file_read_by_spark_that_lacks_a_column_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql(PARQUET.format(name="x", folder=tmp_path / "x" / "*.parquet"))
+    engine.query("x_all", ALL.format(name="x"))
     pq.write_table(table((at(1), 1, "a")).drop_columns(["n"]), tmp_path / "x/1.parquet")
     pq.write_table(table((at(2), 2, "b")), tmp_path / "x/2.parquet")
     with pytest.raises(InputError, match=r"1.parquet has no column n\nIts columns: ts, id.\nHint: .*move it away"):

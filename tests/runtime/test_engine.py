@@ -16,6 +16,7 @@ import pytest
 
 from watersmeet import Engine, Sink
 from watersmeet.errors import ModelError, RunError, SqlError, StateError
+from watersmeet.runtime.folder_ticks import FolderTicks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,16 +156,26 @@ def test_queries_and_streams_come_and_go_while_it_runs(engine: Engine, tmp_path:
     assert (30, 2) in pairs(third.results())
 
 
-def test_an_engine_stops_while_a_batch_waits_for_its_turn(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", ["", "/*.parquet"])  # read by the engine, and by Spark
+def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, tmp_path: Path, files: str) -> None:
+    write(tmp_path / "l", [(1, 1, 7), (3, 3, 7)])
+    write(tmp_path / "r", [(1, 10, 7)])
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql("".join(create(name, Path(f"{tmp_path / name}{files}")) for name in "lr"))
     query = engine.query("q", JOIN)
     engine.start()
     wait_for(lambda: engine.stats().tick >= 1)
     runtime = engine._runtime
     assert runtime is not None
+    begun = tmp_path / "home/positions/0.jsonl"
     with runtime._turn:  # as if a tick were running
         write(tmp_path / "l", [(4, 4, 7)])
         (running,) = engine._running.values()
-        wait_for(lambda: bool(running.status["isTriggerActive"]) and "addBatch" not in running.status["message"])
+        if files:
+            assert not isinstance(running, FolderTicks)
+            wait_for(lambda: bool(running.status["isTriggerActive"]) and "addBatch" not in running.status["message"])
+        else:
+            wait_for(lambda: len(begun.read_text().splitlines()) == 2)
         stopping = threading.Thread(target=engine.stop)
         stopping.start()
         time.sleep(1)

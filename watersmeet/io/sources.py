@@ -82,16 +82,17 @@ def check_frame(name: str, frame: DataFrame) -> None:
         )
 
 
-def check_parquet_file(stream: Stream, path: str) -> int:
-    """The rows that a Parquet file of the stream promises; raises InputError where it is not one."""
+def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
+    """A Parquet file and its names for the stream's columns; raises InputError where it is not one of the stream."""
     try:
-        footer = pq.read_metadata(path)
-        found = footer.schema.to_arrow_schema()
+        file = pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
+        found = file.schema_arrow
     except (pa.ArrowException, OSError) as problem:
         raise InputError(
             f"stream {stream.name}: {path} is not a readable Parquet file", detail=str(problem).splitlines()[0]
         ) from None
     by_name = {field.name.lower(): field for field in found}
+    names = []
     for column in stream.columns:
         field = by_name.get(column.name.lower())
         if field is None:
@@ -104,7 +105,8 @@ def check_parquet_file(stream: Stream, path: str) -> int:
                 f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}, "
                 f"the stream declares {column.type.upper()}"
             )
-    return int(footer.num_rows)
+        names.append(field.name)
+    return file, names
 
 
 def _reads_as(found: pa.DataType, column: Column) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from watersmeet.errors import StateError
+from watersmeet.io.folders import load_positions, positions_path
 from watersmeet.io.sinks import STAGING, counts_folder
 from watersmeet.store.bucket import verify_file
 from watersmeet.store.manifest import Manifest, ResultFile, load_newest
@@ -31,14 +32,20 @@ def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
 
 
 def check_positions(home: Path, manifest: Manifest) -> None:
-    """Refuse positions in the sources (Spark's checkpoint) that are older than the state, or gone.
+    """Refuse positions in the sources that do not fit the state: older, gone, or more than one batch ahead.
 
-    Spark writes them before the tick. Without them it would count its batches anew, and the engine would
-    take batches of new rows for those that it has."""
+    They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders. Without them
+    batches would be counted anew, and the engine would take batches of new rows for those that it has."""
     for group, batch in manifest.batches.items():
-        folder = home / "checkpoints" / group
-        if not (folder / "offsets" / str(batch)).exists():
-            raise mixed(folder, f"they do not go as far as the state, which has batch {batch}")
+        folder, log = home / "checkpoints" / group, positions_path(home, group)
+        if (folder / "offsets" / str(batch)).exists():
+            continue
+        positions = load_positions(home, group)
+        if positions.batch < batch:
+            where = folder if folder.exists() else log
+            raise mixed(where, f"they do not go as far as the state, which has batch {batch}")
+        if positions.batch > batch + 1:
+            raise mixed(log, f"they go on with batch {positions.batch}, and the state ends with batch {batch}")
 
 
 def mixed(folder: Path, why: str) -> StateError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from watersmeet.errors import InputError
-from watersmeet.io.sources import check_parquet_file
+from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.orders import GatherReport
@@ -37,7 +37,8 @@ class InputCheck:
             promised, refused = 0, []
             for path in paths:
                 try:
-                    promised += check_parquet_file(stream, path)
+                    file, _ = open_parquet(stream, path)
+                    promised += int(file.metadata.num_rows)
                 except InputError as problem:
                     refused.append((path, problem))
             if arrived > promised and refused:  # Spark made something of it all the same, such as NULLs
@@ -50,7 +51,7 @@ class InputCheck:
                     hint=f"one of them is damaged inside or changed while it was read; {_MOVE}",
                 )
             if refused:
-                self._set_aside(name, refused, reports)
+                reports.append(set_aside(self._home, name, refused))
 
     def _files(self, group: str, number: int, batch: int) -> list[str]:
         """The files of one source in one batch, from the logs that Spark wrote before the batch began."""
@@ -65,19 +66,21 @@ class InputCheck:
             paths += [_local(entry["path"]) for entry in entries if entry["batchId"] == offset]
         return paths
 
-    def _set_aside(self, name: str, refused: list[tuple[str, InputError]], reports: list[GatherReport]) -> None:
-        folder = self._home / "rejected" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        listing = folder / "files.jsonl"
-        known = set(listing.read_text().splitlines()) if listing.exists() else set()  # a tick may be tried again
-        with listing.open("a") as file:
-            for path, problem in refused:
-                line = json.dumps({"file": path, "because": problem.problem, "detail": problem.detail})
-                if line not in known:
-                    file.write(line + "\n")
-        report = GatherReport(name)
-        report.counts[f"unreadable files/{name}"] = len(refused)
-        reports.append(report)
+
+def set_aside(home: Path, name: str, refused: list[tuple[str, InputError]]) -> GatherReport:
+    """Name the files that are not the stream's where people find them; the report counts them."""
+    folder = home / "rejected" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    listing = folder / "files.jsonl"
+    known = set(listing.read_text().splitlines()) if listing.exists() else set()  # a tick may be tried again
+    with listing.open("a") as file:
+        for path, problem in refused:
+            line = json.dumps({"file": path, "because": problem.problem, "detail": problem.detail})
+            if line not in known:
+                file.write(line + "\n")
+    report = GatherReport(name)
+    report.counts[f"unreadable files/{name}"] = len(refused)
+    return report
 
 
 def _offset(log: Path, number: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import BucketInfo
@@ -38,6 +38,7 @@ class GatherReport:
     counts: Counter[str] = field(default_factory=Counter)  # named as in Manifest.totals
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
+    refused: list[tuple[str, InputError]] = field(default_factory=list)  # files that are not of this stream, and why
     failure: WatersmeetError | None = None
 
 

@@ -8,18 +8,27 @@ import pickle
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.io.folders import share
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.home import discard, mixed, publish
+from watersmeet.runtime.input import set_aside
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
 from watersmeet.runtime.tick import Tick, is_new
-from watersmeet.runtime.worker import gather_order_path, no_space, probe_first, probe_next, probe_whole
+from watersmeet.runtime.worker import (
+    gather_files,
+    gather_order_path,
+    no_space,
+    probe_first,
+    probe_next,
+    probe_whole,
+)
 from watersmeet.store.manifest import Manifest, commit
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
 TICK_LOG = "ticks.jsonl"  # in the home: one line a tick, for whoever watches or measures
 _LONGEST_LOG = 16 << 20
+Gathering = Callable[[Tick], list[GatherReport]]  # how the rows of a tick come into buckets
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,7 @@ class SparkRuntime:
             return
         try:
             if self._waiting_since is not None and self.failure is None and not self._finished:
-                self._try_tick("", None, 0)
+                self._try_tick("", 0, lambda tick: [])
         finally:
             self._turn.release()
 
@@ -113,8 +123,15 @@ class SparkRuntime:
         with self._turn:
             self._finished = True
 
-    def run_batch(self, group: str, frame: DataFrame, batch: int) -> None:
+    def run_frame(self, group: str, frame: DataFrame, batch: int) -> None:
         """One micro-batch of a streaming query, as Spark's foreachBatch calls it."""
+        self._run_batch(group, batch, lambda tick: self._gather_frame(tick, frame))
+
+    def run_files(self, group: str, files: Mapping[str, list[str]], batch: int) -> None:
+        """One batch of streams that are folders: by stream, the paths of its new files."""
+        self._run_batch(group, batch, lambda tick: self._gather_files(tick, files))
+
+    def _run_batch(self, group: str, batch: int, gather: Gathering) -> None:
         with self._turn:
             if self._finished:  # an error, or Spark would write down that the batch is done
                 raise RunError("the engine has stopped", hint="the batch is taken up at the next start")
@@ -123,20 +140,20 @@ class SparkRuntime:
             last = self.manifest.batches.get(group, -1)
             if last >= batch:
                 return  # committed before a crash that came before Spark wrote that down
-            self._try_tick(group, frame, batch)
+            self._try_tick(group, batch, gather)
 
-    def _try_tick(self, group: str, frame: DataFrame | None, batch: int) -> None:
+    def _try_tick(self, group: str, batch: int, gather: Gathering) -> None:
         try:
             last = self.manifest.batches.get(group, -1)
             if group and batch > last + 1:
                 behind = f"they go on with batch {batch}, and the state ends with batch {last}"
                 raise mixed(self.home / "checkpoints" / group, behind)
-            self._run_tick(group, frame, batch)
+            self._run_tick(group, batch, gather)
         except Exception as problem:
             self.failure = explain_failure(problem, self.home)
             raise self.failure from problem
 
-    def _run_tick(self, group: str, frame: DataFrame | None, batch: int) -> None:
+    def _run_tick(self, group: str, batch: int, gather: Gathering) -> None:
         with self._handover:
             plan = self.plan
             self._begun = self.manifest.tick + 1
@@ -145,7 +162,7 @@ class SparkRuntime:
             str(self.home), group, batch, secrets.token_hex(4), plan.rules, plan.streams, plan.queries, self.manifest
         )
         began = time.perf_counter()
-        gathered = self._gather(tick, frame) if frame is not None else []
+        gathered = gather(tick)
         at_gathered = time.perf_counter()
         probed: list[ProbeReport] = []
         for phase in tick.phases():
@@ -169,7 +186,17 @@ class SparkRuntime:
         self.recent = [*self.recent[-999:], times]
         self._log(times)
 
-    def _gather(self, tick: Tick, frame: DataFrame) -> list[GatherReport]:
+    def _gather_files(self, tick: Tick, files: Mapping[str, list[str]]) -> list[GatherReport]:
+        work = share(files, self.cores)
+        streams = {stream.name: stream for stream in tick.streams if stream.name in files}
+        order = tick.begin()
+        jobs = self.spark.sparkContext.parallelize(range(len(work)), max(1, len(work)))
+        gathered: list[GatherReport] = jobs.mapPartitionsWithIndex(gather_files(order, streams, work)).collect()
+        raise_first(gathered)
+        refused = [(report.stream, report.refused) for report in gathered if report.refused]
+        return gathered + [set_aside(self.home, stream, files) for stream, files in refused]
+
+    def _gather_frame(self, tick: Tick, frame: DataFrame) -> list[GatherReport]:
         path = gather_order_path(tick.home, self.run, tick.group, tick.batch)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".draft")

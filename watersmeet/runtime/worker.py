@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.errors import InputError, RunError, WatersmeetError
+from watersmeet.io.folders import Piece, read_piece
 from watersmeet.model import Stream
 from watersmeet.plan.ruleset import Start, Step, StoreRule, all_steps
 from watersmeet.runtime.gather import Gather
@@ -44,18 +46,51 @@ def make_gather(
         assert context is not None
         batch = context.getLocalProperty("streaming.sql.batchId")
         order: GatherOrder = pickle.loads(gather_order_path(home, run, group, str(batch)).read_bytes())
-        rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
-        stored = rule is not None
-        if rule is None:
-            rule = StoreRule(stream.name, stream.columns, (), (), None, stream.time)
         try:
-            report = Gather(order, rule, stored, str(context.taskAttemptId())).run(batches)
+            report = _gather(order, stream).run(batches)
         except Exception as problem:
             report = GatherReport(stream.name, failure=_told(problem, home))
         if report.counts or report.failure:
             yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
     return gather
+
+
+def gather_files(
+    order: GatherOrder, streams: Mapping[str, Stream], work: list[list[Piece]]
+) -> Callable[[int, Iterable[object]], Iterator[GatherReport]]:
+    """The same for streams that are folders: each task reads its share of the files itself."""
+
+    def gather(task: int, _: Iterable[object]) -> Iterator[GatherReport]:
+        for name in dict.fromkeys(piece.stream for piece in work[task]):
+            stream, refused = streams[name], list[tuple[str, InputError]]()
+
+            def batches(stream: Stream = stream, refused: list[tuple[str, InputError]] = refused) -> Iterator[Any]:
+                for piece in work[task]:
+                    if piece.stream == stream.name:
+                        try:
+                            rows = read_piece(stream, piece)
+                        except InputError as problem:
+                            refused.append((piece.path, problem))
+                            continue
+                        yield from rows
+
+            try:
+                report = _gather(order, stream).run(batches())
+                report.refused += refused
+            except Exception as problem:
+                report = GatherReport(name, failure=_told(problem, order.home))
+            yield report
+
+    return gather
+
+
+def _gather(order: GatherOrder, stream: Stream) -> Gather:
+    rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
+    stored = rule is not None
+    if rule is None:
+        rule = StoreRule(stream.name, stream.columns, (), (), None, stream.time)
+    return Gather(order, rule, stored, _task_name())
 
 
 def probe_whole(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[ProbeReport]]:

@@ -1,0 +1,206 @@
+"""Folders of Parquet files as sources that Watersmeet reads itself: which files are new, and which were taken when.
+
+Spark's own file source costs a quarter of a second for each batch, and its rows go through Java to Python; see
+decision 10. What it guarantees is kept: a batch is written down before it begins and is begun again with the same
+files after a crash, files come in the order of their dates, and each is taken once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from watersmeet.errors import InputError, StateError
+from watersmeet.io.sources import open_parquet
+from watersmeet.model import Stream
+from watersmeet.store.manifest import sync_folder
+
+LIMIT = "maxfilespertrigger"  # Spark's name for it, in lower case
+Files = dict[str, list[str]]  # by stream, relative to its folder
+_LONG = 1 << 20  # bytes of a log that is worth rewriting
+
+
+def is_folder(stream: Stream) -> bool:
+    """Whether a stream is a plain folder of this machine, read with options that are understood here."""
+    source = stream.source
+    if source is None or source.format != "parquet" or any(sign in source.path for sign in "*?[{:"):
+        return False
+    if not os.path.isdir(source.path):
+        return False
+    return all(name.lower() == LIMIT and value.isdigit() and int(value) > 0 for name, value in source.options)
+
+
+class Folder:
+    """The files of one stream that wait to be taken, the oldest first."""
+
+    def __init__(self, stream: Stream, taken: set[str]) -> None:
+        assert stream.source is not None
+        self.root = os.path.abspath(stream.source.path)
+        options = {name.lower(): value for name, value in stream.source.options}
+        self._most = int(options[LIMIT]) if LIMIT in options else None
+        self._taken = taken
+        self._waiting: list[str] = []
+
+    def look(self) -> None:
+        """See which files there are, if none is known to wait."""
+        if not self._waiting:
+            dated = []
+            for name in _names(self.root):
+                if name not in self._taken:
+                    try:
+                        dated.append((os.stat(os.path.join(self.root, name)).st_mtime_ns, name))
+                    except FileNotFoundError:
+                        continue  # gone since it was listed
+            self._waiting = [name for _, name in sorted(dated)]
+
+    def take(self) -> list[str]:
+        most = self._most or len(self._waiting)
+        taken, self._waiting = self._waiting[:most], self._waiting[most:]
+        self._taken.update(taken)
+        return taken
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.root, name)
+
+
+def _names(root: str) -> Iterator[str]:
+    """All files below a folder, but those whose names say that they are not data, or not yet."""
+    for folder, below, files in os.walk(root):
+        below[:] = sorted(name for name in below if not name.startswith((".", "_")))
+        for name in files:
+            if not name.startswith((".", "_")) and not name.endswith("._COPYING_"):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+@dataclass
+class Positions:
+    """The log of a group's batches, `positions/<group>.jsonl` in the home: which files each of them has."""
+
+    path: Path
+    batch: int = -1  # the newest
+    files: Files = field(default_factory=dict)  # of the newest
+    taken: dict[str, set[str]] = field(default_factory=dict)
+
+    def begin(self, files: Files) -> None:
+        """Write down what the next batch has, before it begins."""
+        self.batch, self.files = self.batch + 1, files
+        self._add(files)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not self.path.exists()
+        with self.path.open("ab") as file:
+            file.write(_line({"batch": self.batch, "files": files}))
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_folder(self.path.parent)
+
+    def _add(self, files: Mapping[str, list[str]]) -> None:
+        for stream, names in files.items():
+            self.taken.setdefault(stream, set()).update(names)
+
+
+def positions_path(home: Path, group: str) -> Path:
+    return home / "positions" / f"{group}.jsonl"
+
+
+def load_positions(home: Path, group: str) -> Positions:
+    """The log as the last process left it. A batch of which not all was written down has not begun."""
+    path = positions_path(home, group)
+    found = Positions(path)
+    content = path.read_bytes() if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            raw = json.loads(line)
+            found._add(raw.get("before", {}))
+            found._add(raw["files"])
+            found.batch, found.files = int(raw["batch"]), raw["files"]
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise StateError(
+                f"{path} is damaged in line {number}: {problem!r}",
+                detail="It says which files were read; nothing was changed.",
+                hint="restore the home folder as a whole from one backup, or start anew with another --home",
+            ) from None
+    if len(whole) > _LONG and whole.count(b"\n") > 1:
+        before = {stream: sorted(names - set(found.files.get(stream, ()))) for stream, names in found.taken.items()}
+        draft = path.with_suffix(".draft")
+        draft.write_bytes(_line({"batch": found.batch, "files": found.files, "before": before}))
+        draft.rename(path)
+    return found
+
+
+def _line(content: dict[str, object]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file, or some row groups of a large one, for one task to read."""
+
+    stream: str
+    path: str
+    bytes: int
+    row_groups: tuple[int, ...] | None = None
+
+
+_SPLIT = 64 << 20  # larger files are read by several tasks
+_TOGETHER = 2 << 20  # the files of a stream that are not larger together are read by one
+
+
+def share(files: Mapping[str, list[str]], tasks: int) -> list[list[Piece]]:
+    """Who reads what: the largest first, each to the task that has least. A task makes one bucket of a stream."""
+    units: list[list[Piece]] = []
+    for stream, paths in files.items():
+        pieces = [piece for path in paths for piece in _pieces(stream, path)]
+        if sum(piece.bytes for piece in pieces) <= _TOGETHER:
+            units += [pieces] if pieces else []
+        else:
+            units += [[piece] for piece in pieces]
+    units.sort(key=lambda unit: -sum(piece.bytes for piece in unit))
+    work: list[list[Piece]] = [[] for _ in range(min(tasks, len(units)))]
+    for unit in units:
+        min(work, key=lambda pieces: sum(piece.bytes for piece in pieces)).extend(unit)
+    return work
+
+
+def _pieces(stream: str, path: str) -> Iterator[Piece]:
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    if size > _SPLIT:
+        try:
+            groups = pq.read_metadata(path).num_row_groups
+        except (pa.ArrowException, OSError):
+            groups = 1  # whoever reads it says what is wrong
+        if groups > 1:
+            yield from (Piece(stream, path, size // groups, (at,)) for at in range(groups))
+            return
+    yield Piece(stream, path, size)
+
+
+def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows as the stream declares them. InputError where the file is not one of this stream, or is damaged."""
+    file, names = open_parquet(stream, piece.path)
+    return _row_groups(stream, piece, file, names)
+
+
+def _row_groups(stream: Stream, piece: Piece, file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
+    declared = [column.name for column in stream.columns]
+    with file:
+        for at in piece.row_groups if piece.row_groups is not None else range(file.metadata.num_row_groups):
+            try:
+                table = file.read_row_group(at, columns=names, use_threads=False).select(names)
+                rows = table.rename_columns(declared).combine_chunks()
+            except (pa.ArrowException, OSError) as problem:
+                raise InputError(
+                    f"stream {stream.name}: {piece.path} is damaged inside, only a part of it could be read",
+                    detail=str(problem).splitlines()[0],
+                    hint="replace it or move it away, and run again with the same home",
+                ) from None
+            yield from rows.to_batches()
