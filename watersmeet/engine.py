@@ -131,8 +131,10 @@ class Engine:
 
         It is given a NumPy array for each argument and answers with an array of booleans; with `by_row` it is given
         plain values, and answers with a bool. Rows with a NULL among the arguments are not asked about. Where it raises
-        or answers with anything else, and once it takes longer than the option `predicate_seconds`, it is false:
-        `stats` counts that for the queries concerned, and `complaints` says why."""
+        or answers with anything else it is false. Once it takes longer than the option `predicate_seconds`, or ends
+        the process that it runs in, it is off: false for all rows until the engine starts again, or until the queries
+        that call it are dropped and added anew. `stats` counts all this for the queries concerned, and `complaints`
+        says why."""
         with self._change:
             if name.lower() in self._predicates:
                 raise ModelError(f"there is already a predicate named {name}", hint="choose another name")

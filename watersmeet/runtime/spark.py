@@ -79,6 +79,7 @@ class SparkRuntime:
         self._finished = False
         self._begun = self.manifest.tick
         self._waiting_since: float | None = None  # since when a change waits for a tick
+        self._off: frozenset[str] = frozenset()  # registered predicates that ran away, or ended their process
         if self.manifest.buckets and any(q.backfill and is_new(q, self.manifest) for q in self.plan.queries):
             self._waiting_since = time.monotonic()
         self.cores = int(self.spark.sparkContext.defaultParallelism)
@@ -95,7 +96,12 @@ class SparkRuntime:
             record(self._begun + 1)
             self.plan = plan
             self._waiting_since = time.monotonic()
+            self._keep_off(self._off)
             return self._begun + 1
+
+    def _keep_off(self, predicates: frozenset[str]) -> None:
+        """A predicate stays off while some query calls it."""
+        self._off = predicates & self.plan.rules.registered() if predicates else predicates
 
     def settle(self, idle: float) -> None:
         """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
@@ -141,9 +147,9 @@ class SparkRuntime:
             plan = self.plan
             self._begun = self.manifest.tick + 1
             self._waiting_since = None
-        tick = Tick(
-            str(self.home), group, batch, secrets.token_hex(4), plan.rules, plan.streams, plan.queries, self.manifest
-        )
+            off = self._off
+        attempt = secrets.token_hex(4)
+        tick = Tick(str(self.home), group, batch, attempt, plan.rules, plan.streams, plan.queries, self.manifest, off)
         began = time.perf_counter()
         gathered = self._gather(tick, frame) if frame is not None else []
         at_gathered = time.perf_counter()
@@ -151,6 +157,8 @@ class SparkRuntime:
         for phase in tick.phases():
             probed += self._probe(tick.probe_order(phase, gathered, probed, self.cores))
             raise_first(probed)
+        with self._handover:
+            self._keep_off(self._off.union(*(report.off for report in probed)))
         at_probed = time.perf_counter()
         manifest, garbage = tick.finished(gathered, probed)
         self._commit(manifest, garbage)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step, all_steps
+from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step
 from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.runtime.predicates import Tester
@@ -114,7 +114,7 @@ class Walk:
         self.place = place
         self.counts: Counter[str] = Counter()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
-        self.calls = Calls()
+        self.calls = Calls(off=set(order.off))
         self._stored_in = stores_of_steps(order.starts)
         # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
         self._mixed = {
@@ -182,7 +182,7 @@ class Walk:
             if len(found):
                 yield found
         for failed in tester.failures.values():
-            for query in queries_below(step):
+            for query in self.order.rules.queries_of(step):
                 self.counts[f"failed_values/{query}"] += failed
 
     def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
@@ -247,10 +247,6 @@ def stores_of_steps(starts: tuple[Start, ...]) -> dict[int, tuple[str, ...]]:
     for start in starts:
         visit(start.steps, (start.stream,))
     return found
-
-
-def queries_below(step: Step) -> set[str]:
-    return {query for below in all_steps((step,)) for emit in below.emits for query in emit.queries}
 
 
 class _SetTest:

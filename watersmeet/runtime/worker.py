@@ -84,10 +84,7 @@ def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...]) -> ProbeReport:
             if start.stream == piece.bucket.store:
                 for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
                     walk.follow(start, partial)
-    report = results.finish()
-    report.counts.update(walk.counts)
-    walk.calls.tell(stores.home, order.tick)
-    return report
+    return _finished(results, walk)
 
 
 def probe_first(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[Blob]]:
@@ -175,10 +172,15 @@ class _Place:
                 yield place, (step.id, pickle.dumps(partial.take(rows), protocol=5))
 
     def finish(self) -> Iterator[Blob]:
-        report = self.results.finish()
-        report.counts.update(self.walk.counts)
-        self.walk.calls.tell(self.stores.home, self.order.tick)
-        yield self.place, (REPORT, pickle.dumps(report))
+        yield self.place, (REPORT, pickle.dumps(_finished(self.results, self.walk)))
+
+
+def _finished(results: Results, walk: Walk) -> ProbeReport:
+    report = results.finish()
+    report.counts.update(walk.counts)
+    report.off = walk.calls.off
+    walk.calls.tell(walk.stores.home, walk.order.tick)
+    return report
 
 
 def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:
