@@ -436,7 +436,7 @@ class Engine:
             self._current = plan
             self._follower.changed(before)
 
-    def _take(self, plan: Plan, reason: str) -> bool:
+    def _take(self, plan: Plan) -> bool:
         """Let the next tick obey a plan that was made for the queries as they were, if they still are."""
         if not self._change.acquire(blocking=False):
             return False
