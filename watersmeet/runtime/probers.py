@@ -253,8 +253,8 @@ def _in_time_order(
     """What the loop needs of each stored row, sorted by event time, and which rows have no NULL among the columns read.
 
     The operands of the programs from number `first` on are the columns of these names."""
-    key = f"in time order {names!r} {programs!r} {first}"
-    if key not in bucket.numbers:
+
+    def compute() -> tuple[np.ndarray, np.ndarray]:
         order, numbers = bucket.by_time(), [numbers_of(bucket, name) for name in names]
         valid = EVERY_ROW
         for each in numbers:
@@ -265,6 +265,6 @@ def _in_time_order(
         columns = np.stack(found) if found else np.empty((0, len(bucket)))
         if len(order):
             columns, valid = np.ascontiguousarray(columns[:, order]), valid[order] if len(valid) else valid
-        bucket.numbers[key] = columns, valid
-    kept: tuple[np.ndarray, np.ndarray] = bucket.numbers[key]
-    return kept
+        return columns, valid
+
+    return bucket.computed(f"in time order {names!r} {programs!r} {first}", compute)

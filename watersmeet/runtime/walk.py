@@ -20,7 +20,7 @@ from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.runtime.predicates import Tester
 from watersmeet.runtime.probers import Look, Prober, make_prober
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket, BucketInfo, Derived
 from watersmeet.store.codes import EVERY_ROW, Codes
 from watersmeet.store.filters import Block, Words, all_bits, fold, word_type
 from watersmeet.store.kernels import I32, I64, partition_of
@@ -84,7 +84,7 @@ class Stores:
             rules = {rule.name: rule for rule in order.rules.stores}
             for info in (info for infos in order.buckets.values() for info in infos if info.file in Stores._open):
                 rule = rules[info.store]
-                Stores._open[info.file].forget(rule.keys, rule.blocks)
+                Stores._open[info.file].forget(Derived(rule.keys, rule.blocks, rule.sorted_by))
 
     def bucket(self, info: BucketInfo) -> Bucket:
         found = Stores._open.get(info.file)
