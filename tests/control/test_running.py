@@ -224,7 +224,7 @@ def test_a_name_may_be_given_to_another_query_of_the_same_columns_only(running: 
 
 
 def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
-    running: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams = {stream.name: stream for stream in running.streams}
     asked = [Asked(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
@@ -235,11 +235,11 @@ def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
     assert isinstance(refused, ModelError)
     known = [handle.name for handle in running.queries]
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ModelError("no plan can be found")
 
     with monkeypatch.context() as broken:
-        broken.setattr("watersmeet.engine.make_plan", fail)
+        broken.setattr("watersmeet.adapt.keeper.make_plan", fail)
         verdicts = running.apply([Asked(0.0, (Drop("a"),)), Asked(0.0, (Drop("nothing"),))])
         assert [str(verdict).split("\n")[0] for verdict in verdicts] == [
             "no plan can be found",

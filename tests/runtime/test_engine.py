@@ -163,7 +163,7 @@ def test_an_engine_stops_while_a_batch_waits_for_its_turn(engine: Engine, tmp_pa
     assert runtime is not None
     with runtime._turn:  # as if a tick were running
         write(tmp_path / "l", [(4, 4, 7)])
-        (running,) = engine._running.values()
+        (running,) = engine._feeds.running.values()
         wait_for(lambda: bool(running.status["isTriggerActive"]) and "addBatch" not in running.status["message"])
         stopping = threading.Thread(target=engine.stop)
         stopping.start()
