@@ -18,8 +18,9 @@ from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.home import discard, mixed, publish
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
+from watersmeet.runtime.sending import RulesFile, pack, write_whole
 from watersmeet.runtime.tick import Tick, is_new
-from watersmeet.runtime.worker import gather_order_path, no_space, probe_first, probe_next, probe_whole
+from watersmeet.runtime.worker import gather_order_path, no_space, obeying, probe_first, probe_next, probe_whole
 from watersmeet.store.manifest import Manifest, commit
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class SparkRuntime:
         self._finished = False
         self._begun = self.manifest.tick
         self._waiting_since: float | None = None  # since when a change waits for a tick
+        self._rules_file = RulesFile(self.home, self.run)
         self._off: frozenset[str] = frozenset()  # registered predicates that ran away, or ended their process
         if self.manifest.buckets and any(q.backfill and is_new(q, self.manifest) for q in self.plan.queries):
             self._waiting_since = time.monotonic()
@@ -118,6 +120,7 @@ class SparkRuntime:
         """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
         with self._turn:
             self._finished = True
+            self._rules_file.remove()
 
     def run_batch(self, group: str, frame: DataFrame, batch: int) -> None:
         """One micro-batch of a streaming query, as Spark's foreachBatch calls it."""
@@ -151,6 +154,7 @@ class SparkRuntime:
         attempt = secrets.token_hex(4)
         tick = Tick(str(self.home), group, batch, attempt, plan.rules, plan.streams, plan.queries, self.manifest, off)
         began = time.perf_counter()
+        self._rules_file.write(plan.rules)
         gathered = self._gather(tick, frame) if frame is not None else []
         at_gathered = time.perf_counter()
         probed: list[ProbeReport] = []
@@ -178,11 +182,8 @@ class SparkRuntime:
         self._log(times)
 
     def _gather(self, tick: Tick, frame: DataFrame) -> list[GatherReport]:
-        path = gather_order_path(tick.home, self.run, tick.group, tick.batch)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(pickle.dumps(tick.begin()))
-        draft.rename(path)
+        order = gather_order_path(tick.home, self.run, tick.group, tick.batch)
+        write_whole(order, pack(tick.begin(), self._rules_file))
         gathered: list[GatherReport] = [pickle.loads(row.report) for row in frame.collect()]
         raise_first(gathered)
         self.check_input(tick.group, tick.batch, gathered)
@@ -191,15 +192,15 @@ class SparkRuntime:
     def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
         if not order.work and not order.merges:
             return []
-        context = self.spark.sparkContext
+        context, sent = self.spark.sparkContext, pack(order, self._rules_file)
         if order.rules.partitions == 1:
             tasks = len(order.work) + len(order.merges)
-            return context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_whole(order)).collect()
+            return context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(obeying(probe_whole, sent)).collect()
         places = order.rules.partitions
         tasks = places + len(order.merges)
-        blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_first(order))
+        blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(obeying(probe_first, sent))
         for _ in range(max(1, order.rules.depth(order.phase)) - 1):
-            blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(probe_next(order))
+            blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(obeying(probe_next, sent))
         return [pickle.loads(data) for _, (_, data) in blobs.collect()]
 
     def _log(self, times: TickTimes) -> None:

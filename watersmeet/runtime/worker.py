@@ -6,6 +6,7 @@ import errno
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from watersmeet.plan.ruleset import Start, Step, StoreRule, all_steps
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
 from watersmeet.runtime.results import Results
+from watersmeet.runtime.sending import unpack
 from watersmeet.runtime.walk import Partial, Stores, Walk
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import merge
@@ -43,7 +45,7 @@ def make_gather(
         context = TaskContext.get()
         assert context is not None
         batch = context.getLocalProperty("streaming.sql.batchId")
-        order: GatherOrder = pickle.loads(gather_order_path(home, run, group, str(batch)).read_bytes())
+        order: GatherOrder = unpack(gather_order_path(home, run, group, str(batch)).read_bytes())
         rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
         stored = rule is not None
         if rule is None:
@@ -56,6 +58,17 @@ def make_gather(
             yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
     return gather
+
+
+def obeying(
+    work: Callable[[ProbeOrder], Callable[[int, Any], Iterator[Any]]], sent: bytes
+) -> Callable[[int, Any], Iterator[Any]]:
+    """One of the functions below, for an order that reaches the task packed."""
+
+    def run(task: int, items: Any) -> Iterator[Any]:
+        return work(unpack(sent))(task, items)
+
+    return run
 
 
 def probe_whole(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[ProbeReport]]:
