@@ -16,9 +16,9 @@ from rich.table import Table
 
 from bench import ajoin
 from bench.many_queries import add_while_running, run_many, shared_selects
+from bench.pipeline import run_pipeline
 from bench.report import write_json
 from bench.suite import register
-from bench.systems import measure
 from bench.three_streams import query_sql, streams_sql, write_streams
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -55,7 +55,7 @@ def window(
 
         def work(folder: Path, length: int = length) -> None:
             write_streams(folder / "in", length + last + 1, rows, ticks_in_window=length)
-            ours = measure("watersmeet", script=streams_sql(folder / "in") + query_sql(), home=folder / "home")
+            ours = run_pipeline(streams_sql(folder / "in") + query_sql(), folder / "home")
             seconds[length] = ours.seconds_per_tick(last)
             state = f"{ours.state_bytes / 1e6:,.0f} MB"
             table.append(
@@ -85,7 +85,7 @@ def state(rows: int = 50_000, ticks: int = 8, queries: int = 10) -> None:
                 query_sql(f"q{number}", selected=f"r.id AS r, s.id AS s, t.id AS t, t.c + {number} AS c")
                 for number in range(count)
             )
-            sizes[count] = measure("watersmeet", script=script, home=folder / f"home{count}").state_bytes
+            sizes[count] = run_pipeline(script, folder / f"home{count}").state_bytes
         table = [[str(count), f"{size / 1e6:,.1f} MB", f"{size / sizes[1]:.2f} ×"] for count, size in sizes.items()]
         report("state", "state by number of queries", ["queries", "state", "against one"], table, {"bytes": sizes})
 

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from bench import ajoin
-from bench.systems import Measured, measure
+from bench.pipeline import run_pipeline
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.runtime.spark import TICK_LOG
 from watersmeet.store.manifest import load_newest
@@ -38,7 +38,7 @@ def run_many(folder: Path, name: str, texts: list[str], last: int, **options: An
         f"CREATE QUERY q{number} INTO count AS {text};\n" for number, text in enumerate(texts)
     )
     home = folder / name
-    ours: Measured = measure("watersmeet", script=script, home=home, **options)
+    ours = run_pipeline(script, home, **options)
     chosen = sorted(random.Random(7).sample(range(len(texts)), min(CHECKED, len(texts))))
     expected = ajoin.oracle(folder / "in", [texts[number] for number in chosen])
     totals = load_newest(home).totals

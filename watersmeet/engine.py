@@ -10,17 +10,16 @@ hot.results().show()
 from __future__ import annotations
 
 import contextlib
-import math
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.adapt.follow import Follower, first_statistics, follow
+from watersmeet.adapt.keeper import PlanKeeper, first_plan
+from watersmeet.catalog import Catalog, folder_of, path_in
 from watersmeet.control.changes import (
     Add,
     Asked,
@@ -40,31 +39,29 @@ from watersmeet.control.server import ControlServer
 from watersmeet.errors import ModelError, SqlError, WatersmeetError
 from watersmeet.handle import QueryHandle
 from watersmeet.io.sinks import prepare_folder, result_folder
-from watersmeet.io.sources import check_frame, columns_of, open_source
+from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.plan.explain import explain
 from watersmeet.plan.render import RenderedPlan
-from watersmeet.planning import Plan, make_plan, sample_of
+from watersmeet.planning import make_plan
 from watersmeet.registering import register
 from watersmeet.runtime.calls import complaints_in
 from watersmeet.runtime.deliver import Deliveries
-from watersmeet.runtime.folder_ticks import FolderTicks, reads_folders
+from watersmeet.runtime.feeds import Feeds
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
 from watersmeet.runtime.input import InputCheck
 from watersmeet.runtime.spark import SparkRuntime, explain_failure
-from watersmeet.runtime.tick import is_new
-from watersmeet.runtime.worker import REPORT_SCHEMA, make_gather, no_space
+from watersmeet.runtime.worker import no_space
 from watersmeet.session import make_session
-from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_duration, parse_script
+from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
 from watersmeet.stats import Stats, collect_stats
 from watersmeet.store.manifest import Manifest, home_lock, load_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class Engine:
@@ -84,11 +81,10 @@ class Engine:
         self._queries: dict[str, Query] = {}
         self._predicates: dict[str, Registered] = {}
         self._deliveries = Deliveries(self.home)
-        self._runtime: SparkRuntime | None = None
-        self._running: dict[str, StreamingQuery | FolderTicks] = {}
+        self._runtime: SparkRuntime | None = None  # from the start to the end, as are
+        self._keeper: PlanKeeper  # what keeps the plan that the next tick obeys,
+        self._feeds: Feeds  # and what gives it ticks to run
         self._held = contextlib.ExitStack()
-        self._current: Plan  # what the next tick obeys, from the start on,
-        self._follower: Follower  # and who sees to it that it fits the data
         self._change = threading.RLock()
         self._mailbox = Mailbox(self.home)
         self._server: ControlServer | None = None
@@ -123,9 +119,9 @@ class Engine:
             self._streams[name] = stream
             if not isinstance(source, Stream):
                 self._frames[name] = source
-            if self._running:
-                self._replan()
-                self._start_groups(once=False)
+            if self._is_running:
+                self._keeper.obey(self._keeper.plan_for(self.streams, self._queries.values()))
+                self._feeds.start(self._streams, self._frames, once=False)
             return stream
 
     def predicate(self, name: str, function: Callable[..., Any], *, by_row: bool = False) -> None:
@@ -133,8 +129,10 @@ class Engine:
 
         It is given a NumPy array for each argument and answers with an array of booleans; with `by_row` it is given
         plain values, and answers with a bool. Rows with a NULL among the arguments are not asked about. Where it raises
-        or answers with anything else, and once it takes longer than the option `predicate_seconds`, it is false:
-        `stats` counts that for the queries concerned, and `complaints` says why."""
+        or answers with anything else it is false. Once it takes longer than the option `predicate_seconds`, or ends
+        the process that it runs in, it is off: false for all rows until the engine starts again, or until the queries
+        that call it are dropped and added anew. `stats` counts all this for the queries concerned, and `complaints`
+        says why."""
         with self._change:
             if name.lower() in self._predicates:
                 raise ModelError(f"there is already a predicate named {name}", hint="choose another name")
@@ -142,8 +140,9 @@ class Engine:
             self._predicates[name.lower()] = made
 
     @property
-    def predicates(self) -> Mapping[str, Registered]:
-        return self._predicates
+    def catalog(self) -> Catalog:
+        """What queries are read against."""
+        return Catalog(self._streams, self._predicates, self.options.max_aliases)
 
     def complaints(self) -> dict[str, str]:
         """For each registered predicate that has failed, why it did so last."""
@@ -154,11 +153,7 @@ class Engine:
 
         In a running engine it is in force from the next tick that begins (`since` of the handle) and sees what the
         stores hold. With `backfill`, its first tick also emits the results among rows that were stored before."""
-        limit = self.options.max_aliases
-        known = self._predicates
-        return self._add(
-            build_query(name, sql, self._streams, sink, backfill=backfill, max_aliases=limit, functions=known)
-        )
+        return self._add(self.catalog.query(name, sql, sink, backfill))
 
     def _add(self, query: Query) -> QueryHandle:
         with self._change:
@@ -212,8 +207,7 @@ class Engine:
             fresh = {name for name, query in after.items() if query is not self._queries.get(name)}
             since = runtime.next_tick
             after = {n: replace(query, since=since) if n in fresh else query for n, query in after.items()}
-            before = self._current
-            plan = self._plan(runtime.manifest, after, before)
+            plan = self._keeper.plan_for(self.streams, after.values())
             for name in fresh:
                 self._prepare(after[name])
             recorded: list[float] = []
@@ -222,8 +216,7 @@ class Engine:
                 recorded.append(time.time())
                 append_entries(self.home, entries_of(accepted, after, tick, recorded[0]))
 
-            tick, self._current = runtime.adopt(plan, record), plan
-            self._follower.changed(before)
+            tick = self._keeper.obey(plan, record)
             after = {n: replace(query, since=tick) if n in fresh else query for n, query in after.items()}
             with contextlib.suppress(OSError):  # only for people who look, and the change is in force
                 write_description(self.home, after.values())
@@ -247,23 +240,12 @@ class Engine:
 
     def execute(self, statement: Statement) -> QueryHandle | None:
         """Carry out one parsed statement; any error points at it."""
-        file = statement.place.file
+        folder = folder_of(statement.place.file)
         try:
             if isinstance(statement, CreateStream):
-                self.stream(statement.stream.name, _source_beside(file, statement.stream))
+                self.stream(statement.stream.name, _source_in(folder, statement.stream))
             elif isinstance(statement, CreateQuery):
-                sink = replace(statement.sink, path=statement.sink.path and path_beside(file, statement.sink.path))
-                query = build_query(
-                    statement.name,
-                    statement.select,
-                    self._streams,
-                    sink,
-                    origin=statement.origin,
-                    backfill=statement.backfill,
-                    max_aliases=self.options.max_aliases,
-                    functions=self._predicates,
-                )
-                return self._add(query)
+                return self._add(self.catalog.created_by(statement, folder))
             else:
                 self.drop(statement.name)
         except ModelError as problem:
@@ -273,6 +255,10 @@ class Engine:
     def deliver_to(self, name: str, deliver: Callable[[DataFrame, int], None]) -> None:
         """See `QueryHandle.foreach_tick`."""
         self._deliveries.register(name, deliver)
+
+    @property
+    def _is_running(self) -> bool:
+        return self._runtime is not None and bool(self._feeds.running)
 
     def _known(self, name: str) -> Query:
         if name not in self._queries:
@@ -303,7 +289,7 @@ class Engine:
         try:
             with self._change:
                 self._open()
-                self._start_groups(once)
+                self._feeds.start(self._streams, self._frames, once)
                 if self._server is None:
                     self._server = ControlServer(self, self._mailbox)
                     self._server.start()
@@ -317,22 +303,18 @@ class Engine:
     def run_once(self) -> Engine:
         """Run ticks until everything that the sources hold now is processed, then return."""
         self.start(once=True).wait()
-        self._running.clear()
+        self._feeds.running.clear()
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all ticks have ended or failed (True), or the time is over (False). Raises what failed."""
-        for running in list(self._running.values()):
-            try:
-                # Spark counts whole seconds.
-                most = timeout if timeout is None or isinstance(running, FolderTicks) else math.ceil(timeout)
-                done = running.awaitTermination(most)  # type: ignore[arg-type]
-            except Exception as problem:
-                failure = self._runtime.failure if self._runtime else None
-                self.stop()
-                raise (failure or explain_failure(problem, self.home)) from None
-            if done is False:
+        try:
+            if self._runtime is not None and not self._feeds.wait(timeout):
                 return False
+        except Exception as problem:
+            failure = self._runtime.failure if self._runtime else None
+            self.stop()
+            raise (failure or explain_failure(problem, self.home)) from None
         if self._runtime is not None:
             self.settle(0)
             if failure := self._runtime.failure:
@@ -347,24 +329,18 @@ class Engine:
             if runtime is not None:
                 runtime.settle(idle)
         except WatersmeetError:  # kept as the runtime's failure: whoever waits for the streams gets it
-            for running in list(self._running.values()):
-                with contextlib.suppress(Exception):  # if Spark is gone, so is the stream
-                    running.stop()
+            self._feeds.stop()
 
     def stop(self) -> None:
         """Finish the tick that is running, then stop and give the home back. Nothing is lost."""
-        from py4j.protocol import Py4JNetworkError
-
         if self._server is not None:
             self._server.stop()
             self._server = None
         if self._runtime is not None:
             self._runtime.finish()
-        for running in self._running.values():
-            with contextlib.suppress(Py4JNetworkError, OSError):  # Spark's Java process is gone, and the query too
-                running.stop()
-        self._running.clear()
-        self._runtime = None
+            self._feeds.stop()
+            self._feeds.running.clear()
+            self._runtime = None
         self._held.close()
 
     def __enter__(self) -> Engine:
@@ -387,20 +363,16 @@ class Engine:
             check_positions(self.home, manifest)
             for query in self._queries.values():
                 self._prepare(query)
-            self._groups = Groups(self.home)
-            self._groups.join(self.streams)
-            self._current = self._plan(manifest, self._queries)
-            self._runtime = SparkRuntime(
-                self.spark,
-                self.home,
-                manifest,
-                self._current,
-                check_input=InputCheck(self.home, self._streams, self._groups),
-            )
+            groups = Groups(self.home)
+            groups.join(self.streams)
+            plan = first_plan(self.home, manifest, self.streams, self._queries.values(), self.options)
+            check = InputCheck(self.home, self._streams, groups)
+            runtime = SparkRuntime(self.spark, self.home, manifest, plan, self._deliveries.deliver, check)
+            self._feeds = Feeds(runtime, groups, self.options.tick)
             self._deliveries.connect(self.spark, lambda: self._queries)
-            self._runtime.after_commit = self._deliveries.deliver
-            self._follower = follow(self._runtime, self.options, lambda: self._current, self._take)
-            self._held.callback(self._follower.close)
+            self._keeper = PlanKeeper(runtime, plan, self.options, self._change)
+            self._held.callback(self._keeper.follower.close)
+            self._runtime = runtime
             self._deliveries.deliver(manifest)
             write_description(self.home, self._queries.values())
             self._mailbox.open(began)
@@ -412,73 +384,10 @@ class Engine:
     def _recall(self) -> None:
         """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
         if self._recalled is None:
-            self._queries, self._recalled = recall(
-                self.home, self._queries, self._streams, self.options, self._predicates
-            )
+            self._queries, self._recalled = recall(self.home, self._queries, self.catalog)
         # The tick that was promised may never have been committed, and then the next one is the first.
         following = load_newest(self.home).tick + 1
         self._queries = {n: replace(query, since=min(query.since, following)) for n, query in self._queries.items()}
-
-    def _plan(self, manifest: Manifest, queries: Mapping[str, Query], before: Plan | None = None) -> Plan:
-        # What has been backfilled needs no rules for it any more.
-        asked = tuple(replace(q, backfill=q.backfill and is_new(q, manifest)) for q in queries.values())
-        if before is None:
-            known = first_statistics(self.home, manifest)
-            return make_plan(self.streams, asked, self.options, known, sample=sample_of(self.home, manifest))
-        quick = self.options.adaptive == "on"  # the next epoch finds a better one
-        known = self._follower.statistics
-        return make_plan(self.streams, asked, self.options, known, before, quick, sample_of(self.home, manifest))
-
-    def _replan(self) -> None:
-        """Let the next tick obey the streams as they are now."""
-        if self._runtime is not None:
-            before = self._current
-            plan = self._plan(self._runtime.manifest, self._queries, before)
-            self._runtime.adopt(plan)
-            self._current = plan
-            self._follower.changed(before)
-
-    def _take(self, plan: Plan, reason: str) -> bool:
-        """Let the next tick obey a plan that was made for the queries as they were, if they still are."""
-        if not self._change.acquire(blocking=False):
-            return False
-        try:
-            now = self._current
-            if self._runtime is None or (plan.streams, plan.queries) != (now.streams, now.queries):
-                return False
-            self._runtime.adopt(plan)
-            self._current = plan
-            return True
-        finally:
-            self._change.release()
-
-    def _start_groups(self, once: bool) -> None:
-        """One streaming query for the streams declared together, another for those that came later."""
-        assert self._runtime is not None
-        self._groups.join(self.streams)
-        for group, members in self._groups.members().items():
-            if group not in self._running:
-                self._running[group] = self._start_group(group, members, once)
-
-    def _start_group(self, group: str, members: list[str], once: bool) -> StreamingQuery | FolderTicks:
-        runtime = self._runtime
-        assert runtime is not None
-        if reads_folders(self.home, group, [self._streams[name] for name in members]):
-            return FolderTicks(runtime, group, [self._streams[name] for name in members], self.options.tick, once)
-        parts = []
-        for name in members:
-            stream = self._streams[name]
-            frame = self._frames.get(name)
-            if frame is None:
-                frame = open_source(self.spark, stream)
-            parts.append(frame.mapInArrow(make_gather(str(self.home), runtime.run, group, stream), REPORT_SCHEMA))
-        union = parts[0]
-        for part in parts[1:]:
-            union = union.union(part)
-        writer = union.writeStream.foreachBatch(lambda frame, batch: runtime.run_frame(group, frame, batch))
-        writer = writer.option("checkpointLocation", str(self.home / "checkpoints" / group))
-        trigger = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=self.options.tick)
-        return trigger.start()
 
     # Looking -------------------------------------------------------------------------------------
 
@@ -491,7 +400,7 @@ class Engine:
 
         With `statistics` it is the plan for data like that, whatever is running."""
         if statistics is None and self._runtime is not None:
-            return self._current.rendered(self._runtime.manifest.totals)
+            return self._keeper.current.rendered(self._runtime.manifest.totals)
         queries = tuple(self._queries.values())
         return make_plan(self.streams, queries, self.options, statistics or Statistics()).rendered()
 
@@ -507,20 +416,13 @@ class Engine:
         return runtime.manifest if runtime else load_newest(self.home)
 
     def __repr__(self) -> str:
-        state = "running" if self._running else "stopped"
+        state = "running" if self._is_running else "stopped"
         return f"<Engine {self.home.name}: {len(self._streams)} streams, {len(self._queries)} queries, {state}>"
 
 
-def path_beside(file: str, path: str) -> str:
-    """A relative path as seen from the folder of the script; an absolute one or an address stays as it is."""
-    if not file or not path or "://" in path:
-        return path
-    return os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
-
-
-def _source_beside(file: str, stream: Stream) -> Stream:
+def _source_in(folder: str, stream: Stream) -> Stream:
     source = stream.source
-    return replace(stream, source=replace(source, path=path_beside(file, source.path))) if source else stream
+    return replace(stream, source=replace(source, path=path_in(folder, source.path))) if source else stream
 
 
 def _micros(length: str | timedelta | int) -> int:

@@ -8,9 +8,6 @@ number of results is compared with DuckDB's before a figure is shown."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass
@@ -24,9 +21,9 @@ from rich.table import Table
 
 from bench.adaptive.replay import Run, replay
 from bench.optimizer.chart import HEIGHT, WIDTH, Line, chart
+from bench.report import OUT, write_json
 from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_number, script, small_intermediate
 
-OUT = Path(__file__).parents[1] / "out"
 EPOCH = 5  # ticks: as long as a window
 WARM = 5  # first ticks, which compile and fill caches
 BUSY = 2.0  # files come at half of the pace that the machine manages in the first half
@@ -194,10 +191,8 @@ def main(
     only: Annotated[str, typer.Option(help="8a or 8b")] = "",
 ) -> None:
     figures = {one.name: compare(one) for one in experiments(short) if only in ("", one.name)}
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    path = OUT / "adaptive.json"
-    path.write_text(json.dumps({"workload": "adaptive", "machine": machine, "figures": figures}, indent=1))
-    print(f"written: {path} and adaptive-8*.svg beside it")
+    write_json("adaptive", {"figures": figures})
+    print("adaptive-8*.svg beside it")
 
 
 if __name__ == "__main__":

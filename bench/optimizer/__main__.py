@@ -9,15 +9,11 @@ Relations with three attributes, equal rates, selectivity 1/rate; queries drawn 
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import isnan
-from pathlib import Path
 from statistics import mean
 from time import perf_counter
 from typing import Annotated, Any
@@ -27,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.optimizer.chart import Line, chart
+from bench.report import OUT, write_json
 from tests.optimize.problems import paper_problem
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact import exact
@@ -36,7 +33,6 @@ from watersmeet.optimize.individual import individual_cost
 from watersmeet.optimize.paper import PaperProgram, solve_paper
 from watersmeet.optimize.problem import Problem
 
-OUT = Path(__file__).parents[1] / "out"
 SOLVER = find_spec("highspy") is not None
 
 
@@ -172,10 +168,8 @@ def main(short: Annotated[bool, typer.Option(help="fewer problems, less time: be
         rows,
         {f"{count} queries, greedy ms": [(row[1], row[2]) for row in rows if row[0] == count] for count in scale.few},
     )
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    path = OUT / "optimizer.json"
-    path.write_text(json.dumps({"workload": "optimizer", "machine": machine, "figures": figures.data}, indent=1))
-    print(f"written: {path} and optimizer-9*.svg beside it")
+    write_json("optimizer", {"figures": figures.data})
+    print("optimizer-9*.svg beside it")
 
 
 if __name__ == "__main__":

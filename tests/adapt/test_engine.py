@@ -23,7 +23,7 @@ def run(engine: Engine, kill: bool = False) -> None:
     """All ticks; each waits for the optimizer, so that a fast machine and a slow one take the same decisions."""
     with engine:
         engine._open()
-        runtime, follower = engine._runtime, engine._follower
+        runtime, follower = engine._runtime, engine._keeper.follower
         assert runtime is not None
         after = runtime.after_commit
         if kill:  # a search that takes its time cannot have answered before it is killed
@@ -64,7 +64,7 @@ def test_the_plan_follows_the_data_and_results_stay_right(spark: SparkSession, t
     again.sql(script(tmp_path / "in"))
     with again:
         again._open()
-        assert again._current.problem.statistics == known, "what was measured survives a restart"
+        assert again._keeper.current.problem.statistics == known, "what was measured survives a restart"
 
 
 def test_without_adaptation_the_plan_stays(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,16 @@ def declare(spark: SparkSession, tmp_path: Path) -> Declare:
         return engine
 
     return declared
+
+
+@pytest.fixture
+def running(declare: Declare) -> Iterator[Engine]:
+    """An engine that has begun to answer q."""
+    engine = declare()
+    engine.query("q", JOIN)
+    with engine:
+        engine.start()
+        yield engine
 
 
 def ask(engine: Engine, script: str) -> int:
@@ -203,51 +213,43 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
         assert pairs(engine["q"].results()) == [(1, 10)]
 
 
-def test_a_name_may_be_given_to_another_query_of_the_same_columns_only(declare: Declare, tmp_path: Path) -> None:
-    engine = declare()
-    engine.query("q", JOIN)
-    with engine:
-        engine.start()
-        fed(engine, tmp_path, "l", [(1, 1, 7)])
-        with pytest.raises(SqlError, match="holds results with other columns") as caught:
-            ask(engine, "DROP QUERY q; CREATE QUERY q AS SELECT l.k FROM l [UNBOUNDED];")
-        assert "another name" in caught.value.hint
-        assert [handle.name for handle in engine.queries] == ["q"], "all of a request, or nothing"
-        since = ask(engine, f"DROP QUERY q; CREATE QUERY q BACKFILL AS {JOIN.replace('l.k = r.k', 'l.id = r.id')}")
-        wait_for(lambda: engine.newest.queries["q"] == since)
+def test_a_name_may_be_given_to_another_query_of_the_same_columns_only(running: Engine, tmp_path: Path) -> None:
+    fed(running, tmp_path, "l", [(1, 1, 7)])
+    with pytest.raises(SqlError, match="holds results with other columns") as caught:
+        ask(running, "DROP QUERY q; CREATE QUERY q AS SELECT l.k FROM l [UNBOUNDED];")
+    assert "another name" in caught.value.hint
+    assert [handle.name for handle in running.queries] == ["q"], "all of a request, or nothing"
+    since = ask(running, f"DROP QUERY q; CREATE QUERY q BACKFILL AS {JOIN.replace('l.k = r.k', 'l.id = r.id')}")
+    wait_for(lambda: running.newest.queries["q"] == since)
 
 
 def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
-    declare: Declare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = declare()
-    engine.query("q", JOIN)
-    with engine:
-        engine.start()
-        streams = {stream.name: stream for stream in engine.streams}
-        asked = [Asked(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
-        first, second, refused = engine.apply(asked)
-        assert isinstance(first, InForce)
-        assert isinstance(second, InForce)
-        assert first.tick == second.tick == engine["a"].since
-        assert isinstance(refused, ModelError)
-        known = [handle.name for handle in engine.queries]
+    streams = {stream.name: stream for stream in running.streams}
+    asked = [Asked(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
+    first, second, refused = running.apply(asked)
+    assert isinstance(first, InForce)
+    assert isinstance(second, InForce)
+    assert first.tick == second.tick == running["a"].since
+    assert isinstance(refused, ModelError)
+    known = [handle.name for handle in running.queries]
 
-        def fail(*_: object) -> None:
-            raise ModelError("no plan can be found")
+    def fail(*_: object, **__: object) -> None:
+        raise ModelError("no plan can be found")
 
-        with monkeypatch.context() as broken:
-            broken.setattr("watersmeet.engine.make_plan", fail)
-            verdicts = engine.apply([Asked(0.0, (Drop("a"),)), Asked(0.0, (Drop("nothing"),))])
-            assert [str(verdict).split("\n")[0] for verdict in verdicts] == [
-                "no plan can be found",
-                "there is no query named nothing",
-            ]
-            with pytest.raises(ModelError, match="no plan can be found"):
-                ask(engine, "DROP QUERY a")
-        assert [handle.name for handle in engine.queries] == known == ["q", "a", "b"]
-        assert [entry.name for entry in read_entries(engine.home)] == ["a", "b"]
-        ask(engine, "DROP QUERY a")
+    with monkeypatch.context() as broken:
+        broken.setattr("watersmeet.adapt.keeper.make_plan", fail)
+        verdicts = running.apply([Asked(0.0, (Drop("a"),)), Asked(0.0, (Drop("nothing"),))])
+        assert [str(verdict).split("\n")[0] for verdict in verdicts] == [
+            "no plan can be found",
+            "there is no query named nothing",
+        ]
+        with pytest.raises(ModelError, match="no plan can be found"):
+            ask(running, "DROP QUERY a")
+    assert [handle.name for handle in running.queries] == known == ["q", "a", "b"]
+    assert [entry.name for entry in read_entries(running.home)] == ["a", "b"]
+    ask(running, "DROP QUERY a")
 
 
 def test_many_at_once_are_all_answered(declare: Declare) -> None:
@@ -344,18 +346,14 @@ def test_a_damaged_log_is_refused(declare: Declare) -> None:
 
 
 def test_a_failure_without_data_reaches_whoever_waits(
-    declare: Declare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = declare()
-    engine.query("q", JOIN)
-    with engine:
-        engine.start()
-        fed(engine, tmp_path, "l", [(1, 1, 7)])
+    fed(running, tmp_path, "l", [(1, 1, 7)])
 
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("watersmeet.runtime.spark.commit", full)
-        engine.drop("q")
-        with pytest.raises(WatersmeetError, match="no space is left"):
-            engine.wait()
+    monkeypatch.setattr("watersmeet.runtime.spark.commit", full)
+    running.drop("q")
+    with pytest.raises(WatersmeetError, match="no space is left"):
+        running.wait()

@@ -88,7 +88,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
     died_in = load_newest(home.home).tick + 1
     home.home.joinpath("manifests", f"{died_in:012d}.4711.draft").write_text('{"format":')
     left = unnamed_files(home.home)
-    assert {path.suffix for path in left} == {".bucket", ".staged", ".draft", ".pickle"}
+    assert {path.suffix for path in left} == {".bucket", ".staged", ".draft", ".pickle", ".rules"}
     for path in left:
         kept = home.folder / "kept" / path.relative_to(home.home)
         kept.parent.mkdir(parents=True, exist_ok=True)

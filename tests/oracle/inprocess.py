@@ -57,6 +57,7 @@ class InProcess:
 
     def restart(self) -> None:
         Stores._open.clear()
+        self.off: frozenset[str] = frozenset()
         self.manifest = recover(self.home, [])
         named = {bucket.file for bucket in self.manifest.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
@@ -75,6 +76,7 @@ class InProcess:
             tuple(self.streams.values()),
             tuple(self.queries),
             self.manifest,
+            self.off,
         )
         gathered = self._gather(tick, pieces)
         if killed == "gathered":
@@ -86,6 +88,7 @@ class InProcess:
                 return
         if killed == "probed":
             return
+        self.off = self.off.union(*(report.off for report in probed))
         self.manifest, garbage = tick.finished(gathered, probed)
         commit(self.home, self.manifest)
         if killed == "committed":

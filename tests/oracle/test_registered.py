@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 
+from tests.oracle import misbehaving
 from tests.oracle.answers import oracle_answers, stored_answers
 from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase
 from tests.oracle.inprocess import InProcess
+from tests.oracle.plans import plan_by
 from watersmeet.errors import ModelError, SqlError
 from watersmeet.registering import register
 from watersmeet.runtime.calls import complaints_in
@@ -73,51 +80,111 @@ def test_a_predicate_is_called_with_arrays_or_with_values(tmp_path: Path, partit
     assert complaints_in(tmp_path) == {}
 
 
-def raises(x: Any, y: Any) -> Any:
-    raise ValueError("no idea\nand more")
-
-
-def answers_numbers(x: Any, y: Any) -> Any:
-    return x + y
-
-
-def answers_too_little(x: Any, y: Any) -> Any:
-    return np.zeros(1, bool)
-
-
-def leaves(x: Any, y: Any) -> Any:
-    raise SystemExit(3)
-
-
-def never_returns(x: Any, y: Any) -> Any:
-    while True:
-        try:
-            time.sleep(0.01)
-        except Exception:
-            continue
-
-
 @pytest.mark.parametrize(
     ("function", "by_row", "complaint"),
     [
-        (raises, False, "ValueError: no idea (tick"),
-        (raises, True, "ValueError: no idea (tick"),
-        (answers_numbers, False, "TypeError: it answered with int32 of shape"),
-        (answers_numbers, True, "TypeError: it answered with int instead of bool"),
-        (answers_too_little, False, "instead of"),
-        (leaves, False, "SystemExit: 3"),
-        (never_returns, False, "it took more than 0.2 seconds"),
-        (never_returns, True, "it took more than 0.2 seconds"),
+        (misbehaving.raises, False, "ValueError: no idea (tick"),
+        (misbehaving.raises, True, "ValueError: no idea (tick"),
+        (misbehaving.answers_numbers, False, "TypeError: it answered with int32 of shape"),
+        (misbehaving.answers_numbers, True, "TypeError: it answered with int instead of bool"),
+        (misbehaving.answers_too_little, False, "instead of"),
+        (misbehaving.leaves, False, "SystemExit: 3"),
+        (misbehaving.never_returns, False, "it took more than 0.2 seconds"),
+        (misbehaving.never_returns, True, "it took more than 0.2 seconds"),
+        (misbehaving.never_leaves_c, False, "it took more than 0.2 seconds"),
+        (misbehaving.never_leaves_c, True, "it took more than 0.2 seconds"),
+        (misbehaving.crashes, False, "its process was ended by signal SIGSEGV"),
+        (misbehaving.ends_its_process, True, "it ended its process (3)"),
     ],
 )
 def test_a_bad_predicate_is_false_named_and_counted(
     tmp_path: Path, function: Callable[..., Any], by_row: bool, complaint: str
 ) -> None:
-    asked = (query("bad", "strange(a.v, b.v)", "false"), *OTHERS)
-    engine = run(tmp_path, asked, strange=(function, by_row, 0.2))
+    asked = (
+        query("bad", "strange(a.v, b.v)", "false"),
+        query("good", "near(a.v, b.v)", "abs(a.v - b.v) <= 1"),
+        *OTHERS,
+    )
+    near = (lambda x, y: np.abs(x - y) <= 1, False, 60.0)
+    engine = run(tmp_path, asked, strange=(function, by_row, 0.2), near=near)
     assert complaint in complaints_in(tmp_path)["strange"]
     assert engine.manifest.totals["failed_values/bad"] == 81
     assert {name for name in engine.manifest.totals if name.startswith("failed")} == {"failed_values/bad"}
+    assert set(complaints_in(tmp_path)) == {"strange"}
+
+
+def test_a_predicate_that_ran_away_is_off_until_the_next_start(tmp_path: Path) -> None:
+    called = tmp_path / "called"
+
+    def slow(x: Any, y: Any) -> Any:
+        with called.open("a") as file:
+            file.write("once\n")
+        time.sleep(600)
+
+    engine = run(tmp_path / "home", (query("bad", "slow(a.v, b.v)", "false"), *OTHERS), slow=(slow, False, 0.5))
+    assert called.read_text() == "once\n"
+    assert engine.manifest.totals["failed_values/bad"] == 81, "rows that it was not asked about are counted too"
+    assert "it is off now" in complaints_in(tmp_path / "home")["slow"]
+    engine.restart()
+    engine.tick({stream.name: stream.piece(0) for stream in engine.case.streams})
+    assert called.read_text() == "once\nonce\n"
+
+
+def test_failures_on_the_way_into_a_materialized_store_are_counted_for_its_readers(tmp_path: Path) -> None:
+    selected = "SELECT a.id, b.id AS second, c.id AS third FROM s0 {0} a, s1 {0} b, s1 {0} c WHERE "
+    text = selected.format(WINDOW) + "breaks(a.v, b.v) AND b.v = c.v"
+    case = Case(streams(), (QueryCase("bad", text, selected.format("") + "false"),), 1, frozenset(), 2)
+    engine = InProcess(tmp_path, case, {"breaks": register("breaks", misbehaving.raises, False, 60.0)})
+    for tick in range(case.ticks):
+        engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
+    before = engine.manifest.totals["failed_values/bad"]
+    (graph,) = engine.problem.queries
+    pair = next(one for one in graph.connected if one.relations == frozenset(("s0", "s1")))
+    engine.follow(plan_by(engine.problem, lambda options: pair if pair in options else options[0]))
+    engine.tick({}, group="")  # which only fills the store
+    assert engine.manifest.totals["failed_values/bad"] == before + 81
+
+
+def test_what_a_predicate_prints_disturbs_nobody(tmp_path: Path) -> None:
+    def talks(x: Any, y: Any) -> Any:
+        print("x" * 100_000, flush=True)
+        os.system("echo and so does what it starts")
+        return x == y
+
+    run(tmp_path, (query("good", "talks(a.v, b.v)", "a.v = b.v"),), talks=(talks, False, 60.0))
+    assert complaints_in(tmp_path) == {}
+
+
+WORKER = """
+import os, re, sys
+import pyarrow as pa
+from watersmeet.registering import register
+from watersmeet.runtime.calls import Calls
+
+def stuck(x):
+    with open(path, "w") as file:
+        file.write(str(os.getpid()))
+    return re.match(r"(a+)+$", "a" * 60 + "b")
+
+path = sys.argv[1]
+Calls().call(register("stuck", stuck, True, 600.0), [pa.array([1])])
+"""
+
+
+def test_a_call_ends_when_its_worker_is_killed(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(told)])
+    try:
+        while not (told.exists() and told.read_text()):
+            assert worker.poll() is None
+            time.sleep(0.05)
+        caller = psutil.Process(int(told.read_text()))
+        assert caller.ppid() == worker.pid
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    while caller.is_running() and caller.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.05)
 
 
 def test_a_predicate_that_raises_for_some_rows_is_false_for_those(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, t
     begun = tmp_path / "home/positions/0.jsonl"
     with runtime._turn:  # as if a tick were running
         write(tmp_path / "l", [(4, 4, 7)])
-        (running,) = engine._running.values()
+        (running,) = engine._feeds.running.values()
         if files:
             assert not isinstance(running, FolderTicks)
             wait_for(lambda: bool(running.status["isTriggerActive"]) and "addBatch" not in running.status["message"])

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
-from watersmeet import Engine
+from tests.oracle import misbehaving
+from watersmeet import Engine, QueryHandle
+from watersmeet.cli import app
+from watersmeet.runtime.calls import COMPLAINTS
 
 SCRIPT = """
 CREATE STREAM r (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/r' WITH (maxFilesPerTrigger = 1);
@@ -22,41 +26,117 @@ CREATE STREAM t (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/t' WI
 FROM = "SELECT r.x AS a, s.x AS b, t.x AS c FROM r, s, t WHERE {} WINDOW UNBOUNDED"
 
 
+BAD = {
+    "stuck": "it took more than 2 seconds",
+    "crashes": "its process was ended by signal SIGSEGV",
+    "exits": "it ended its process (3)",
+}
+VALUES = {name: np.random.default_rng(4 + at).integers(0, 40, 60) for at, name in enumerate("rst")}
+EVERY = [tuple(map(int, row)) for row in product(*VALUES.values())]
+EQUAL = sum(a == b for a, b, _ in EVERY)  # of which a predicate that comes after r.x = s.x is asked, at the least
+
+
 def is_close(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.abs(left - right) <= 2
 
 
-def breaks(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    raise ValueError("not today")
+def write(folder: Path, ticks: range) -> None:
+    """The rows of some of the three ticks."""
+    for name, numbers in VALUES.items():
+        (folder / name).mkdir(exist_ok=True)
+        for tick in ticks:
+            part = np.split(numbers, 3)[tick]
+            times = pa.array(np.full(len(part), tick * 1_000_000), pa.timestamp("us", tz="UTC"))
+            file = folder / name / f"{tick}.parquet"
+            pq.write_table(pa.table({"ts": times, "x": part}), file)
+            os.utime(file, (tick, tick))  # Spark reads files in the order of their times
+
+
+def check(wanted: dict[QueryHandle, list[tuple[int, ...]]]) -> None:
+    for query, rows in wanted.items():
+        assert sorted(tuple(row) for row in query.results().collect()) == sorted(rows), query.name
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_bands_scans_and_registered_predicates(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
-    rng = np.random.default_rng(4)
-    values = {name: rng.integers(0, 40, 60) for name in "rst"}
-    for name, numbers in values.items():
-        (tmp_path / name).mkdir()
-        for tick, part in enumerate(np.split(numbers, 3)):
-            times = pa.array(np.full(len(part), tick * 1_000_000), pa.timestamp("us", tz="UTC"))
-            file = tmp_path / name / f"{tick}.parquet"
-            pq.write_table(pa.table({"ts": times, "x": part}), file)
-            os.utime(file, (tick, tick))  # Spark reads files in the order of their times
+    write(tmp_path, range(3))
     with Engine(spark, home=tmp_path / "home", partitions=partitions) as engine:
         engine.sql(SCRIPT.format(tmp_path))
         engine.predicate("is_close", is_close)
-        engine.predicate("breaks", breaks)
+        engine.predicate("breaks", misbehaving.raises)
         mixed = engine.query("mixed", FROM.format("r.x = s.x AND abs(s.x - t.x) <= 1"))
         scanned = engine.query("scanned", FROM.format("r.x BETWEEN s.x AND s.x + 1 AND s.x * t.x < 30"))
         own = engine.query("own", FROM.format("r.x = s.x AND is_close(s.x, t.x)"))
         broken = engine.query("broken", FROM.format("r.x = s.x AND breaks(s.x, t.x)"))
         engine.run_once()
-        every = [tuple(map(int, row)) for row in product(*values.values())]
-        wanted = {
-            mixed: [(a, b, c) for a, b, c in every if a == b and abs(b - c) <= 1],
-            scanned: [(a, b, c) for a, b, c in every if b <= a <= b + 1 and b * c < 30],
-            own: [(a, b, c) for a, b, c in every if a == b and abs(b - c) <= 2],
-            broken: [],
-        }
-        for query, rows in wanted.items():
-            assert sorted(tuple(row) for row in query.results().collect()) == sorted(rows), query.name
-        assert "not today" in engine.complaints()["breaks"]
+        check(
+            {
+                mixed: [(a, b, c) for a, b, c in EVERY if a == b and abs(b - c) <= 1],
+                scanned: [(a, b, c) for a, b, c in EVERY if b <= a <= b + 1 and b * c < 30],
+                own: [(a, b, c) for a, b, c in EVERY if a == b and abs(b - c) <= 2],
+                broken: [],
+            }
+        )
+        assert "no idea" in engine.complaints()["breaks"]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
+    """They are off, and all other queries of the same ticks have their results."""
+    write(tmp_path, range(2))
+    with Engine(spark, home=tmp_path / "home", partitions=partitions, predicate_seconds=2.0) as engine:
+        engine.sql(SCRIPT.format(tmp_path))
+        engine.predicate("is_close", is_close)
+        engine.predicate("stuck", misbehaving.never_leaves_c, by_row=True)
+        engine.predicate("crashes", misbehaving.crashes)
+        engine.predicate("exits", misbehaving.ends_its_process)
+        bad = {name: engine.query(name, FROM.format(f"r.x = s.x AND {name}(s.x, t.x)")) for name in BAD}
+        good = engine.query("good", FROM.format("r.x = s.x AND is_close(s.x, t.x)"))
+        plain = engine.query("plain", FROM.format("r.x = s.x AND s.x = t.x"))
+        engine.run_once()
+        told = (engine.home / COMPLAINTS).read_text()
+        write(tmp_path, range(2, 3))
+        engine.run_once()
+        check(
+            {
+                good: [(a, b, c) for a, b, c in EVERY if a == b and abs(b - c) <= 2],
+                plain: [(a, b, c) for a, b, c in EVERY if a == b == c],
+                **{query: [] for query in bad.values()},
+            }
+        )
+        assert (engine.home / COMPLAINTS).read_text() == told, "what is off is not called again"
+        for name, complaint in BAD.items():
+            assert f"{complaint} (" in engine.complaints()[name]
+            assert engine.complaints()[name].endswith("it is off now (tick 1)")
+        failed = {query.name: query.failed_values for query in engine.stats().queries}
+        assert all((failed[name] >= EQUAL) == (name in bad) for name in failed), failed
+        shown = CliRunner().invoke(app, ["stats", "--home", str(engine.home)], env={"COLUMNS": "200"}).stdout
+        assert "predicate crashes: its process was ended by signal SIGSEGV" in shown
+        assert f"{failed['crashes']:,}" in shown
+
+
+def test_a_predicate_that_is_off_is_on_again_when_its_queries_are_added_anew(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path, range(1))
+    flag = tmp_path / "well"
+
+    def moody(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if not flag.exists():
+            os._exit(1)
+        return left == right
+
+    with Engine(spark, home=tmp_path / "home") as engine:
+        engine.sql(SCRIPT.format(tmp_path))
+        engine.predicate("moody", moody)
+        wanted = FROM.format("r.x = s.x AND moody(s.x, t.x)")
+        engine.query("q", wanted)
+        engine.run_once()
+        assert "it is off now" in engine.complaints()["moody"]
+        flag.touch()
+        engine.drop("q")
+        again = engine.query("again", wanted, backfill=True)
+        engine.run_once()
+        first = [set(map(int, np.split(numbers, 3)[0])) for numbers in VALUES.values()]
+        rows = {tuple(row) for row in again.results().collect()}
+        assert rows == {(x, x, x) for x in set.intersection(*first)}

@@ -59,11 +59,28 @@ def test_a_bucket_forgets_what_no_plan_asks_for_any_more(tmp_path: Path) -> None
     bucket.words(other)
     bucket.folded((FILTERS, other))
     bucket.index(TEXT)
-    bucket.forget((NUMBER,), (FILTERS,))
+    bucket.sorted_by(*NUMBER)
+    bucket.forget(Derived((NUMBER,), (FILTERS,)))
     assert set(bucket._sections) - {"by time"} == before
     assert not bucket._indexes
     assert TEXT not in bucket._codes
+    assert not bucket._sorted
     assert bucket.words(FILTERS).tolist() == [0b110, 0b110, 0b011, 0b110]
+
+
+def test_a_bucket_keeps_a_sorted_index_that_is_asked_for_and_forgets_the_rest_of_a_join_by_comparison() -> None:
+    bucket, (number,), (text,) = some_bucket(), NUMBER, TEXT
+    wanted = Derived(sorted_by=(number,))
+    kept = bucket.sorted_by(number)
+    bucket.sorted_by(text)
+    made = {name: bucket.computed(name, object) for name in ("n", "in time order")}
+    bucket.forget(wanted)
+    assert bucket.sorted_by(number) is kept
+    assert set(bucket._sections) - {"by time"} == {'sorted "n":int'}
+    assert bucket.computed("n", object) is made["n"], "the plan so far has asked for it"
+    bucket.forget(wanted)
+    assert bucket.computed("n", object) is made["n"]
+    assert bucket.computed("in time order", object) is not made["in time order"]
 
 
 def test_a_bucket_is_never_written_twice(tmp_path: Path) -> None:

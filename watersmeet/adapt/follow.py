@@ -42,7 +42,7 @@ class Follower:
         options: Options,
         manifest: Manifest,
         current: Callable[[], Plan],
-        take: Callable[[Plan, str], bool],
+        take: Callable[[Plan], bool],
     ) -> None:
         self.home = home
         self.options = options
@@ -182,7 +182,7 @@ class Follower:
         new = Plan(plan.streams, plan.queries, problem, proposal.solution, proposal.rules, proposal.groups)
         adopted = False
         if proposal.is_worth_it:
-            adopted = self.take(new, why)
+            adopted = self.take(new)
             if not adopted:
                 self._thought = None  # queries change at this very moment: think it over again
         self._record("statistics", why, adopted, new, proposal)
@@ -211,7 +211,7 @@ class Follower:
 
 
 def follow(
-    runtime: SparkRuntime, options: Options, current: Callable[[], Plan], take: Callable[[Plan, str], bool]
+    runtime: SparkRuntime, options: Options, current: Callable[[], Plan], take: Callable[[Plan], bool]
 ) -> Follower:
     """A follower that is told of every tick of the runtime, after those who were told of it before."""
     follower = Follower(runtime.home, options, runtime.manifest, current, take)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from watersmeet.catalog import Catalog
 from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
 from watersmeet.io.sinks import check_folder, check_sink, result_folder
-from watersmeet.model import Query, Registered, Sink, Stream
+from watersmeet.model import Query, Sink
 from watersmeet.options import Options
-from watersmeet.sql import CreateQuery, CreateStream, build_query, parse_script
+from watersmeet.sql import CreateQuery, CreateStream, parse_script
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,7 @@ class InForce:
 Verdict = InForce | WatersmeetError
 
 
-def read_changes(
-    script: str,
-    file: str,
-    folder: str,
-    streams: Mapping[str, Stream],
-    options: Options,
-    functions: Mapping[str, Registered] | None = None,
-) -> tuple[Change, ...]:
+def read_changes(script: str, file: str, folder: str, catalog: Catalog) -> tuple[Change, ...]:
     """The changes that a script asks for; relative paths in it are relative to `folder`."""
     changes: list[Change] = []
     for statement in parse_script(script, file):
@@ -65,19 +59,7 @@ def read_changes(
                 place=statement.place,
             )
         if isinstance(statement, CreateQuery):
-            path = statement.sink.path
-            sink = replace(statement.sink, path=str(Path(folder, path)) if path and "://" not in path else path)
-            query = build_query(
-                statement.name,
-                statement.select,
-                streams,
-                sink,
-                origin=statement.origin,
-                backfill=statement.backfill,
-                max_aliases=options.max_aliases,
-                functions=functions,
-            )
-            changes.append(Add(query, statement.place))
+            changes.append(Add(catalog.created_by(statement, folder), statement.place))
         else:
             changes.append(Drop(statement.name, statement.place))
     if not changes:

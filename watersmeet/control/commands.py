@@ -165,12 +165,14 @@ def _print_figures(found: Figures) -> None:
     stores = _table("store", "rows", "bytes", "buckets")
     for store in found.stores:
         stores.add_row(*(str(store["name"]), f"{store['rows']:,}", f"{store['bytes']:,}", f"{store['buckets']:,}"))
-    queries = _table("query", "results")
+    queries = _table("query", "results", "failed values")
     for name, results in found.queries.items():
-        queries.add_row(name, f"{results:,}")
+        queries.add_row(name, f"{results:,}", f"{found.failed_values.get(name, 0):,}")
     for table in (streams, stores, queries):
         if table.row_count:
             _print(table)
+    for name, problem in found.predicates.items():
+        typer.echo(f"predicate {name}: {problem}")
 
 
 def _table(first: str, *rest: str) -> Table:

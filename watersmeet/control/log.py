@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from watersmeet.catalog import Catalog
 from watersmeet.control.changes import Asked, Drop
 from watersmeet.errors import StateError, WatersmeetError
-from watersmeet.model import Query, Registered, Sink, Stream
-from watersmeet.options import Options
-from watersmeet.sql import build_query
+from watersmeet.model import Query, Sink
 from watersmeet.store.manifest import sync_folder
 
 CHANGE_LOG = "changes.jsonl"
@@ -93,13 +92,7 @@ def _entry(line: str) -> Entry:
     return Entry(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})
 
 
-def recall(
-    home: Path,
-    declared: Mapping[str, Query],
-    streams: Mapping[str, Stream],
-    options: Options,
-    functions: Mapping[str, Registered] | None = None,
-) -> tuple[dict[str, Query], set[str]]:
+def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple[dict[str, Query], set[str]]:
     """The declared queries with all that was changed while the engine ran, and the names that come from the log."""
     queries = dict(declared)
     recalled: dict[str, Entry] = {}
@@ -110,15 +103,7 @@ def recall(
             recalled[entry.name] = entry
     for name, entry in recalled.items():
         try:
-            query = build_query(
-                name,
-                entry.sql,
-                streams,
-                entry.sink,
-                backfill=entry.backfill,
-                max_aliases=options.max_aliases,
-                functions=functions,
-            )
+            query = catalog.query(name, entry.sql, entry.sink, entry.backfill)
         except WatersmeetError as problem:
             raise StateError(
                 f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",

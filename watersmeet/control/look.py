@@ -12,6 +12,7 @@ from watersmeet.control.describe import Described, read_description
 from watersmeet.control.log import Entry, read_entries
 from watersmeet.control.mailbox import is_running
 from watersmeet.errors import StateError
+from watersmeet.runtime.calls import complaints_in
 from watersmeet.runtime.spark import TICK_LOG, TickTimes
 from watersmeet.stats import Stats, collect_stats
 from watersmeet.store.manifest import Manifest, load_newest
@@ -51,6 +52,8 @@ class Figures:
     stores: tuple[dict[str, object], ...]
     state_bytes: int
     queries: dict[str, int]  # name -> results
+    failed_values: dict[str, int]  # query -> values and conditions that could not be computed, where there are any
+    predicates: dict[str, str]  # registered predicate -> what it did wrong last
     ticks: Spread | None
     deployments: Spread | None  # from a request to when it was put in force
 
@@ -103,6 +106,8 @@ def figures(home: Path) -> Figures:
         tuple({"name": s.name, "rows": s.rows, "bytes": s.bytes, "buckets": s.buckets} for s in stats.stores),
         stats.state_bytes,
         {query.name: query.results for query in stats.queries},
+        {query.name: query.failed_values for query in stats.queries if query.failed_values},
+        complaints_in(home),
         spread([times.total for times in recent_ticks(home)]),
         spread([entry.latency for entry in read_entries(home)]),
     )

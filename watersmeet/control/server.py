@@ -51,15 +51,7 @@ class ControlServer:
                 if request.kind == "explain":
                     self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
                     continue
-                streams = {stream.name: stream for stream in self._engine.streams}
-                changes = read_changes(
-                    request.script,
-                    request.file,
-                    request.folder,
-                    streams,
-                    self._engine.options,
-                    self._engine.predicates,
-                )
+                changes = read_changes(request.script, request.file, request.folder, self._engine.catalog)
                 accepted.append((request, Asked(min(request.at, time.time()), changes)))
             except Exception as problem:
                 self._refuse(request, problem)

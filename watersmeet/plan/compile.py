@@ -134,6 +134,7 @@ class _Compiler:
         first = Subquery(frozenset((start,)), frozenset())
         self._want(node, end, first)
         bound = [first]
+        branch = end.branch if isinstance(end, Group) else ""
         for store in path:
             joined = frozenset().union(*(earlier.relations for earlier in bound))
             chosen: dict[KeyPart, Lookup] = {}
@@ -149,7 +150,7 @@ class _Compiler:
             sources = tuple(chosen[part] for part in key)
             span, tests = predicates_between(links, bound, store, by_range=not key)
             name = self._name(store)
-            identity = (name, key, sources, sees(store), span, tests, end.branch)
+            identity = (name, key, sources, sees(store), span, tests, branch)
             node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store), span, tests))
             self._want(node, end, store)
             bound.append(store)

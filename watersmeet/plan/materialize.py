@@ -25,7 +25,6 @@ class Materialized:
     filters: dict[str, frozenset[str | None]]
     columns: tuple[KeptColumn, ...]
     outside: tuple[str, ...]
-    branch: str = ""
 
     def alternatives(self, relation: str) -> Bit:
         """Filters of which a row of the relation must pass one; none where some reader wants every row."""

@@ -211,6 +211,19 @@ class Ruleset:
         """Every step, parents before children."""
         return [step for start in self.starts for step in all_steps(start.steps)]
 
+    def queries_of(self, step: Step) -> set[str]:
+        """The queries whose results come through a step, also those that read a materialized store that it fills."""
+        below = all_steps((step,))
+        found = {query for each in below for emit in each.emits for query in emit.queries}
+        kept = {keep.store for each in below for keep in each.keeps}
+        readers = [reader for reader in self.all_steps() if reader.store in kept]
+        return found.union(*(self.queries_of(reader) for reader in readers))
+
+    def registered(self) -> frozenset[str]:
+        """The names of the registered predicates that some step calls."""
+        functions = [test.theta.function for step in self.all_steps() for test in step.tests]
+        return frozenset(function.name for function in functions if function is not None)
+
     def depth(self, phase: int) -> int:
         """The longest path of steps: the number of stages of a phase with several places."""
 

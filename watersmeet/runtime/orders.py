@@ -64,6 +64,7 @@ class ProbeOrder:
     buckets: dict[str, tuple[BucketInfo, ...]]
     work: tuple[tuple[Slice, ...], ...]
     merges: tuple[MergeJob, ...]
+    off: frozenset[str] = frozenset()  # registered predicates that are not called any more
 
     def is_new(self, bucket: BucketInfo) -> bool:
         return bucket.first_tick == self.tick
@@ -75,4 +76,5 @@ class ProbeReport:
     kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
     counts: Counter[str] = field(default_factory=Counter)
     merged: list[tuple[MergeJob, BucketInfo | None]] = field(default_factory=list)
+    off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
     failure: WatersmeetError | None = None  # told, not raised: Spark would try the task again in vain

@@ -46,11 +46,8 @@ def operands_of(test: Test) -> list[Operand]:
 
 
 def numbers_of(bucket: Bucket, column: str) -> Numbers:
-    """A column of a bucket as numbers, kept while the bucket is open."""
-    if column not in bucket.numbers:
-        bucket.numbers[column] = _numbers(bucket.rows.column(column))
-    found: Numbers = bucket.numbers[column]
-    return found
+    """A column of a bucket as numbers."""
+    return bucket.computed(column, lambda: _numbers(bucket.rows.column(column)))
 
 
 def _numbers(column: pa.Array) -> Numbers:

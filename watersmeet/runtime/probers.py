@@ -7,7 +7,7 @@ compiled loop for one bucket, which fills output arrays and says where to go on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _ROUNDING = 4e-15  # more than what a few operations on float64 lose, as a share
 
 
 class Prober(Protocol):
+    step: Step
     partial: Partial
 
     def open(self, bucket: Bucket, sets: Words, stored_sets: Words) -> Look: ...
@@ -46,7 +47,37 @@ def make_prober(step: Step, partial: Partial, tester: Tester) -> Prober:
     return _All(step, partial, tester)
 
 
-class _ByHash:
+def _look(
+    prober: Prober,
+    loop: Look,
+    asked: tuple[Any, ...],
+    bucket: Bucket,
+    stored: tuple[np.ndarray, ...],
+    sets: Words,
+    stored_sets: Words,
+) -> Look:
+    """One of the compiled loops, with what it looks for and what it looks at."""
+    partial = prober.partial
+    before = (*asked, partial.latest, partial.deadline, sets)
+    behind = (*stored, bucket.tau, bucket.deadline, stored_sets, prober.step.window)
+
+    def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
+        return loop(*before, row, at, *behind, *outputs)
+
+    return look
+
+
+class _ByIndex:
+    """An index finds all that may match; which of the tests that proves is known when plans are made."""
+
+    step: Step
+    partial: Partial
+
+    def left_over(self) -> tuple[Test, ...]:
+        return self.step.tests
+
+
+class _ByHash(_ByIndex):
     def __init__(self, step: Step, partial: Partial) -> None:
         self.step = step
         key = combine([partial.codes[source] for source in step.sources])
@@ -57,33 +88,12 @@ class _ByHash:
         self.codes = np.ascontiguousarray(key.values)
 
     def open(self, bucket: Bucket, sets: Words, stored_sets: Words) -> Look:
-        index, partial, window = bucket.index(self.step.key), self.partial, self.step.window
-
-        def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
-            return probe(
-                self.codes,
-                partial.latest,
-                partial.deadline,
-                sets,
-                row,
-                at,
-                index.starts,
-                index.order,
-                index.codes.values,
-                bucket.tau,
-                bucket.deadline,
-                stored_sets,
-                window,
-                *outputs,
-            )
-
-        return look
-
-    def left_over(self) -> tuple[Test, ...]:
-        return self.step.tests
+        index = bucket.index(self.step.key)
+        stored = (index.starts, index.order, index.codes.values)
+        return _look(self, probe, (self.codes,), bucket, stored, sets, stored_sets)
 
 
-class _ByRange:
+class _ByRange(_ByIndex):
     def __init__(self, step: Step, span: Range, partial: Partial) -> None:
         self.step = step
         self.span = span
@@ -104,30 +114,9 @@ class _ByRange:
             self.lows, self.highs = (end[rows] if len(end) else end for end in (self.lows, self.highs))
 
     def open(self, bucket: Bucket, sets: Words, stored_sets: Words) -> Look:
-        index, partial, window = bucket.sorted_by(self.span.part), self.partial, self.step.window
-
-        def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
-            return probe_range(
-                self.lows,
-                self.highs,
-                partial.latest,
-                partial.deadline,
-                sets,
-                row,
-                at,
-                index.values,
-                index.order,
-                bucket.tau,
-                bucket.deadline,
-                stored_sets,
-                window,
-                *outputs,
-            )
-
-        return look
-
-    def left_over(self) -> tuple[Test, ...]:
-        return self.step.tests
+        index = bucket.sorted_by(self.span.part)
+        stored = (index.values, index.order)
+        return _look(self, probe_range, (self.lows, self.highs), bucket, stored, sets, stored_sets)
 
 
 def _whole_end(partial: Partial, bounds: tuple[Bound, ...], side: int) -> tuple[np.ndarray, np.ndarray]:
@@ -204,33 +193,11 @@ class _All:
             ]
             program += renumbered(test.theta.program, places)
             program += [("and", 0.0)] if number else []
-        by_time = bucket.by_time()
         plan = arranged(tuple(program), len(outer)) if program else _NOTHING
         fixed = self._fixed(plan.fixed, outer)
         columns, valid = _in_time_order(bucket, tuple(inner), plan.columns, len(outer))
-        partial, window = self.partial, self.step.window
-
-        def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
-            return probe_all(
-                plan.codes,
-                plan.depth,
-                fixed,
-                columns,
-                valid,
-                partial.latest,
-                partial.deadline,
-                sets,
-                row,
-                at,
-                by_time,
-                bucket.tau,
-                bucket.deadline,
-                stored_sets,
-                window,
-                *outputs,
-            )
-
-        return look
+        asked = (plan.codes, plan.depth, fixed, columns, valid)
+        return _look(self, probe_all, asked, bucket, (bucket.by_time(),), sets, stored_sets)
 
     def _fixed(self, programs: tuple[Program, ...], outer: list[tuple[int, str]]) -> np.ndarray:
         """What the loop needs of each partial result."""
@@ -253,8 +220,8 @@ def _in_time_order(
     """What the loop needs of each stored row, sorted by event time, and which rows have no NULL among the columns read.
 
     The operands of the programs from number `first` on are the columns of these names."""
-    key = f"in time order {names!r} {programs!r} {first}"
-    if key not in bucket.numbers:
+
+    def compute() -> tuple[np.ndarray, np.ndarray]:
         order, numbers = bucket.by_time(), [numbers_of(bucket, name) for name in names]
         valid = EVERY_ROW
         for each in numbers:
@@ -265,6 +232,6 @@ def _in_time_order(
         columns = np.stack(found) if found else np.empty((0, len(bucket)))
         if len(order):
             columns, valid = np.ascontiguousarray(columns[:, order]), valid[order] if len(valid) else valid
-        bucket.numbers[key] = columns, valid
-    kept: tuple[np.ndarray, np.ndarray] = bucket.numbers[key]
-    return kept
+        return columns, valid
+
+    return bucket.computed(f"in time order {names!r} {programs!r} {first}", compute)

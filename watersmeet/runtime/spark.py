@@ -20,11 +20,13 @@ from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.home import discard, mixed, publish
 from watersmeet.runtime.input import set_aside
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
+from watersmeet.runtime.sending import RulesFile, pack, write_whole
 from watersmeet.runtime.tick import Tick, is_new
 from watersmeet.runtime.worker import (
     gather_files,
     gather_order_path,
     no_space,
+    obeying,
     probe_first,
     probe_next,
     probe_whole,
@@ -89,6 +91,8 @@ class SparkRuntime:
         self._finished = False
         self._begun = self.manifest.tick
         self._waiting_since: float | None = None  # since when a change waits for a tick
+        self._rules_file = RulesFile(self.home, self.run)
+        self._off: frozenset[str] = frozenset()  # registered predicates that ran away, or ended their process
         if self.manifest.buckets and any(q.backfill and is_new(q, self.manifest) for q in self.plan.queries):
             self._waiting_since = time.monotonic()
         self.cores = int(self.spark.sparkContext.defaultParallelism)
@@ -105,7 +109,12 @@ class SparkRuntime:
             record(self._begun + 1)
             self.plan = plan
             self._waiting_since = time.monotonic()
+            self._keep_off(self._off)
             return self._begun + 1
+
+    def _keep_off(self, predicates: frozenset[str]) -> None:
+        """A predicate stays off while some query calls it."""
+        self._off = predicates & self.plan.rules.registered() if predicates else predicates
 
     def settle(self, idle: float) -> None:
         """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
@@ -122,6 +131,7 @@ class SparkRuntime:
         """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
         with self._turn:
             self._finished = True
+            self._rules_file.remove()
 
     def run_frame(self, group: str, frame: DataFrame, batch: int) -> None:
         """One micro-batch of a streaming query, as Spark's foreachBatch calls it."""
@@ -158,16 +168,19 @@ class SparkRuntime:
             plan = self.plan
             self._begun = self.manifest.tick + 1
             self._waiting_since = None
-        tick = Tick(
-            str(self.home), group, batch, secrets.token_hex(4), plan.rules, plan.streams, plan.queries, self.manifest
-        )
+            off = self._off
+        attempt = secrets.token_hex(4)
+        tick = Tick(str(self.home), group, batch, attempt, plan.rules, plan.streams, plan.queries, self.manifest, off)
         began = time.perf_counter()
+        self._rules_file.write(plan.rules)
         gathered = gather(tick)
         at_gathered = time.perf_counter()
         probed: list[ProbeReport] = []
         for phase in tick.phases():
             probed += self._probe(tick.probe_order(phase, gathered, probed, self.cores))
             raise_first(probed)
+        with self._handover:
+            self._keep_off(self._off.union(*(report.off for report in probed)))
         at_probed = time.perf_counter()
         manifest, garbage = tick.finished(gathered, probed)
         self._commit(manifest, garbage)
@@ -189,19 +202,16 @@ class SparkRuntime:
     def _gather_files(self, tick: Tick, files: Mapping[str, list[str]]) -> list[GatherReport]:
         work = share(files, self.cores)
         streams = {stream.name: stream for stream in tick.streams if stream.name in files}
-        order = tick.begin()
-        jobs = self.spark.sparkContext.parallelize(range(len(work)), max(1, len(work)))
-        gathered: list[GatherReport] = jobs.mapPartitionsWithIndex(gather_files(order, streams, work)).collect()
+        tasks = self.spark.sparkContext.parallelize(range(len(work)), max(1, len(work)))
+        sent = pack(tick.begin(), self._rules_file)
+        gathered: list[GatherReport] = tasks.mapPartitionsWithIndex(gather_files(sent, streams, work)).collect()
         raise_first(gathered)
         refused = [(report.stream, report.refused) for report in gathered if report.refused]
         return gathered + [set_aside(self.home, stream, files) for stream, files in refused]
 
     def _gather_frame(self, tick: Tick, frame: DataFrame) -> list[GatherReport]:
-        path = gather_order_path(tick.home, self.run, tick.group, tick.batch)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(pickle.dumps(tick.begin()))
-        draft.rename(path)
+        order = gather_order_path(tick.home, self.run, tick.group, tick.batch)
+        write_whole(order, pack(tick.begin(), self._rules_file))
         gathered: list[GatherReport] = [pickle.loads(row.report) for row in frame.collect()]
         raise_first(gathered)
         self.check_input(tick.group, tick.batch, gathered)
@@ -210,15 +220,15 @@ class SparkRuntime:
     def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
         if not order.work and not order.merges:
             return []
-        context = self.spark.sparkContext
+        context, sent = self.spark.sparkContext, pack(order, self._rules_file)
         if order.rules.partitions == 1:
             tasks = len(order.work) + len(order.merges)
-            return context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_whole(order)).collect()
+            return context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(obeying(probe_whole, sent)).collect()
         places = order.rules.partitions
         tasks = places + len(order.merges)
-        blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(probe_first(order))
+        blobs: Any = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(obeying(probe_first, sent))
         for _ in range(max(1, order.rules.depth(order.phase)) - 1):
-            blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(probe_next(order))
+            blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(obeying(probe_next, sent))
         return [pickle.loads(data) for _, (_, data) in blobs.collect()]
 
     def _log(self, times: TickTimes) -> None:

@@ -35,6 +35,7 @@ class Tick:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     before: Manifest
+    off: frozenset[str] = frozenset()  # registered predicates that are not called any more
 
     @property
     def number(self) -> int:
@@ -83,6 +84,7 @@ class Tick:
             {store: tuple(infos) for store, infos in buckets.items()},
             split([bucket for bucket in source if bucket.store in read], tasks),
             tuple(self._merges()) if first else (),
+            self.off.union(*(report.off for report in probed)),
         )
 
     def _is_due(self, start: Start) -> bool:

@@ -15,12 +15,12 @@ from typing import Protocol
 
 import numpy as np
 
-from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step, all_steps
+from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step
 from watersmeet.runtime.calls import Calls
 from watersmeet.runtime.orders import ProbeOrder
 from watersmeet.runtime.predicates import Tester
 from watersmeet.runtime.probers import Look, Prober, make_prober
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket, BucketInfo, Derived
 from watersmeet.store.codes import EVERY_ROW, Codes
 from watersmeet.store.filters import Block, Words, all_bits, fold, word_type
 from watersmeet.store.kernels import I32, I64, partition_of
@@ -84,7 +84,7 @@ class Stores:
             rules = {rule.name: rule for rule in order.rules.stores}
             for info in (info for infos in order.buckets.values() for info in infos if info.file in Stores._open):
                 rule = rules[info.store]
-                Stores._open[info.file].forget(rule.keys, rule.blocks)
+                Stores._open[info.file].forget(Derived(rule.keys, rule.blocks, rule.sorted_by))
 
     def bucket(self, info: BucketInfo) -> Bucket:
         found = Stores._open.get(info.file)
@@ -114,7 +114,7 @@ class Walk:
         self.place = place
         self.counts: Counter[str] = Counter()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
-        self.calls = Calls()
+        self.calls = Calls(off=set(order.off))
         self._stored_in = stores_of_steps(order.starts)
         # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
         self._mixed = {
@@ -187,7 +187,7 @@ class Walk:
             if len(found):
                 yield found
         for failed in tester.failures.values():
-            for query in queries_below(step):
+            for query in self.order.rules.queries_of(step):
                 self.counts[f"failed_values/{query}"] += failed
 
     def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
@@ -252,10 +252,6 @@ def stores_of_steps(starts: tuple[Start, ...]) -> dict[int, tuple[str, ...]]:
     for start in starts:
         visit(start.steps, (start.stream,))
     return found
-
-
-def queries_below(step: Step) -> set[str]:
-    return {query for below in all_steps((step,)) for emit in below.emits for query in emit.queries}
 
 
 class _SetTest:

@@ -17,6 +17,7 @@ from watersmeet.plan.ruleset import Start, Step, StoreRule, all_steps
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
 from watersmeet.runtime.results import Results
+from watersmeet.runtime.sending import unpack
 from watersmeet.runtime.walk import Partial, Stores, Walk
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import merge
@@ -45,7 +46,7 @@ def make_gather(
         context = TaskContext.get()
         assert context is not None
         batch = context.getLocalProperty("streaming.sql.batchId")
-        order: GatherOrder = pickle.loads(gather_order_path(home, run, group, str(batch)).read_bytes())
+        order: GatherOrder = unpack(gather_order_path(home, run, group, str(batch)).read_bytes())
         try:
             report = _gather(order, stream).run(batches)
         except Exception as problem:
@@ -57,11 +58,12 @@ def make_gather(
 
 
 def gather_files(
-    order: GatherOrder, streams: Mapping[str, Stream], work: list[list[Piece]]
+    sent: bytes, streams: Mapping[str, Stream], work: list[list[Piece]]
 ) -> Callable[[int, Iterable[object]], Iterator[GatherReport]]:
     """The same for streams that are folders: each task reads its share of the files itself."""
 
     def gather(task: int, _: Iterable[object]) -> Iterator[GatherReport]:
+        order: GatherOrder = unpack(sent)
         for name in dict.fromkeys(piece.stream for piece in work[task]):
             stream, refused = streams[name], list[tuple[str, InputError]]()
 
@@ -93,6 +95,17 @@ def _gather(order: GatherOrder, stream: Stream) -> Gather:
     return Gather(order, rule, stored, _task_name())
 
 
+def obeying(
+    work: Callable[[ProbeOrder], Callable[[int, Any], Iterator[Any]]], sent: bytes
+) -> Callable[[int, Any], Iterator[Any]]:
+    """One of the functions below, for an order that reaches the task packed."""
+
+    def run(task: int, items: Any) -> Iterator[Any]:
+        return work(unpack(sent))(task, items)
+
+    return run
+
+
 def probe_whole(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[ProbeReport]]:
     """P = 1: each task walks the whole plan with its share of the new rows. Tasks behind those merge buckets."""
 
@@ -119,10 +132,7 @@ def _walk_whole(order: ProbeOrder, work: tuple[Slice, ...]) -> ProbeReport:
             if start.stream == piece.bucket.store:
                 for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
                     walk.follow(start, partial)
-    report = results.finish()
-    report.counts.update(walk.counts)
-    walk.calls.tell(stores.home, order.tick)
-    return report
+    return _finished(results, walk)
 
 
 def probe_first(order: ProbeOrder) -> Callable[[int, Iterable[object]], Iterator[Blob]]:
@@ -210,10 +220,15 @@ class _Place:
                 yield place, (step.id, pickle.dumps(partial.take(rows), protocol=5))
 
     def finish(self) -> Iterator[Blob]:
-        report = self.results.finish()
-        report.counts.update(self.walk.counts)
-        self.walk.calls.tell(self.stores.home, self.order.tick)
-        yield self.place, (REPORT, pickle.dumps(report))
+        yield self.place, (REPORT, pickle.dumps(_finished(self.results, self.walk)))
+
+
+def _finished(results: Results, walk: Walk) -> ProbeReport:
+    report = results.finish()
+    report.counts.update(walk.counts)
+    report.off = walk.calls.off
+    walk.calls.tell(walk.stores.home, walk.order.tick)
+    return report
 
 
 def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:

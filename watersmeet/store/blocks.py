@@ -13,19 +13,15 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from watersmeet.store.kernels import I32, I64, U8
+from watersmeet.store.kernels import I32, I64, IN8, IN32, IN64, INT, OUT32, OUT64, U8, WORDS, read_only
 
 BLOCK = 512  # a few registers of this width fit into the first-level cache
 _CHUNK = 64
 
-_IN64, _IN32, _IN8 = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int64, types.int32, types.uint8))
-_OUT64, _OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
 _MATRIX = types.Array(types.float64, 2, "C", readonly=True)
 _CODES = types.Array(types.int64, 2, "C", readonly=True)
-_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
-_WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)
-_INT = types.int64
-_FOUND: Any = types.Tuple((_INT, _INT, _INT))
+_NUMBERS = read_only(types.float64)
+_FOUND: Any = types.Tuple((INT, INT, INT))
 
 
 @njit(cache=True, nogil=True)
@@ -149,10 +145,6 @@ def _run(codes: Any, registers: Any, lanes: int, rows: Any, begin: int, fixed: A
                 one[lane] = 1.0 - one[lane]
 
 
-def _read(kind: Any) -> Any:
-    return types.Array(kind, 1, "C", readonly=True)
-
-
 @njit(cache=True, inline="always")
 def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
     """The position in the order of time of the first row that is not before a time."""
@@ -170,12 +162,12 @@ def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
 @njit(
     [
         _FOUND(
-            *(_CODES, _INT, _MATRIX, _MATRIX, _IN8),
-            *(_IN64, _IN64, _read(word), _INT, _INT),
-            *(_IN32, _IN64, _IN64, _read(word), _INT),
-            *(_OUT32, _OUT32, _OUT64, _OUT64, types.Array(word, 1, "C")),
+            *(_CODES, INT, _MATRIX, _MATRIX, IN8),
+            *(IN64, IN64, read_only(word), INT, INT),
+            *(IN32, IN64, IN64, read_only(word), INT),
+            *(OUT32, OUT32, OUT64, OUT64, types.Array(word, 1, "C")),
         )
-        for word in _WORDS
+        for word in WORDS
     ],
     cache=True,
     nogil=True,
@@ -294,12 +286,12 @@ def _first_above(values: Any, value: Any) -> int:
 @njit(
     [
         _FOUND(
-            *(_read(key), _read(key), _IN64, _IN64, _read(word), _INT, _INT),
-            *(_read(key), _IN32, _IN64, _IN64, _read(word), _INT),
-            *(_OUT32, _OUT32, _OUT64, _OUT64, types.Array(word, 1, "C")),
+            *(read_only(key), read_only(key), IN64, IN64, read_only(word), INT, INT),
+            *(read_only(key), IN32, IN64, IN64, read_only(word), INT),
+            *(OUT32, OUT32, OUT64, OUT64, types.Array(word, 1, "C")),
         )
         for key in (types.int64, types.float64)
-        for word in _WORDS
+        for word in WORDS
     ],
     cache=True,
     nogil=True,

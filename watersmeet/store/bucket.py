@@ -19,9 +19,10 @@ import mmap
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +36,14 @@ from watersmeet.store.kernels import I32, I64, build_index
 
 MAGIC = b"WMBUCKT1"
 FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
+SORTED = "sorted "  # and of one with the rows in the order of a key
+_FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans only
 _ALIGN = 64
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,8 @@ class Bucket:
         self._codes: dict[Key, Codes] = {}
         self._indexes: dict[Key, Index] = {}
         self._sorted: dict[KeyPart, SortedIndex] = {}
-        self.numbers: dict[str, Any] = {}  # columns as numbers, for predicates; kept by runtime/predicates.py
+        self._computed: dict[str, Any] = {}  # what predicates need of the rows,
+        self._asked_for: set[str] = set()  # and what of it was asked for since the plan changed
         self.failures: dict[str, int] = {}  # filter -> rows on which it raised, where this object evaluated it
 
     def __len__(self) -> int:
@@ -187,7 +194,7 @@ class Bucket:
 
     def sorted_by(self, part: KeyPart) -> SortedIndex:
         if part not in self._sorted:
-            name = f"sorted {key_text((part,))}"
+            name = _sorted_name(part)
             codes = self.codes((part,))
             values = codes.values.view(np.float64) if part.type == "double" else codes.values
             if name not in self._sections:
@@ -206,17 +213,26 @@ class Bucket:
             )
         return self._sections["by time"]
 
-    def forget(self, keys: tuple[Key, ...], blocks: tuple[Block, ...]) -> None:
-        """Give back the memory of derived parts that a new plan does not ask for any more."""
-        used = {block_name(block) for block in blocks}
-        for name in [name for name in self._sections if name.startswith((BITS, FOLDED))]:
-            if name not in self._stored and name not in used:
-                del self._sections[name]
-        for index in [key for key in self._indexes if key not in keys]:
-            del self._indexes[index]
-        parts = {part for key in keys for part in key}
-        for codes in [key for key in self._codes if key not in keys and not set(key) <= parts]:
-            del self._codes[codes]
+    def computed(self, name: str, compute: Callable[[], T]) -> T:
+        """Something made of the rows under a name of its own, kept until a plan has not asked for it."""
+        self._asked_for.add(name)
+        if name not in self._computed:
+            self._computed[name] = compute()
+        found: T = self._computed[name]
+        return found
+
+    def forget(self, derived: Derived) -> None:
+        """Give back the memory of derived parts that a new plan does not ask for any more.
+
+        What predicates compute is no part of a plan. It goes when the plan that changes now did not ask for it."""
+        keys, parts = set(derived.keys), {part for key in derived.keys for part in key} | set(derived.sorted_by)
+        used = {block_name(block) for block in derived.blocks} | {_sorted_name(part) for part in derived.sorted_by}
+        _keep(self._sections, lambda name: name in self._stored or name in used or not name.startswith(_FORGOTTEN))
+        _keep(self._indexes, lambda key: key in keys)
+        _keep(self._codes, lambda key: key in keys or set(key) <= parts)
+        _keep(self._sorted, lambda part: part in derived.sorted_by)
+        _keep(self._computed, lambda name: name in self._asked_for)
+        self._asked_for.clear()
 
     def words(self, block: Block) -> Words:
         """The query set of each row under a block of filters."""
@@ -248,7 +264,7 @@ class Bucket:
                 if len(index.codes.valid):
                     sections[f"valid {name}"] = index.codes.valid
         for part in derived.sorted_by:
-            sections[f"sorted {key_text((part,))}"] = self.sorted_by(part).order
+            sections[_sorted_name(part)] = self.sorted_by(part).order
         size, checksum = _write_file(home / file, self.rows, sections)
         return BucketInfo(
             file=file,
@@ -260,6 +276,15 @@ class Bucket:
             alive_until=int(self.alive_until.max()),
             **identity,
         )
+
+
+def _keep(cache: dict[K, Any], wanted: Callable[[K], bool]) -> None:
+    for unwanted in [key for key in cache if not wanted(key)]:
+        del cache[unwanted]
+
+
+def _sorted_name(part: KeyPart) -> str:
+    return SORTED + key_text((part,))
 
 
 def _is_own_code(key: Key) -> bool:

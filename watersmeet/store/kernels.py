@@ -21,10 +21,16 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 U8 = NDArray[np.uint8]
 
-_IN64, _IN32, _IN8 = (types.Array(kind, 1, "C", readonly=True) for kind in (types.int64, types.int32, types.uint8))
-_OUT64, _OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
-_WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)  # query sets, as wide as they need to be
-_INT = types.int64
+
+def read_only(kind: Any) -> Any:
+    return types.Array(kind, 1, "C", readonly=True)
+
+
+# Types of arguments, also of the loops in blocks.py.
+IN64, IN32, IN8 = (read_only(kind) for kind in (types.int64, types.int32, types.uint8))
+OUT64, OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
+WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)  # query sets, as wide as they need to be
+INT = types.int64
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -39,7 +45,7 @@ def _scramble(value: Any) -> Any:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(types.void(_IN32, _IN8, _OUT64), cache=True, nogil=True)
+@njit(types.void(IN32, IN8, OUT64), cache=True, nogil=True)
 def hash_bytes(offsets: I32, data: U8, out: I64) -> None:
     """A 64-bit hash of each of the variable-length values data[offsets[i] : offsets[i + 1]]."""
     for row in range(len(out)):
@@ -57,7 +63,7 @@ def hash_bytes(offsets: I32, data: U8, out: I64) -> None:
         out[row] = np.int64(_scramble(state ^ word))
 
 
-@njit(_OUT64(_IN64, _IN64), cache=True, nogil=True)
+@njit(OUT64(IN64, IN64), cache=True, nogil=True)
 def mix_codes(left: I64, right: I64) -> I64:
     """One code for two: used for keys of several columns and for 128-bit values."""
     out = np.empty(len(left), np.int64)
@@ -66,7 +72,7 @@ def mix_codes(left: I64, right: I64) -> I64:
     return out
 
 
-@njit(_OUT32(_IN64, _INT), cache=True, nogil=True)
+@njit(OUT32(IN64, INT), cache=True, nogil=True)
 def partition_of(codes: I64, partitions: int) -> I32:
     """The place of each code. Independent of the slot function, or every index would use 1/P of its slots."""
     out = np.empty(len(codes), np.int32)
@@ -75,7 +81,7 @@ def partition_of(codes: I64, partitions: int) -> I32:
     return out
 
 
-@njit(types.UniTuple(_OUT32, 2)(_IN64, _IN8, _IN32, _INT), cache=True, nogil=True)
+@njit(types.UniTuple(OUT32, 2)(IN64, IN8, IN32, INT), cache=True, nogil=True)
 def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I32, I32]:
     """Counting sort of the valid rows by slot, visiting them in event-time order (`by_time`)."""
     slots = 1 << slot_bits
@@ -99,18 +105,14 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
     return starts, order
 
 
-def _read(kind: Any) -> Any:
-    return types.Array(kind, 1, "C", readonly=True)
-
-
 @njit(
     [
-        types.UniTuple(_INT, 3)(
-            *(_IN64, _IN64, _IN64, _read(word), _INT, _INT),
-            *(_IN32, _IN32, _IN64, _IN64, _IN64, _read(word), _INT),
-            *(_OUT32, _OUT32, _OUT64, _OUT64, types.Array(word, 1, "C")),
+        types.UniTuple(INT, 3)(
+            *(IN64, IN64, IN64, read_only(word), INT, INT),
+            *(IN32, IN32, IN64, IN64, IN64, read_only(word), INT),
+            *(OUT32, OUT32, OUT64, OUT64, types.Array(word, 1, "C")),
         )
-        for word in _WORDS
+        for word in WORDS
     ],
     cache=True,
     nogil=True,
@@ -199,7 +201,7 @@ def probe(
     return found, len(codes), -1
 
 
-@njit(types.void(_IN64, _IN8, _IN64, _read(types.uint64), types.uint64, types.Array(types.uint64, 1, "C")),
+@njit(types.void(IN64, IN8, IN64, read_only(types.uint64), types.uint64, types.Array(types.uint64, 1, "C")),
       cache=True, nogil=True)  # fmt: skip
 def narrow_words(values: I64, valid: U8, thresholds: I64, table: Any, null: Any, words: Any) -> None:
     """Leave in each word the bits whose comparisons the row's value satisfies; see store/filters.py for the table."""
@@ -220,7 +222,7 @@ def narrow_words(values: I64, valid: U8, thresholds: I64, table: Any, null: Any,
         words[row] &= table[2 * low + 1] if equal else table[2 * low]
 
 
-@njit([types.void(_read(word), _OUT64) for word in _WORDS], cache=True, nogil=True)
+@njit([types.void(read_only(word), OUT64) for word in WORDS], cache=True, nogil=True)
 def count_bits(words: Any, counts: I64) -> None:
     """Add to counts[i] the number of words that have bit i, by way of how often each byte has each value."""
     width = words.itemsize
@@ -238,7 +240,7 @@ def count_bits(words: Any, counts: I64) -> None:
 
 
 @njit([types.void(types.Array(types.int64, 2, "C", readonly=True), types.Array(types.int64, 2, "C", readonly=True),
-                  _read(types.uint64), types.Array(word, 1, "C")) for word in _WORDS],
+                  read_only(types.uint64), types.Array(word, 1, "C")) for word in WORDS],
       cache=True, nogil=True)  # fmt: skip
 def cut_windows(times: Any, windows: Any, masks: Any, words: Any) -> None:
     """Clear the bits of queries whose windows a combination exceeds.

@@ -1,0 +1,40 @@
+"""A pipeline run by the command line, as a person runs it, and what its home tells afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.store.manifest import load_newest
+
+
+@dataclass(frozen=True)
+class Measured:
+    ended: list[float]  # by tick, in seconds
+    results: int
+    state_bytes: int
+
+    def seconds_per_tick(self, last: int) -> float:
+        return (self.ended[-1] - self.ended[-1 - last]) / last
+
+
+def run_pipeline(script: str, home: Path, **options: Any) -> Measured:
+    """`watersmeet run --once` until all input is processed."""
+    pipeline = home.with_suffix(".sql")
+    pipeline.write_text(script)
+    sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{pipeline} failed:\n{done.stderr[-3000:]}")
+    manifest = load_newest(home)
+    return Measured(
+        [json.loads(line)["finished_at"] for line in (home / TICK_LOG).read_text().splitlines()],
+        sum(count for name, count in manifest.totals.items() if name.startswith("results/")),
+        sum(bucket.bytes for bucket in manifest.buckets),
+    )
