@@ -19,6 +19,7 @@ class Options:
     plan_seconds: float = field(default=2.0, metadata={"help": "time for finding a plan"})
     materialize: str = field(default="on", metadata={"help": "on or off: whether intermediate results may be kept"})
     layouts: str = field(default="one", metadata={"help": "one, many or ignored: placements of a store, P > 1"})
+    parallelism: str = field(default="chosen", metadata={"help": "chosen, or all: places of a store without a key"})
     storage_budget: float = field(default=0.0, metadata={"help": "most tuples to keep, as estimated; 0: no limit"})
     adaptive: str = field(default="on", metadata={"help": "on or off: whether the plan follows the data"})
     epoch: int = field(default=20, metadata={"help": "ticks after which the plan is thought over"})

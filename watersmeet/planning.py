@@ -92,6 +92,7 @@ def problem_of(
         options.materialize == "on",
         options.layouts,
         options.storage_budget or None,
+        options.parallelism,
     )
 
 

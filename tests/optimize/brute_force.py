@@ -58,8 +58,8 @@ def _stores(problem: Problem) -> set[Subquery]:
 
 
 def _cost(problem: Problem, move: Move, layouts: Layouts) -> float:
-    known = links_between(move.joined.links, move.node[1].relations, move.store.relations)
-    return problem.tuples(move.node) * problem.broadcast(move.store, known, layouts.get(store_of(move.store), ()))
+    known = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
+    return problem.tuples(move.node) * problem.factor(move.store, known, layouts.get(store_of(move.store), ()))
 
 
 def _choices(problem: Problem, materialized: tuple[Subquery, ...]) -> list[list[Choice]]:

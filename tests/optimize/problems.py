@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 
 from watersmeet.model import Band, KeyPart, Theta
-from watersmeet.optimize.joingraph import AT_RANDOM, Link, QueryGraph
+from watersmeet.optimize.joingraph import NO_KEY, Link, QueryGraph
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Statistics
 
@@ -29,7 +29,7 @@ def theta_link(one: str, other: str, text: str = "x < y", band: bool = False) ->
     left, right = sorted((one, other))
     part = KeyPart("x", "bigint", "x")
     theta = Theta(text, (part,), (part,), Band(part, part, 0, 1) if band else None)
-    return Link((left, AT_RANDOM), (right, AT_RANDOM), theta)
+    return Link((left, NO_KEY), (right, NO_KEY), theta)
 
 
 def with_thetas(query: QueryGraph, chance: random.Random, share: float) -> QueryGraph:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, store_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, at_random, places_at_random, store_of
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 
 Choose = Callable[[list[Subquery]], Subquery]
@@ -19,7 +19,7 @@ def simple(problem: Problem) -> Solution:
 
 @st.composite
 def plans(draw: st.DrawFn, problem: Problem) -> Solution:
-    """Any plan: any probe order, any subquery materialized anywhere, any layout."""
+    """Any plan: any probe order, any subquery materialized anywhere, any layout, over any number of places."""
     return plan_by(
         problem, lambda options: draw(st.sampled_from(options)), lambda options: draw(st.sampled_from(options))
     )
@@ -40,6 +40,8 @@ def plan_by(problem: Problem, choose: Choose, choose_layout: Callable | None = N
     layouts = {}
     for store in sorted(stores, key=lambda store: store.sort_key):
         candidates = list(problem.layout_candidates(store))
+        if places_at_random(candidates[0][1]):
+            candidates = [(candidates[0][0], at_random(places + 1)) for places in range(problem.partitions)]
         if problem.has_layouts and candidates:
             layouts[store] = ((choose_layout or (lambda options: options[0]))(candidates),)
     return price(problem, paths, layouts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,14 @@ from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase, cases
 from tests.oracle.inprocess import InProcess
 from tests.oracle.plans import plans
 from tests.oracle.test_plans import check
+from watersmeet.optimize.costs import Tree
+from watersmeet.optimize.multistream import paths_of
+from watersmeet.optimize.problem import price
+from watersmeet.optimize.search import optimize
+from watersmeet.optimize.statistics import Statistics
 from watersmeet.plan.ruleset import Range
+
+NEWEST = "greatest(a.ts, b.ts, c.ts, d.ts)"
 
 MOST, LEAST = 2**63 - 1, -(2**63)
 VALUES: dict[str, tuple[str, pa.DataType, list[object]]] = {
@@ -124,11 +132,63 @@ def test_a_cross_join_gives_every_pair(tmp_path: Path) -> None:
     check(case, tmp_path)
 
 
-def test_rows_of_a_store_without_an_equality_are_spread_over_all_places(tmp_path: Path) -> None:
+def test_a_large_store_without_an_equality_is_spread_and_a_small_one_is_in_one_place(tmp_path: Path) -> None:
     streams = (stream("s0", list(range(10))), stream("s1", list(range(10))))
     case = Case(streams, (crossed("a.i < b.i"),), 3, frozenset(), 1)
     engine = InProcess(tmp_path, case)
+    engine.follow(optimize(replace(engine.problem, statistics=Statistics({"s0": 2e6, "s1": 10.0}))))
     for tick in range(case.ticks):
         engine.tick({one.name: one.piece(tick) for one in streams})
     places = {(bucket.store, bucket.partition) for bucket in engine.manifest.buckets}
-    assert places == {(store, place) for store in ("s0", "s1") for place in range(3)}
+    assert {place for store, place in places if store == "s0"} == {0, 1, 2}
+    assert len([place for store, place in places if store == "s1"]) == 1
+    check(case, tmp_path)
+
+
+LINKS = ["{0}.i < {1}.i", "abs({0}.e - {1}.e) <= 1.5", "{0}.i <> {1}.i", "{0}.k0 = {1}.k0", "{0}.e * {1}.e > 0.5"]
+A, B, C, D = "s0", "s1", "s2", "s3"
+SHAPES = {  # MultiStream, Fig. 6
+    "I": Tree((A, B, C, D)),
+    "II": Tree((Tree((A, B)), C, D)),
+    "III": Tree((Tree((A, B)), Tree((C, D)))),
+    "IV": Tree((Tree((A, B, C)), D)),
+    "V": Tree((Tree((Tree((A, B)), C)), D)),
+    "V, zigzag": Tree((Tree((A, Tree((B, C)))), D)),
+}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+@given(
+    orders=st.lists(st.permutations(range(10)), min_size=4, max_size=4),
+    links=st.lists(st.sampled_from(LINKS), min_size=3, max_size=3),
+    cuts=st.lists(st.integers(0, 10), min_size=2, max_size=2),
+)
+@settings(max_examples=4)
+def test_all_tree_shapes_give_the_oracles_results(
+    shape: str, partitions: int, orders: list[list[int]], links: list[str], cuts: list[int]
+) -> None:
+    streams = tuple(
+        replace(stream(name, order), cuts=tuple(sorted(cuts))) for name, order in zip((A, B, C, D), orders, strict=True)
+    )
+    pairs = zip("abc", "bcd", links, strict=True)
+    conditions = [link.format(left, right) for left, right, link in pairs]
+    selected = "SELECT a.id, b.id AS b, c.id AS c, d.id AS d FROM s0 {0} a, s1 {0} b, s2 {0} c, s3 {0} d WHERE "
+    near = [f"{NEWEST} - {alias}.ts <= INTERVAL 6 SECOND" for alias in "abcd"]
+    sure = [condition if "=" in condition else f"coalesce(TRY({condition}), false)" for condition in conditions]
+    query = QueryCase(
+        "q",
+        selected.format("[RANGE 6 SECONDS]") + " AND ".join(conditions),
+        selected.format("") + " AND ".join([*sure, *near]),
+    )
+    case = Case(streams, (query,), partitions, frozenset((1,)), 2)
+    with tempfile.TemporaryDirectory() as folder:
+        engine = InProcess(Path(folder), case)
+        (graph,) = engine.problem.queries
+        engine.follow(price(engine.problem, paths_of(engine.problem, graph, SHAPES[shape]), {}))
+        assert len(engine.rules.materialized) == len(SHAPES[shape].inner)
+        for tick in range(case.ticks):
+            if tick in case.restarts:
+                engine.restart()
+            engine.tick({one.name: one.piece(tick) for one in streams})
+        check(case, Path(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -67,10 +68,32 @@ def test_steps_without_an_equality_say_how_they_look_up_rows() -> None:
     assert "→ t by range on ABS(t.c - u.c) < 5 and t.b <> u.c: " in text
     assert "→ u by scan on r.a <> u.c: " in text
     assert "→ t by scan on every pair of r and t: " in text
-    assert ", to all places" in text
+    assert ", to 3 places" in text
     steps = json.loads(show_plan(mixed, "{}", "json"))["steps"]
     assert {step["by"] for step in steps} == {"hash", "range", "scan"}
-    assert all(step["broadcast"] for step in steps if step["by"] != "hash")
+    assert all(step["copies"] == 3 for step in steps if step["by"] != "hash")  # stores with a key are in all places
+
+
+def test_only_a_large_store_without_an_equality_is_spread() -> None:
+    def stores(size: int, **options: object) -> dict[str, str]:
+        unequal = Engine(partitions=4, **options)  # type: ignore[arg-type]
+        unequal.sql(PIPELINE[: PIPELINE.index("CREATE QUERY")])
+        unequal.query("q", "SELECT r.a FROM r, t WHERE r.a <> t.c WINDOW 10 SECONDS")
+        shown = json.loads(show_plan(unequal, json.dumps({"sizes": {"r": size, "t": 100}}), "json"))
+        return {store["name"]: store["layouts"][0] for store in shown["stores"]}
+
+    assert stores(10) == {"r": "chance in one place", "t": "chance in one place"}
+    assert stores(1_000_000) == {"r": "chance in 4 places", "t": "chance in one place"}
+    assert stores(10, parallelism="all") == {"r": "chance in 4 places", "t": "chance in 4 places"}
+
+
+def test_what_is_kept_is_shown_as_a_tree_with_what_it_costs() -> None:
+    text = show_plan(engine(searcher="left-deep"), STATISTICS, "text")
+    assert "what keeping intermediate results is worth" in text
+    assert "flat, nothing kept: probing" in text
+    assert re.search(r"q1: \[. ⋈ .\] ⋈ .\n", text)
+    text = show_plan(engine(searcher="flat"), STATISTICS, "text")
+    assert "q1: r ⋈ s ⋈ t\n" in text
 
 
 def test_statistics_of_a_predicate_change_what_is_expected_of_it() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from watersmeet.model import KeyPart, Query
-from watersmeet.optimize.joingraph import AT_RANDOM, Link, stream_of
+from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset, Step, StoreRule, Test
@@ -215,10 +215,10 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
                 fanout *= statistics.selectivity(link)
             # A range that proves its predicates leaves no test: then nothing is known by which it would be measured.
             alone = len(above) == 1 and len(links) == 1 and not rule.is_materialized and step.range is None
-            broadcast = rule.layout not in step.key
+            broadcast = rule.layout not in step.key  # also where there is none
             found[step.id] = StepFacts(
                 fanout,
-                plan.rules.partitions if broadcast else 1,
+                len(rule.places) if broadcast else 1,
                 bool(step.sees),
                 step.store,
                 frozenset(named_ends(links[0])) if alone else None,
@@ -253,7 +253,7 @@ def _theta_link(rules: tuple[StoreRule, ...], test: Test) -> Link:
     for position, prefix in (test.left, test.right):
         rule = rules[position]
         relation = prefix.removesuffix(".") if prefix else rule.name
-        sides.append((stream_of(relation), AT_RANDOM))
+        sides.append((stream_of(relation), NO_KEY))
     return Link(sides[0], sides[1], test.theta)
 
 

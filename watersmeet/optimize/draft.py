@@ -179,8 +179,7 @@ class Draft(Ledger):
         space = self.space
         stores = {subquery: at for at, subquery in enumerate(space.subquery)}
         paths = {space.goal(want): space.read(want, path) for want, path in solution.paths.items() if path}
-        ends = {attribute: at for at, attribute in enumerate(space.attributes)}
-        layouts = {stores[sub]: tuple(ends[end] for end in held) for sub, held in solution.layouts.items()}
+        layouts = {stores[sub]: tuple(space.end(end) for end in held) for sub, held in solution.layouts.items()}
         self.stores = self.problem.materialize
         self.load(paths, layouts)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.optimize.joingraph import AT_RANDOM, store_of
+from watersmeet.optimize.joingraph import store_of
 from watersmeet.optimize.lattice import components, lattice_of
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 from watersmeet.optimize.program import Layouts, Paths, Program
@@ -40,11 +40,7 @@ def exact(
     clock = _Clock(began + time_limit, [_weight(part) for part in parts])
     solved = [_solve(part, first, clock.share(), gap, solver) for part in parts]
     paths = {want: path for solution in solved for want, path in solution.paths.items()}
-    layouts: Layouts = {}
-    for store, held in (pair for solution in solved for pair in solution.layouts.items()):
-        # A part that has no use for a layout of a shared stream leaves it to chance: another part's choice is as good.
-        if store not in layouts or layouts[store][0][1] == AT_RANDOM:
-            layouts[store] = held
+    layouts = {store: held for solution in solved for store, held in solution.layouts.items()}
     bound = sum(solution.bound for solution in solved)
     plan = price(problem, paths, layouts)
     if problem.storage_budget is not None and plan.storage > problem.storage_budget * (1 + 1e-9):

@@ -13,8 +13,18 @@ from functools import cached_property
 from watersmeet.model import KeyPart, Query, Theta
 
 Attribute = tuple[str, KeyPart]  # a key of a relation
-# In place of a key: of a link that is no equality, and as the layout of a store that no equality leads to.
-AT_RANDOM = KeyPart("", "random")
+NO_KEY = KeyPart("", "none")  # of a link that is no equality
+_AT_RANDOM = "random"  # in place of a type
+
+
+def at_random(places: int) -> KeyPart:
+    """The layout of a store that no equality leads to: its rows are spread evenly over some of the places."""
+    return KeyPart(str(places), _AT_RANDOM)
+
+
+def places_at_random(layout: KeyPart) -> int | None:
+    """Over how many places a layout spreads rows evenly; None if a key decides."""
+    return int(layout.expression) if layout.type == _AT_RANDOM else None
 
 
 @dataclass(frozen=True)
@@ -186,7 +196,7 @@ def graph_of(query: Query) -> QueryGraph:
     for predicate in query.predicates:
         one, other = named[predicate.left], named[predicate.right]
         theta = predicate.theta if one < other else predicate.mirrored
-        links.append(Link((min(one, other), AT_RANDOM), (max(one, other), AT_RANDOM), theta))
+        links.append(Link((min(one, other), NO_KEY), (max(one, other), NO_KEY), theta))
     return QueryGraph(query.name, tuple(named.values()), frozenset(links))
 
 

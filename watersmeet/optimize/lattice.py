@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, end_in, store_of
+from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, store_of
 from watersmeet.optimize.problem import Node, Problem
 
 NO_STORE = -1
@@ -34,7 +34,7 @@ class LatticeMove:
     target: int  # node
     store: int
     probed: Subquery  # the store as a path names it: r@2 where the store is r's
-    tuples: float  # partial results that probe: the cost where a layout is known
+    cost: float  # where a layout is known, or does not matter because no equality leads to the store
     known: tuple[int, ...]  # the candidates of the store's layouts, by position, that avoid a broadcast
 
 
@@ -79,7 +79,7 @@ def components(problem: Problem) -> list[Problem]:
     groups: dict[int, list[QueryGraph]] = defaultdict(list)
     for number, query in enumerate(problem.queries):
         groups[root(number)].append(query)
-    return [replace(problem, queries=tuple(group), storage_budget=None) for group in groups.values()]
+    return [replace(problem, queries=tuple(group), storage_budget=None, larger=problem) for group in groups.values()]
 
 
 def lattice_of(problem: Problem, queries: Sequence[QueryGraph] | None = None) -> Lattice:
@@ -117,13 +117,12 @@ class _QuerySpace:
     def starts(self, joined: int) -> Iterator[str]:
         return (relation for place, relation in enumerate(self.relations) if joined >> place & 1)
 
-    def ends(self, joined: int, probed: int) -> set[Attribute]:
-        store = self.subqueries[probed]
-        return {
-            end_in(store, link)
+    def between(self, joined: int, probed: int) -> list[Link]:
+        return [
+            link
             for link, left, right in self.links
-            if link.theta is None and ((left & joined and right & probed) or (right & joined and left & probed))
-        }
+            if (left & joined and right & probed) or (right & joined and left & probed)
+        ]
 
 
 def _union(masks: Iterator[int]) -> int:
@@ -149,13 +148,15 @@ class _Builder:
                 continue
             number = self._store(store_of(store))
             layouts = self.store_list[number].layouts
-            ends = space.ends(joined, probed) if layouts else set()
-            known = tuple(place for place, layout in enumerate(layouts) if layout in ends)
+            links = space.between(joined, probed)
+            ends = {end_in(store, link) for link in links if link.theta is None}
+            known = tuple(place for place, layout in enumerate(layouts) if layout in ends or not ends)
+            factor = 1.0 if ends else self.problem.factor(store, links, ())
             for start in space.starts(joined):
                 source, target = self._node((start, here)), self._node((start, there))
                 if (source, target, store) not in self.moves:
-                    tuples = self.problem.tuples((start, here))
-                    self.moves[source, target, store] = LatticeMove(source, target, number, store, tuples, known)
+                    cost = self.problem.tuples((start, here)) * factor
+                    self.moves[source, target, store] = LatticeMove(source, target, number, store, cost, known)
 
     def finish(self, wholes: Collection[Subquery], homes: Mapping[Subquery, frozenset[int]]) -> Lattice:
         moves = tuple(self.moves.values())
@@ -210,7 +211,9 @@ def _useful_stores(problem: Problem, spaces: Sequence[_QuerySpace]) -> set[Subqu
             here, store, there = (space.subqueries[mask] for mask in (joined, probed, joined | probed))
             if store in materializable and (here, store, there) not in counted:
                 counted.add((here, store, there))
-                probe = problem.size(here) / len(here)
+                known = space.between(joined, probed)
+                least = 1.0 if any(link.theta is None for link in known) else problem.factor(store, known, ())
+                probe = problem.size(here) / len(here) * least
                 saved[store] += len(here) * (instead(joined, probed) - probe)
     return {store for store, saving in saved.items() if saving > problem.size(store)}
 
@@ -218,13 +221,14 @@ def _useful_stores(problem: Problem, spaces: Sequence[_QuerySpace]) -> set[Subqu
 def _by_streams(problem: Problem, space: _QuerySpace) -> Callable[[int, int], float]:
     """For (joined, rest): the cost of the cheapest way from joined over the streams of rest, if each is a broadcast."""
     streams = {1 << place: space.subqueries[1 << place] for place in range(len(space.relations))}
-    compared = frozenset().union(*(link.relations for link, _, _ in space.links if link.theta is not None))
     copies = {
-        bit: problem.partitions
-        if problem.has_layouts and (len(problem.layout_candidates(stream)) > 1 or stream.relations & compared)
-        else 1
+        bit: problem.partitions if problem.has_layouts and len(problem.layout_candidates(stream)) > 1 else 1
         for bit, stream in streams.items()
     }
+
+    def factor(joined: int, bit: int) -> float:
+        known = space.between(joined, bit)
+        return copies[bit] if any(link.theta is None for link in known) else problem.factor(streams[bit], known, ())
 
     @cache
     def cost(joined: int, rest: int) -> float:
@@ -233,6 +237,6 @@ def _by_streams(problem: Problem, space: _QuerySpace) -> Callable[[int, int], fl
         here = space.subqueries[joined]
         nexts = [bit for bit in streams if bit & rest and joined | bit in space.subqueries]
         tuples = problem.size(here) / len(here)
-        return min(tuples * copies[bit] + cost(joined | bit, rest & ~bit) for bit in nexts)
+        return min(tuples * factor(joined, bit) + cost(joined | bit, rest & ~bit) for bit in nexts)
 
     return cost

@@ -180,7 +180,7 @@ def paths_of(problem: Problem, query: QueryGraph, tree: Tree) -> dict[Want, Path
     for child in tree.children:
         if isinstance(child, Tree):
             paths |= paths_of(problem, query, child)
-    tasks = dict.fromkeys(inputs, float(problem.partitions))
+    tasks = {some: float(problem.copies(query.within(some), (), ())) for some in inputs}
     whole = query.within(frozenset(tree.relations))
     for at, joined in enumerate(inputs):
         order = greedy_order(

@@ -73,9 +73,9 @@ def partitioned(problem: Problem, query: QueryGraph, want: Want, path: Path) -> 
         costs = []
         for store, layout in zip(path, chosen, strict=True):
             union = query.within(joined.relations | store.relations)
-            known = links_between(union.links, joined.relations, store.relations)
-            chi = problem.broadcast(store, known, () if layout is None else (layout,))
-            costs.append(problem.tuples((want[0], joined)) * chi)
+            known = list(links_between(union.links, joined.relations, store.relations))
+            factor = problem.factor(store, known, () if layout is None else (layout,))
+            costs.append(problem.tuples((want[0], joined)) * factor)
             joined = union
         orders.append(Order(want, tuple(zip(path, chosen, strict=True)), tuple(costs)))
     return orders

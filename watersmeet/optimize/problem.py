@@ -9,30 +9,41 @@ that its tuples visit. A plan has
 The partial result after some steps is a *node*: (start, subquery joined so far). A step leads from a node through a
 store to another node. However many paths use it, it is paid once:
 
-    step cost = |subquery of the node| · 1/j · χ        (j relations joined so far, the start the last to arrive)
+    step cost = |subquery of the node| · 1/j · factor        (j relations joined so far, the start the last to arrive)
 
-χ is 1 where the step knows the attribute of one of the store's layouts, otherwise P, a broadcast. That is so wherever
-no equality leads to the store; one that no step reaches by an equality is spread at random. Besides, every tuple of a
-materialized store, and of each layout of a store beyond the first, is shipped and stored once:
+The factor of an equality is χ: 1 where the step knows the attribute of one of the store's layouts, otherwise P, a
+broadcast. Where no equality leads to the store, the tuple goes to all N places that have rows of it, and each of them
+looks at its share of the rows:
+
+    factor = N + rows looked at · cost of looking at one, against that of sending a tuple · 1/N
+
+A store that no step reaches by an equality is spread at random over the N places that make this least, or over more
+where it is too large for that (MultiStream's parallelism of a store). A store with a key is spread over all places.
+
+Besides, every tuple of a materialized store, and of each layout of a store beyond the first, is shipped and stored
+once:
 
     cost = probe cost + shipping        storage = Σ size of each store · its number of layouts
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import ceil, sqrt
 
 from watersmeet.errors import ModelError
+from watersmeet.model import Theta
 from watersmeet.optimize.joingraph import (
-    AT_RANDOM,
     Attribute,
     Link,
     QueryGraph,
     Subquery,
+    at_random,
     end_in,
     links_between,
+    places_at_random,
     store_of,
     stream_of,
 )
@@ -41,6 +52,13 @@ from watersmeet.optimize.statistics import Statistics
 Path = tuple[Subquery, ...]  # the stores that a start's tuples visit, in order
 Node = tuple[str, Subquery]  # (start, joined so far)
 Want = tuple[str, Subquery]  # (start, subquery that a path from it must reach)
+
+# What looking at one stored row costs, where sending a tuple (about a microsecond) costs 1. See bench/theta.py.
+_FOUND = 0.02  # in a range of a sorted index
+_COMPUTED = 0.002  # by a program in the probe loop
+_EVALUATED = 0.06  # by SQL, in blocks
+_CALLED, _CALLED_BY_ROW = 0.2, 2.0  # by a function of the user
+ROWS_A_PLACE = 500_000  # a place should not have more rows of one store while others have none
 
 
 @dataclass(frozen=True)
@@ -51,10 +69,14 @@ class Problem:
     materialize: bool = True
     layouts: str = "one"  # one or many for each store, or ignored: then no probe is a broadcast
     storage_budget: float | None = None
+    parallelism: str = "chosen"  # or all: every store is spread over all places
+    larger: Problem | None = field(default=None, repr=False)  # which this is a part of, and whose layouts it has
 
     def __post_init__(self) -> None:
         if self.layouts not in ("one", "many", "ignored"):
             raise ModelError(f"layouts = {self.layouts} is unknown", hint="use one, many or ignored")
+        if self.parallelism not in ("chosen", "all"):
+            raise ModelError(f"parallelism = {self.parallelism} is unknown", hint="use chosen or all")
         needed = sum(self.statistics.size(relation) for relation in sorted({stream_of(r) for r in self.relations}))
         if self.storage_budget is not None and self.storage_budget < needed:
             raise ModelError(
@@ -111,21 +133,37 @@ class Problem:
 
     @cached_property
     def _candidates(self) -> dict[Subquery, tuple[Attribute, ...]]:
-        found: dict[Subquery, dict[Attribute, None]] = {}
+        if self.larger is not None:
+            return self.larger._candidates
+        ends: dict[Subquery, dict[Attribute, None]] = {}
+        thetas: dict[Subquery, dict[Link, None]] = {}
         for query in self.queries:
             for subquery in query.connected:
-                held = found.setdefault(store_of(subquery), {})
+                store = store_of(subquery)
+                held, tested = ends.setdefault(store, {}), thetas.setdefault(store, {})
                 for link in query.links:
-                    if len(link.relations & subquery.relations) == 1 and link.theta is None:
+                    if len(link.relations & subquery.relations) != 1:
+                        continue
+                    if link.theta is None:
                         held[end_in(subquery, link)] = None
+                    else:
+                        tested[link] = None
         return {
-            sub: tuple(sorted(held, key=lambda end: (end[0], end[1].expression, end[1].type)))
-            or ((min(sub.relations), AT_RANDOM),)
-            for sub, held in found.items()
+            store: tuple(sorted(held, key=lambda end: (end[0], end[1].expression, end[1].type)))
+            or ((min(store.relations), at_random(self._places(store, thetas[store]))),)
+            for store, held in ends.items()
         }
 
+    def _places(self, store: Subquery, thetas: Iterable[Link]) -> int:
+        """How many places a store should be spread over that only these predicates lead to."""
+        if self.parallelism == "all":
+            return self.partitions
+        looking = max((self._looking(store, [link]) for link in thetas), default=0.0)
+        least = max(1, round(sqrt(looking)))  # where N + looking / N is least
+        return min(self.partitions, max(least, ceil(self.size(store) / ROWS_A_PLACE)))
+
     def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
-        """The attributes worth placing a store by: those that equalities lead to from outside, or else chance."""
+        """The attributes worth placing a store by: those that equalities lead to from outside, or else at random."""
         return self._candidates.get(store_of(store), ())
 
     @cached_property
@@ -141,12 +179,38 @@ class Problem:
         """Partial results at a node: those combinations in which the start arrives last."""
         return self.size(node[1]) / len(node[1])
 
-    def broadcast(self, store: Subquery, known: Iterable[Link], layouts: Iterable[Attribute]) -> int:
+    def copies(self, store: Subquery, known: Iterable[Link], layouts: Sequence[Attribute]) -> int:
         """χ: copies of each partial result that a probe of the store sends."""
         if not self.has_layouts:
             return 1
         ends = {end_in(store, link) for link in known if link.theta is None}
-        return 1 if any(layout in ends for layout in layouts) else self.partitions
+        if ends:
+            return 1 if any(layout in ends for layout in layouts) else self.partitions
+        held = layouts or self.layout_candidates(store)
+        return (places_at_random(held[0][1]) if held else None) or self.partitions
+
+    def factor(self, store: Subquery, known: Collection[Link], layouts: Sequence[Attribute]) -> float:
+        """What a probe of the store costs for each partial result."""
+        copies = self.copies(store, known, layouts)
+        return copies + self._looking(store, known) / copies
+
+    def _looking(self, store: Subquery, known: Collection[Link]) -> float:
+        """What it costs to look at all rows that could match, in the unit of the cost."""
+        thetas = [link.theta for link in known if link.theta is not None]
+        if len(thetas) < len(known):
+            return 0.0  # an equality finds them
+        banded = [self.statistics.selectivity(link) for link in known if link.theta and link.theta.band]
+        if banded:
+            return self.size(store) * min(banded) * _FOUND
+        return self.size(store) * min(_weight(theta) for theta in thetas)
+
+
+def _weight(theta: Theta) -> float:
+    if theta.is_always_true:
+        return 0.0  # every pair is a result, which is paid for when it is sent on
+    if theta.function is not None:
+        return _CALLED_BY_ROW if theta.function.by_row else _CALLED
+    return _COMPUTED if theta.program else _EVALUATED
 
 
 @dataclass(frozen=True)
@@ -205,9 +269,8 @@ def price(
     moves = {move: None for want, path in paths.items() for move in moves_of(want, path, problem.host(want[1]))}
     probe = 0.0
     for move in moves:
-        known = links_between(move.joined.links, move.node[1].relations, move.store.relations)
-        held = layouts.get(store_of(move.store), ())
-        probe += problem.tuples(move.node) * problem.broadcast(move.store, known, held)
+        known = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
+        probe += problem.tuples(move.node) * problem.factor(move.store, known, layouts.get(store_of(move.store), ()))
     shipping = storage = 0.0
     streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
     for store in streams | {move.store for move in moves if not move.store.is_stream}:

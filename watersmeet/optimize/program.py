@@ -2,13 +2,13 @@
 
 Variables, all between 0 and 1
   y[i]      move i is made                                                      integer
-  b[i]      move i is a broadcast; none where every layout of its store is known to it
+  b[i]      move i is a broadcast; none where every layout of its store is known to it, or none would help it
   m[s]      store s is materialized                                             integer
   x[s,a]    store s has a layout by attribute a; none where a store has no choice   integer
   f[w,i]    share of the way to want w that leads over move i
 
 Objective
-  (0)  Σ_i tuples(i) · (y[i] + (P − 1) · b[i])  +  Σ_s size(s) · (copies of s, the first one of a stream is free)
+  (0)  Σ_i cost(i) · (y[i] + (P − 1) · b[i])  +  Σ_s size(s) · (copies of s, the first one of a stream is free)
 
 Constraints
   (1)  for each want w, at each node: flow in = flow out, but the origin emits and the target takes 1, or m[s] where
@@ -91,9 +91,9 @@ class Program:
     def _add_moves(self) -> None:
         model = self.model
         for i, move in enumerate(self.lattice.moves):
-            self.y.append(model.variable(move.tuples, integer=True))
+            self.y.append(model.variable(move.cost, integer=True))
             if len(move.known) < len(self.lattice.stores[move.store].layouts):
-                self.b[i] = model.variable(move.tuples * (self.problem.partitions - 1))
+                self.b[i] = model.variable(move.cost * (self.problem.partitions - 1))
                 known = [(self.x[move.store, a], -1.0) for a in move.known]
                 model.row([(self.y[i], 1.0), (self.b[i], -1.0), *known], upper=0.0)  # (5)
 
@@ -167,7 +167,7 @@ class Program:
             move = moves[i]
             if move.source in best:
                 free = i not in self.b or any(a in chosen[move.store] for a in move.known)
-                cost = best[move.source][0] + move.tuples * (1 if free else self.problem.partitions)
+                cost = best[move.source][0] + move.cost * (1 if free else self.problem.partitions)
                 if move.target not in best or cost < best[move.target][0]:
                     best[move.target] = cost, [*best[move.source][1], i]
         return best[want.target][1]

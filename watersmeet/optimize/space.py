@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.optimize.joingraph import AT_RANDOM, Attribute, Link, QueryGraph, Subquery, stream_of
+from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.shape import Shape, alike, shape
 
@@ -45,14 +45,13 @@ class Space:
         self.relations = list(problem.relations)
         self.number = {relation: at for at, relation in enumerate(self.relations)}
         links = sorted({link for query in problem.queries for link in query.links}, key=lambda link: link.text)
+        self._links = links
         self._link_bits = {link: 1 << at for at, link in enumerate(links)}
         self.attributes: list[Attribute] = []
         self._attributes: dict[Attribute, int] = {}
         self._side = {
             link: tuple(self._name(end) for end in (link.left, link.right)) for link in links if link.theta is None
         }
-        for relation in self.relations:
-            self._name((relation, AT_RANDOM))
         # Subqueries
         self.subquery: list[Subquery] = []
         self.size: list[float] = []
@@ -61,7 +60,7 @@ class Space:
         self.members: list[list[int]] = []  # its relations
         self._subs: dict[tuple[int, int], int] = {}
         # Moves
-        # Cost without broadcast; but where the step knows no attribute at all, with it: no layout avoids that one.
+        # Cost without broadcast; but where no equality leads to the store all of it: no choice of a layout changes it.
         self.base: list[float] = []
         self.ends: list[tuple[int, ...]] = []  # attributes of the probed store that the step knows
         self.probed: list[int] = []  # the store
@@ -170,27 +169,39 @@ class Space:
         move = self._moves[start, here, space.subs[union]] = len(self.base)
         mask = space.shape.masks[at]
         ends: set[int] = set()
+        links = 0
         if added < len(space.relations):
             for other in space.neighbours[added]:
                 if mask >> other.place & 1:
                     ends.update(other.of_stream)
+                    links |= other.links
         else:
             for place, neighbours in enumerate(space.neighbours):
                 if space.shape.masks[added] >> place & 1:
                     for other in neighbours:
                         if mask >> other.place & 1:
                             ends.update(other.of_result)
-        copies = self.problem.partitions if self.problem.has_layouts and not ends else 1
-        self.base.append(self.size[here] / len(self.members[here]) * copies)
+                            links |= other.links
+        factor = 1.0 if ends else self._factor(found, links)
+        self.base.append(self.size[here] / len(self.members[here]) * factor)
         self.ends.append(tuple(ends))
         self.probed.append(self.store[found])
         self.visited.append(found)
         self.moves_on.setdefault(self.store[found], []).append(move)
         return move
 
+    def _factor(self, found: int, links: int) -> float:
+        known = [link for at, link in enumerate(self._links) if links >> at & 1]
+        return self.problem.factor(self.subquery[found], known, ())
+
     def any_layout(self, store: int) -> int:
         """A layout for a store to which no choice of one matters."""
-        return self._attributes[self.problem.layout_candidates(self.subquery[store])[0]]
+        return self.end(self.problem.layout_candidates(self.subquery[store])[0])
+
+    def end(self, layout: Attribute) -> int:
+        """The number of a layout, which need not be one that a link has."""
+        self._name(layout)
+        return self._attributes[layout]
 
     def want(self, want: Goal) -> Want:
         return self.relations[want[0]], self.subquery[want[1]]

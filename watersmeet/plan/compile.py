@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.model import KeyPart, Query, Stream
-from watersmeet.optimize.joingraph import AT_RANDOM, Subquery, links_between, store_of, stream_of
+from watersmeet.optimize.joingraph import Subquery, links_between, places_at_random, store_of, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in, sortable
 from watersmeet.plan.aliases import Aliases
@@ -114,7 +115,9 @@ class _Compiler:
         read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store) for store in self.materialized.values()]
-        stores = [replace(store, sorted_by=self.sorted_by.get(store.name, ())) for store in stores]
+        stores = [
+            replace(store, sorted_by=self.sorted_by.get(store.name, ()), places=self._places(store)) for store in stores
+        ]
         finished = replace(draft, stores=tuple(stores))
         finished.validate()
         return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
@@ -302,9 +305,19 @@ class _Compiler:
     def _layout(self, store: Subquery) -> KeyPart | None:
         layouts = self.solution.layouts.get(store_of(store), ())
         # Several layouts are for studying plans; a tick writes one.
-        if not layouts or self.partitions == 1 or layouts[0][1] == AT_RANDOM:
+        if not layouts or self.partitions == 1 or places_at_random(layouts[0][1]):
             return None
         return seen_in(store, *layouts[0])
+
+    def _places(self, rule: StoreRule) -> tuple[int, ...]:
+        """The places that have rows of a store. Small stores begin at different ones, or one would have them all."""
+        number = self.partitions
+        if rule.layout is None:
+            subquery = next((sub for sub, made in self.materialized.items() if made.name == rule.name), None)
+            held = self.solution.layouts.get(subquery or Subquery(frozenset((rule.name,)), frozenset()), ())
+            number = min(self.partitions, (places_at_random(held[0][1]) if held else None) or self.partitions)
+        first = zlib.crc32(rule.name.encode()) if number < self.partitions else 0
+        return tuple(sorted((first + at) % self.partitions for at in range(number)))
 
     def _stream_store(self, stream: Stream) -> StoreRule:
         layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))

@@ -33,7 +33,7 @@ def draw(plan: RenderedPlan) -> str:
         x, y = _MARGIN + depth * _COLUMN, 90 + row * _ROW
         deepest = max(deepest, depth)
         thickness = 1 + 5 * math.sqrt(step.cost / largest) if largest else 1
-        dashes = ' stroke-dasharray="6 4"' if step.broadcast else ""
+        dashes = ' stroke-dasharray="6 4"' if step.copies > 1 else ""
         x0, y0, y1 = x - _COLUMN + _WIDTH, from_y + _HEIGHT / 2, y + _HEIGHT / 2
         shapes.append(
             f'<path class="edge" stroke-width="{thickness:.1f}"{dashes} '
@@ -57,7 +57,7 @@ def draw(plan: RenderedPlan) -> str:
                 place(step, 1, y)
     width, height = _MARGIN * 2 + (deepest + 1) * _COLUMN, 110 + rows * _ROW
     head = f"cost {plan.cost:,.0f} tuples ({plan.proof}); every query alone {plan.individual_cost:,.0f}"
-    note = "blue: streams, yellow: materialized; width of a line: tuples sent; dashed: to all places"
+    note = "blue: streams, yellow: materialized; width of a line: tuples sent; dashed: to several places"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         f"<style>{_STYLE}</style><rect width='100%' height='100%' fill='white'/>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.plan.render import RenderedPlan, RenderedStep
+from watersmeet.plan.render import Alternative, RenderedPlan, RenderedStep
 
 
 def explain(plan: RenderedPlan) -> str:
@@ -13,9 +13,19 @@ def explain(plan: RenderedPlan) -> str:
         f"  cost {plan.cost:,.0f} tuples sent ({plan.proof}); every query alone {plan.individual_cost:,.0f}",
         f"  of it probing {plan.probe_cost:,.0f}, shipping {plan.shipping:,.0f}; "
         f"storage {plan.storage_cost:,.0f} tuples",
-        "",
-        "stores",
     ]
+    if plan.alternatives:
+        lines += ["", "what keeping intermediate results is worth (estimated tuples)"]
+        shown = (Alternative("this plan", plan.probe_cost, plan.shipping, plan.storage_cost), *plan.alternatives)
+        lines += [
+            f"  {one.name}: probing {one.probe_cost:,.0f}, shipping {one.shipping:,.0f}, "
+            f"storage {one.storage_cost:,.0f}"
+            for one in shown
+        ]
+    if plan.trees:
+        lines += ["", "operator trees, results in brackets are kept"]
+        lines += [f"  {query}: {tree}" for query, tree in plan.trees]
+    lines += ["", "stores"]
     for store in plan.stores:
         kind = "materialized, " if store.materialized else ""
         placed = f", placed by {' and '.join(store.layouts)}" if store.layouts else ""
@@ -34,7 +44,7 @@ def explain(plan: RenderedPlan) -> str:
 
 
 def _lines(step: RenderedStep, children: dict[int | None, list[RenderedStep]], indent: str) -> list[str]:
-    sent = ", to all places" if step.broadcast else ""
+    sent = f", to {step.copies} places" if step.copies > 1 else ""
     measured = f", measured {step.measured_in:,} in {step.measured_out:,} out" if step.measured_in is not None else ""
     ends = f"  ⇒ {_names(step.ends)}" if step.ends else ""
     shared = f"  (serves {len(step.serves)})" if len(step.serves) > 1 else ""

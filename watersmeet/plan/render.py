@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from watersmeet.optimize.joingraph import AT_RANDOM, Attribute, Link, Subquery, links_between, store_of
+from watersmeet.optimize.joingraph import (
+    Attribute,
+    Link,
+    QueryGraph,
+    Subquery,
+    links_between,
+    places_at_random,
+    store_of,
+)
+from watersmeet.optimize.multistream import flat, left_deep
 from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
 from watersmeet.plan.ruleset import Ruleset, Step
+
+MOST_COMPARED = 100  # queries; for more, plans that only serve to compare would take seconds
 
 
 @dataclass(frozen=True)
@@ -30,12 +41,22 @@ class RenderedStep:
     store: str
     on: tuple[str, ...]
     by: str  # hash, range or scan: how the store is looked into
-    broadcast: bool
-    cost: float  # estimated tuples sent
+    copies: int  # places that each partial result is sent to
+    cost: float  # estimated tuples sent, and what looking at stored rows costs in that unit
     serves: tuple[str, ...]  # queries, and materialized stores
     ends: tuple[str, ...]  # those that are complete after this step
     measured_in: int | None = None
     measured_out: int | None = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The costs of a plan that the chosen one is compared with."""
+
+    name: str
+    probe_cost: float
+    shipping: float
+    storage_cost: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,8 @@ class RenderedPlan:
     seconds: float
     stores: tuple[RenderedStore, ...]
     steps: tuple[RenderedStep, ...]
+    alternatives: tuple[Alternative, ...]  # nothing kept, and everything kept on the way to each query
+    trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
 
     @property
     def proof(self) -> str:
@@ -94,7 +117,45 @@ def render(
         solution.seconds,
         tuple(_stores(problem, solution, steps)),
         tuple(steps.values()),
+        tuple(_alternatives(problem)),
+        tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
     )
+
+
+def _alternatives(problem: Problem) -> Iterator[Alternative]:
+    """The two ends of the trade of storage against probing: MultiStream's flat plan and its left-deep one."""
+    if len(problem.queries) > MOST_COMPARED or not any(len(query.relations) > 2 for query in problem.queries):
+        return
+    free = replace(problem, storage_budget=None, materialize=True)
+    for name, plan in (("flat, nothing kept", flat(free)), ("left-deep, every step kept", left_deep(free))):
+        yield Alternative(name, plan.probe_cost, plan.shipping, plan.storage)
+
+
+def _tree(query: QueryGraph, solution: Solution) -> str:
+    """The query as nested joins: what its paths probe that is materialized, and what that is made of in turn."""
+    kept: dict[Subquery, None] = {}
+    pending = [query.whole]
+    while pending:
+        target = pending.pop()
+        for relation in sorted(target.relations):
+            for store in solution.paths[relation, target]:
+                if not store.is_stream and store not in kept:
+                    kept[store] = None
+                    pending.append(store)
+
+    def joined(whole: frozenset[str]) -> str:
+        inside: list[frozenset[str]] = []
+        for store in sorted(kept, key=lambda store: (-len(store), store.sort_key)):
+            if store.relations < whole and not any(store.relations & other for other in inside):
+                inside.append(store.relations)
+                shown.add(store)
+        alone = whole - frozenset().union(*inside)
+        return " ⋈ ".join([*(f"[{joined(part)}]" for part in inside), *sorted(alone)])
+
+    shown: set[Subquery] = set()
+    tree = joined(query.whole.relations)
+    others = [str(store) for store in kept if store not in shown]
+    return f"{tree}, and beside it {', '.join(f'[{other}]' for other in others)}" if others else tree
 
 
 def _serving(problem: Problem, solution: Solution) -> dict[Want, tuple[str, ...]]:
@@ -120,7 +181,8 @@ def _step(
     measured: Mapping[str, int],
 ) -> RenderedStep:
     links = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
-    copies = problem.broadcast(move.store, links, solution.layouts.get(store_of(move.store), ()))
+    layouts = solution.layouts.get(store_of(move.store), ())
+    copies = problem.copies(move.store, links, layouts)
     users = {
         name: None
         for want, path in solution.paths.items()
@@ -135,8 +197,8 @@ def _step(
         str(move.store),
         tuple(sorted(_link_text(link) for link in links)),
         _looked_up_by(links),
-        copies > 1,
-        problem.tuples(move.node) * copies,
+        copies,
+        problem.tuples(move.node) * problem.factor(move.store, links, layouts),
         tuple(users),
         serving.get((move.node[0], move.joined), ()),
         measured.get(f"step_in/{step.id}") if step else None,
@@ -186,8 +248,8 @@ def _looked_up_by(links: Sequence[Link]) -> str:
 
 def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
-    if part == AT_RANDOM:
-        return "chance"
+    if places := places_at_random(part):
+        return f"chance in {places} places" if places > 1 else "chance in one place"
     return f"{relation}.{part.column}" if part.column else part.expression
 
 

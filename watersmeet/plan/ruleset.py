@@ -155,7 +155,7 @@ class StoreRule:
     columns: tuple[Column, ...]
     keys: tuple[Key, ...]
     blocks: tuple[Block, ...]  # what groups ask of its rows
-    layout: KeyPart | None  # the attribute that decides a row's place; None where any place will do
+    layout: KeyPart | None  # the attribute that decides a row's place; None where any of its places will do
     time: str = ""  # the event-time column, of a stream
     only_wanted: bool = False  # a row in which no block leaves a bit is not kept
     title: str = ""
@@ -165,6 +165,7 @@ class StoreRule:
     outside: tuple[str, ...] = ()  # streams whose rows may still join a row of it
     # Of all:
     sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
+    places: tuple[int, ...] = (0,)  # that have rows of it, in turn where no layout decides
 
     @property
     def is_materialized(self) -> bool:
@@ -197,10 +198,11 @@ class Ruleset:
 
     def layout_text(self, store: str) -> str:
         """How rows of the store are placed, as buckets remember it; "" where there is one place."""
-        layout = self.store(store).layout
-        if layout is not None:
-            return f"{layout.expression} % {self.partitions}"
-        return f"at random % {self.partitions}" if self.partitions > 1 else ""
+        rule = self.store(store)
+        if rule.layout is not None:
+            return f"{rule.layout.expression} % {self.partitions}"
+        places = "" if len(rule.places) == self.partitions else f" at {','.join(map(str, rule.places))}"
+        return f"at random % {self.partitions}{places}" if self.partitions > 1 else ""
 
     def phases(self) -> list[int]:
         return sorted({start.phase for start in self.starts if start.phase > 0})

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def places_of(rows: Bucket, rule: StoreRule, partitions: int) -> I32:
-    """The place of each row: by the layout's key, or spread evenly where none decides."""
+    """The place of each row: by the layout's key, or spread evenly over the store's places where none decides."""
     if rule.layout is None:
-        return (np.arange(len(rows)) % partitions).astype(np.int32)
+        return np.array(rule.places, np.int32)[np.arange(len(rows)) % len(rule.places)]
     return partition_of(rows.codes((rule.layout,)).values, partitions)
 
 

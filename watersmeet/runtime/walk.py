@@ -159,9 +159,14 @@ class Walk:
 
     def targets(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
         """For each place the rows that must go there; None where each row must go to all."""
-        layout = self.order.rules.store(step.store).layout
-        if layout is None or layout not in step.key or step.store in self._mixed:
+        rule = self.order.rules.store(step.store)
+        layout = rule.layout
+        everywhere = layout not in step.key if layout else len(rule.places) == self.order.rules.partitions
+        if everywhere or step.store in self._mixed:
             return None
+        if layout is None:
+            every, none = np.arange(len(partial)), np.empty(0, np.int64)
+            return [every if place in rule.places else none for place in range(self.order.rules.partitions)]
         codes = partial.codes[step.sources[step.key.index(layout)]]
         place = partition_of(np.ascontiguousarray(codes.values), self.order.rules.partitions)
         if len(codes.valid):
