@@ -1,8 +1,8 @@
 """Fig. 8d to 8f: tuples sent to stores by plan, as the cost model has them and as counted.
 
 The paper's x axis is the capacity of a task: a store has as many tasks as its size needs, so large intermediate
-results are spread over more of them. That is computed here with the paper's own formulas at its own size. Engines keep
-every store in P places; their axis is P.
+results are spread over more of them. That is computed here with the paper's own formulas at its own size. Engines
+have P places, and keep a store in all of them or, if they may choose, in as many as pay; their axis is P.
 """
 
 from __future__ import annotations
@@ -78,16 +78,21 @@ def paper_cost(tree: Tree, partners: float, capacity: float) -> float:
 def probed(bench: Bench, name: str) -> None:
     letters = CHAINS[name]
     rows_each = ROWS[letters][0 if bench.short else 1]
-    workload = bench.inputs.chain(letters, rows_each, ticks=2)
+    workload = bench.inputs.chain(letters, rows_each, ticks=2 if bench.short else 4)
     rows: list[list[str]] = []
-    lines: dict[str, dict[str, list[tuple[float, float]]]] = {"hash": {}, "theta": {}}
-    for how in ("theta",) if bench.short else ("theta", "hash"):
+    ways = {"theta, all places": ("theta", "all"), "theta, places chosen": ("theta", "chosen"), "hash": ("hash", "all")}
+    if bench.short:
+        del ways["hash"]
+    lines: dict[str, dict[str, list[tuple[float, float]]]] = {way: {} for way in ways}
+    for way, (how, parallelism) in ways.items():
         for plan in PLANS:
             for places in (1, 4) if bench.short else (1, 2, 4):
-                ran = bench.run(Run(workload, plan, how, places))
+                if places == 1 and parallelism == "chosen":
+                    continue  # there is no choice
+                ran = bench.run(Run(workload, plan, how, places, parallelism))
                 cells = (f"{ran.expected_probed:,.0f}", f"{ran.probed:,}", f"{len(ran.materialized)}")
-                rows.append([f"{how}, P = {places}", plan, *cells])
-                lines[how].setdefault(plan, []).append((float(places), float(ran.probed)))
+                rows.append([f"{way}, P = {places}", plan, *cells])
+                lines[way].setdefault(plan, []).append((float(places), float(ran.probed)))
     model: dict[str, Line] = {}
     for plan, tree in (("flat", flat_tree(RELATIONS)), ("left-deep", left_deep_tree(RELATIONS))):
         costs = [paper_cost(tree, PARTNERS[letters[0]], capacity) for capacity in CAPACITIES]
@@ -99,7 +104,5 @@ def probed(bench: Bench, name: str) -> None:
     title = f"probed tuples, custom-{letters}, {rows_each:,} rows of each of five relations"
     columns = ["where", "plan", "estimated", "counted", "inner results stored"]
     panels = [chart(f"{name}: {letters}, paper's formula, {PAPER_ROWS:,} rows", "capacity of a task", "tuples", model)]
-    panels += [
-        chart(f"{name}: {letters}, {how}, counted", "places", "tuples", found) for how, found in lines.items() if found
-    ]
+    panels += [chart(f"{name}: {letters}, {way}, counted", "places", "tuples", found) for way, found in lines.items()]
     show(bench, name, title, columns, rows, stacked(panels))

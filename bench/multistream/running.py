@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,21 +32,19 @@ from bench.workloads.texts import watersmeet_script
 from watersmeet.adapt.memory import STATISTICS, as_json
 from watersmeet.optimize.joingraph import graph_of, stream_of
 from watersmeet.optimize.statistics import Statistics, named_ends
-from watersmeet.options import Options
 from watersmeet.runtime.spark import TICK_LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from watersmeet import Engine
+    from watersmeet.plan.render import RenderedPlan
     from watersmeet.store.manifest import Manifest
 
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 WARM = 3  # batches of a fed run that do not count
 _LONGEST_WAIT = 90.0
 
-# Whether stores that no equality leads to may be kept in fewer places than there are.
-CHOOSES_PLACES = any(option.name == "parallelism" for option in fields(Options))
 PLANS: dict[str, dict[str, Any]] = {
     "flat": {"searcher": "flat"},
     "left-deep": {"searcher": "left-deep"},
@@ -63,21 +61,21 @@ class Run:
     plan: str
     how: str = "hash"
     partitions: int = 1
-    parallelism: str = "all"
+    parallelism: str = "all"  # or chosen: stores without a key in as many places as pay
     storage_budget: float = 0.0
     watched: bool = False  # tell the rows in each place after each tick
-    period: float = 0.0  # seconds from one tick's files to the next; 0: all are there from the start
-    results: int = 0  # the right number; a fed run ends with it
+    period: float = 0.0  # least seconds from one tick's files to the next; 0: all are there from the start
 
     def __str__(self) -> str:
-        return f"{self.workload.name}, {self.plan}, {self.how}, P = {self.partitions}"
+        chosen = ", places chosen" if self.parallelism == "chosen" else ""
+        return f"{self.workload.name}, {self.plan}, {self.how}, P = {self.partitions}{chosen}"
 
     @property
     def options(self) -> dict[str, Any]:
-        given = {**PLANS[self.plan], "partitions": self.partitions, "adaptive": "off"}
+        given = {**PLANS[self.plan], "partitions": self.partitions, "parallelism": self.parallelism, "adaptive": "off"}
         if self.storage_budget:
             given["storage_budget"] = self.storage_budget
-        return {**given, "parallelism": self.parallelism} if CHOOSES_PLACES else given
+        return given
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Ran:
     ticks: list[dict[str, Any]]  # as the engine logs them
     stored: dict[str, int]  # rows of each store at the end
     probed: int  # partial results that came to some place
-    expected_probed: float  # by the cost model
+    expected_probed: float  # the same by the cost model
     materialized: list[str]
     looked_up: list[str]  # hash, range or scan
     places: list[dict[str, list[int]]] = field(default_factory=list)  # by tick and store, rows in each place
@@ -129,7 +127,7 @@ class Worker:
 
     def run(self, run: Run) -> Ran:
         right = self.inputs.results(run.workload)
-        told = self._answer({**asdict(replace(run, results=right)), "workload": run.workload.to_json()})
+        told = self._answer({**asdict(run), "workload": run.workload.to_json()})
         if "failure" in told:
             raise Failed(f"{run}: {told['failure']}")
         ran = Ran(**told)
@@ -159,6 +157,16 @@ def statistics_for(engine: Engine, rows: Mapping[str, int], kept: Sequence[tuple
         {name: float(count) for name, count in rows.items()},
         {frozenset(named_ends(link)): share[frozenset(map(stream_of, link.relations))] for link in links},
     )
+
+
+def expected_probed(engine: Engine, plan: RenderedPlan, known: Statistics) -> float:
+    """The tuples that the plan sends to places, by the cost model, without what looking at rows costs there."""
+    (graph,) = (graph_of(handle.query) for handle in engine.queries)
+    total = 0.0
+    for step in plan.steps:
+        joined = graph.within(frozenset(step.joined.split("⋈")))
+        total += known.cardinality(joined) / len(joined) * step.copies
+    return total
 
 
 def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
@@ -206,7 +214,7 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
         ticks,
         stored,
         sum(count for key, count in manifest.totals.items() if key.startswith("step_in/")),
-        plan.probe_cost,
+        expected_probed(engine, plan, known),
         [store.name for store in plan.stores if store.materialized],
         sorted({step.by for step in plan.steps}),
         [_places(seen[tick], run.partitions) for tick in sorted(seen) if tick] if run.watched else [],
@@ -222,30 +230,25 @@ def _places(manifest: Manifest, partitions: int) -> dict[str, list[int]]:
 
 
 def _feed(run: Run, engine: Engine, source: Path) -> list[float]:
-    """Let the files of one tick after the other appear; returns when each of them did."""
+    """Let the files of one tick after the other appear; returns when each of them did.
+
+    None appears before the rows of the one before are committed: no row waits for another, as at a low rate."""
     arrived: list[float] = []
-    name = f"results/{run.workload.queries[0].name}"
-
-    def arrive(tick: int) -> None:
-        for stream in run.workload.streams:
-            file = Path(stream.name, f"{tick:06d}.parquet")
-            os.link(run.workload.folder / file, source / file)
-        arrived.append(time.time())
-
-    def wait_for(what: str, least: int) -> None:
-        end = time.time() + _LONGEST_WAIT
-        while (engine.newest.tick if what == "tick" else engine.newest.totals.get(what, 0)) < least:
-            if time.time() > end:
-                raise Failed(f"fell behind too far: waited in vain for {what} {least}")
-            time.sleep(0.05)
-
-    arrive(0)
-    wait_for("tick", 1)
-    for tick in range(1, run.workload.ticks):
-        due = time.time() + run.period
-        arrive(tick)
+    streams = [stream.name for stream in run.workload.streams]
+    due, fed = 0.0, 0
+    for tick in range(run.workload.ticks):
         time.sleep(max(0.0, due - time.time()))
-    wait_for(name, run.results)
+        for stream in streams:
+            file = Path(stream, f"{tick:06d}.parquet")
+            os.link(run.workload.folder / file, source / file)
+            fed += run.workload.rows[stream][tick]
+        arrived.append(time.time())
+        due = arrived[-1] + run.period
+        end = time.time() + _LONGEST_WAIT
+        while sum(engine.newest.totals.get(f"rows/{stream}", 0) for stream in streams) < fed:
+            if time.time() > end:
+                raise Failed(f"the rows of tick {tick} are not processed after {_LONGEST_WAIT:g} s")
+            time.sleep(0.02)
     return arrived
 
 

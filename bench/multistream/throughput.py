@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import mean
 
 from bench.comparing import Failed
-from bench.multistream.running import CHOOSES_PLACES, Ran, Run
+from bench.multistream.running import Ran, Run
 from bench.multistream.showing import Bench, show
 from bench.optimizer.chart import chart, stacked
 from bench.workloads.model import Workload
@@ -60,8 +60,8 @@ def by_store(bench: Bench) -> None:
     runs: dict[Label, Run] = {}
     for places in _places(bench):
         runs[f"Q3, {many:g}, hash", "flat, by keys", places] = Run(hashed, "flat", "hash", places)
-    for parallelism in ("all", "chosen") if CHOOSES_PLACES else ("all",):
-        for places in _places(bench):
+    for parallelism in ("all", "chosen"):
+        for places in _places(bench)[parallelism == "chosen" :]:  # of one place there is no choice
             label = {"all": "flat, all stores spread", "chosen": "flat, places chosen"}[parallelism]
             runs[f"Q3, {few:g}, theta", label, places] = Run(theta, "flat", "theta", places, parallelism)
     _shown(bench, "8h", "throughput by how stores are spread, Q3", bench.repeated(runs))
