@@ -16,6 +16,7 @@ from rich.table import Table
 
 from bench import ajoin
 from bench.many_queries import add_while_running, run_many, shared_selects
+from bench.multistream.__main__ import main as multistream
 from bench.pipeline import run_pipeline
 from bench.report import write_json
 from bench.suite import register
@@ -23,6 +24,7 @@ from bench.three_streams import query_sql, streams_sql, write_streams
 
 app = typer.Typer(add_completion=False, help=__doc__)
 register(app)
+app.command("multistream")(multistream)
 
 
 def report(workload: str, title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any]) -> None:

@@ -120,8 +120,7 @@ def _start(system: str, folder: Path, workload: Workload) -> _Running:
                 process, folder / "ticks.jsonl", lambda tick: sorted((folder / "out" / str(tick)).glob("*.parquet"))
             )
         pipeline, home = folder / "pipeline.sql", folder / "home"
-        text = watersmeet_script(workload, workload.queries)
-        pipeline.write_text(text.replace("maxFilesPerTrigger = 1", "maxFilesPerTrigger = 100"))
+        pipeline.write_text(watersmeet_script(workload, workload.queries, files_a_tick=100))
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--home", str(home)]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         results = home / "results" / QUERY.name

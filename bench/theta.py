@@ -54,7 +54,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
         rule = rules.store(name)
         bucket = Bucket(*rows(count, tick))
         derived = Derived(rule.keys, rule.blocks, rule.sorted_by)
-        file = f"{name}-{abs(hash((condition, probing)))}.bucket"
+        file = f"{name}-{abs(hash((condition, probing, stored)))}.bucket"
         buckets[name] = (bucket.write(home, file, derived, store=name, first_tick=tick, last_tick=tick),)
     starts = tuple(start for start in rules.starts if start.stream == "r")
     order = ProbeOrder(str(home), 2, "a", rules, 1, starts, buckets, (), ())

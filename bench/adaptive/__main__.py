@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.adaptive.replay import Run, replay
-from bench.optimizer.chart import HEIGHT, WIDTH, Line, chart
+from bench.optimizer.chart import Line, chart, stacked
 from bench.report import OUT, write_json
 from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_number, script, small_intermediate
 
@@ -178,12 +178,7 @@ def picture(experiment: Experiment, runs: dict[str, Run], period: float) -> str:
             lines({name: [size / 1e6 for size in run.state_bytes] for name, run in runs.items()}),
         ),
     ]
-    placed = [
-        panel.replace("<svg ", f'<svg y="{at * HEIGHT}" width="{WIDTH}" height="{HEIGHT}" ', 1)
-        for at, panel in enumerate(panels)
-    ]
-    whole = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT * len(panels)}">'
-    return "\n".join([whole, *placed, "</svg>", ""])
+    return stacked(panels)
 
 
 def main(

@@ -9,7 +9,10 @@ def named(column: str) -> str:
     return f"{column} AS {column.replace('.', '_')}"
 
 
-def watersmeet_script(workload: Workload, queries: tuple[Query, ...]) -> str:
+def watersmeet_script(
+    workload: Workload, queries: tuple[Query, ...], *, theta: bool = False, sink: str = "", files_a_tick: int = 1
+) -> str:
+    """With `theta` every equality is written so that no index serves it: each pair of rows has to be tested."""
     used = {table.stream for query in queries for table in query.tables}
     parts = []
     for stream in workload.streams:
@@ -17,13 +20,15 @@ def watersmeet_script(workload: Workload, queries: tuple[Query, ...]) -> str:
             columns = ", ".join(f"{name} {kind.upper()}" for name, kind in stream.columns.items())
             parts.append(
                 f"CREATE STREAM {stream.name} ({columns}) TIMESTAMP BY ts "
-                f"FROM parquet '{workload.folder}/{stream.name}' WITH (maxFilesPerTrigger = 1);\n"
+                f"FROM parquet '{workload.folder}/{stream.name}' WITH (maxFilesPerTrigger = {files_a_tick});\n"
             )
     for query in queries:
         tables = ", ".join(f"{table.stream} [{_window(table)}] {table.alias}" for table in query.tables)
-        conditions = [*(f"{left} = {right}" for left, right in query.equalities), *query.filters]
+        form = "NOT ({0} < {1} OR {0} > {1})" if theta else "{} = {}"
+        conditions = [*(form.format(left, right) for left, right in query.equalities), *query.filters]
+        into = f"INTO {sink} " if sink else ""
         parts.append(
-            f"CREATE QUERY {query.name} AS SELECT {', '.join(map(named, query.columns))} FROM {tables} "
+            f"CREATE QUERY {query.name} {into}AS SELECT {', '.join(map(named, query.columns))} FROM {tables} "
             f"WHERE {' AND '.join(conditions)};\n"
         )
     return "".join(parts)

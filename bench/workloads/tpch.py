@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
@@ -73,22 +74,29 @@ def make(folder: Path, scale: float, count: int) -> Workload:
     return Workload(f"tpch-{count}", str(folder / "in"), streams, queries(folder / "in", count), rows)
 
 
-def write_streams(folder: Path, factor: float) -> dict[str, list[int]]:
+def write_streams(
+    folder: Path, factor: float, relations: Collection[str] = tuple(COLUMNS), ticks: int = TICKS, seconds: int = 1
+) -> dict[str, list[int]]:
+    """The files of these relations, `seconds` of event time a tick; returns the rows of each by tick."""
     bench = Path(__file__).parent.parent
     subprocess.run([bench / "peers" / "set-up", "tpch"], check=True)
     command = [bench / ".venv-tpch" / "bin" / "tpchgen-cli", "parquet", "-s", f"{factor:g}"]
-    subprocess.run([*map(str, command), "--output-dir", str(folder / "made")], check=True, capture_output=True)
+    command += ["--tables", ",".join(relations), "--output-dir", folder / "made"]
+    subprocess.run([*map(str, command)], check=True, capture_output=True)
     rng = np.random.default_rng(SEED)
     rows: dict[str, list[int]] = {}
     for name, columns in COLUMNS.items():
+        if name not in relations:
+            continue
         whole = pq.read_table(folder / "made" / f"{name}.parquet", columns=list(columns))
         whole = whole.cast(pa.schema([(column, pa.int64()) for column in columns]))
         whole = whole.take(pa.array(rng.permutation(whole.num_rows)))
         (folder / "in" / name).mkdir(parents=True)
         rows[name] = []
-        for tick, places in enumerate(np.array_split(np.arange(whole.num_rows), TICKS)):
+        for tick, places in enumerate(np.array_split(np.arange(whole.num_rows), ticks)):
             part = whole.slice(places[0] if len(places) else 0, len(places))
-            times = EPOCH + tick * MICROS + np.sort(rng.integers(0, MICROS, len(places)))
+            length = seconds * MICROS
+            times = EPOCH + tick * length + np.sort(rng.integers(0, length, len(places)))
             part = part.add_column(0, "ts", pa.array(times, pa.timestamp("us", tz="UTC")))
             pq.write_table(part, folder / "in" / name / f"{tick:06d}.parquet")
             rows[name].append(len(places))
