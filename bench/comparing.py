@@ -26,7 +26,7 @@ SHORTEST = 2.0  # seconds that must count for its CPU time and memory to be know
 
 @dataclass(frozen=True)
 class System:
-    """`share` is the part of the ticks that a slow system gets of many queries; its counts are checked for that part."""
+    """`share` is the part of the ticks that a slow system gets of many queries; counts are checked for that part."""
 
     name: str
     title: str

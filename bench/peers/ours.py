@@ -6,10 +6,13 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from bench.workloads.knowledge import statistics
 from bench.workloads.model import Outcome, Query, Workload
 from bench.workloads.texts import watersmeet_script
+from watersmeet.adapt.memory import STATISTICS
 from watersmeet.runtime.spark import TICK_LOG
 from watersmeet.store.manifest import load_newest
 
@@ -42,6 +45,10 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
     with tempfile.TemporaryDirectory(dir=Path(workload.folder).parent) as scratch:
         home, pipeline = Path(scratch, "home"), Path(scratch, "pipeline.sql")
         pipeline.write_text(watersmeet_script(workload, queries))
+        home.mkdir()
+        if not any(query.windowed for query in queries):  # sizes are those of the full history
+            known = {"statistics": statistics(replace(workload, queries=queries))}
+            (home / STATISTICS).write_text(json.dumps(known))
         sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
         subprocess.run(command, check=True, stdout=sys.stderr)
@@ -50,7 +57,7 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
     counted = ticks[skip:]
     began, ended = ticks[skip - 1]["finished_at"], ticks[-1]["finished_at"]
     parts = {stage: sum(tick[stage] for tick in counted) / len(counted) for stage in STAGES}
-    # What is left of a tick is Spark's: finding files, its log of offsets, starting the batch.
+    # What is left of a tick: finding files, writing down what the next batch has.
     parts["between ticks"] = (ended - began) / len(counted) - sum(parts.values())
     results = {query.name: manifest.totals.get(f"results/{query.name}", 0) for query in queries}
     state = sum(bucket.bytes for bucket in manifest.buckets)

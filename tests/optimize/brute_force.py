@@ -26,6 +26,7 @@ def cheapest(problem: Problem) -> Solution:
             for store in materialized:
                 stored[store] = problem.size(store) * len(layouts.get(store, (None,)))
                 shipping += stored[store]
+            shipping *= problem.keeping
             if problem.storage_budget is not None and sum(stored.values()) > problem.storage_budget:
                 continue
             costs = {move: _cost(problem, move, layouts) for move in steps}

@@ -155,7 +155,8 @@ def mixed_problem(
         asked = {query.links: query for query in replaced}
     used = {relation for query in asked.values() for relation in query.relations}
     budget = None if spare_storage is None else (1 + spare_storage) * sum(statistics.size(one) for one in sorted(used))
-    return Problem(tuple(asked.values()), statistics, partitions, materialize, layouts, budget)
+    keeping = chance.choice((1.0, 1.0, 4.0))
+    return Problem(tuple(asked.values()), statistics, partitions, materialize, layouts, budget, keeping=keeping)
 
 
 def _split(attribute: str) -> tuple[str, str]:

@@ -117,7 +117,8 @@ class Draft(Ledger):
         if not used:
             return
         now = self.layouts.get(store, ())
-        size, base, all_ends = self.space.size[store], self.space.base, self.space.ends
+        kept = self.space.size[store] * self.problem.keeping
+        base, all_ends = self.space.base, self.space.ends
         chosen: list[int] = []
         open_moves = list(used)
         while open_moves:
@@ -131,7 +132,7 @@ class Draft(Ledger):
             most = max(saved.values()) * (1 - 1e-9)
             # Of equally good ones the layout in force, then the first: a change must be worth it.
             best = min((end for end in saved if saved[end] >= most), key=lambda end: (end not in now, end))
-            worth = saved[best] * (self.copies - 1) > size * (1 + 1e-9)
+            worth = saved[best] * (self.copies - 1) > kept * (1 + 1e-9)
             if chosen and not (worth and self._fits(store, len(chosen) + 1)):
                 break
             chosen.append(best)
@@ -145,7 +146,7 @@ class Draft(Ledger):
 
     def _layout_cost(self, store: int, layouts: Collection[int]) -> float:
         space = self.space
-        return len(layouts) * space.size[store] + sum(
+        return len(layouts) * space.size[store] * self.problem.keeping + sum(
             space.base[move] * (1 if any(end in layouts for end in space.ends[move]) else self.copies)
             for move in self.in_use[store]
             if space.ends[move]

@@ -115,4 +115,4 @@ def _cost(draft: Draft, layouts: dict[int, tuple[int, ...]]) -> float:
     for store, held in layouts.items():
         draft.set_layouts(store, held)
     extra = sum((max(1, len(held)) - 1) * draft.space.size[store] for store, held in layouts.items())
-    return extra + sum(draft.shortest(want)[0] for want in draft.space.wants)
+    return extra * draft.problem.keeping + sum(draft.shortest(want)[0] for want in draft.space.wants)

@@ -215,7 +215,7 @@ def _useful_stores(problem: Problem, spaces: Sequence[_QuerySpace]) -> set[Subqu
                 least = 1.0 if any(link.theta is None for link in known) else problem.factor(store, known, ())
                 probe = problem.size(here) / len(here) * least
                 saved[store] += len(here) * (instead(joined, probed) - probe)
-    return {store for store, saving in saved.items() if saving > problem.size(store)}
+    return {store for store, saving in saved.items() if saving > problem.size(store) * problem.keeping}
 
 
 def _by_streams(problem: Problem, space: _QuerySpace) -> Callable[[int, int], float]:

@@ -110,7 +110,7 @@ class Ledger:
 
     def _ship(self, store: int, sign: int) -> None:
         size = self.space.size[store] * max(1, len(self.layouts.get(store, ())))
-        self.cost += sign * size
+        self.cost += sign * size * self.problem.keeping
         self.storage += sign * size
         self._refresh(store)
 
@@ -121,7 +121,7 @@ class Ledger:
         self.journal.append((LAYOUTS, store, NOWHERE, old))
         added = (max(1, len(layouts)) - max(1, len(old))) * self.space.size[store]
         if len(self.space.members[store]) == 1 or self.users.get(store):
-            self.cost += added
+            self.cost += added * self.problem.keeping
             self.storage += added
         self.layouts[store] = layouts
         entry = self._entry(store)

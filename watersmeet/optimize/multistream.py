@@ -161,7 +161,7 @@ def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
         if len(joined) == len(query.relations):
             continue
         cost, order = best[joined.relations]
-        held = problem.size(joined) * (1 if joined.is_stream else 2)
+        held = problem.size(joined) * (1 if joined.is_stream else 1 + problem.keeping)
         for relation in sorted(query.reachable(joined.relations)):
             found = cost + held + problem.size(query.within(frozenset((relation,)))), (*order, relation)
             larger = joined.relations | {relation}

@@ -23,7 +23,9 @@ where it is too large for that (MultiStream's parallelism of a store). A store w
 Besides, every tuple of a materialized store, and of each layout of a store beyond the first, is shipped and stored
 once:
 
-    cost = probe cost + shipping        storage = Σ size of each store · its number of layouts
+    cost = probe cost + keeping · shipping        storage = Σ size of each store · its number of layouts
+
+`keeping` is what it costs to store a tuple, against sending one to a probe: 1 in the papers, where both are messages.
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ class Problem:
     layouts: str = "one"  # one or many for each store, or ignored: then no probe is a broadcast
     storage_budget: float | None = None
     parallelism: str = "chosen"  # or all: every store is spread over all places
+    keeping: float = 1.0
     larger: Problem | None = field(default=None, repr=False)  # which this is a part of, and whose layouts it has
 
     def __post_init__(self) -> None:
@@ -277,5 +280,5 @@ def price(
         copies = max(1, len(layouts.get(store, ())))
         storage += problem.size(store) * copies
         # A stream is stored in any case; only what comes on top of that is a choice.
-        shipping += problem.size(store) * (copies - 1 if store.is_stream else copies)
+        shipping += problem.size(store) * (copies - 1 if store.is_stream else copies) * problem.keeping
     return Solution(dict(paths), dict(layouts), probe, shipping, storage, **facts)  # type: ignore[arg-type]

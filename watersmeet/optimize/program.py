@@ -8,7 +8,7 @@ Variables, all between 0 and 1
   f[w,i]    share of the way to want w that leads over move i
 
 Objective
-  (0)  Σ_i cost(i) · (y[i] + (P − 1) · b[i])  +  Σ_s size(s) · (copies of s, the first one of a stream is free)
+  (0)  Σ_i cost(i) · (y[i] + (P − 1) · b[i])  +  Σ_s keeping · size(s) · (copies of s, the first one of a stream is free)
 
 Constraints
   (1)  for each want w, at each node: flow in = flow out, but the origin emits and the target takes 1, or m[s] where
@@ -59,16 +59,16 @@ class Program:
             self._add_want(number, want)
 
     def _add_stores(self) -> None:
-        model, many = self.model, self.problem.layouts == "many"
+        model, many, keeping = self.model, self.problem.layouts == "many", self.problem.keeping
         stored: list[tuple[int, float]] = []
         held = 0.0
         for s, store in enumerate(self.lattice.stores):
             choices = range(len(store.layouts)) if len(store.layouts) > 1 else range(0)
             by_layout = many and bool(choices)  # then each layout is a copy to pay, otherwise the store is one
             if not store.is_stream:
-                self.m[s] = model.variable(0.0 if by_layout else store.size, integer=True, priority=2)
+                self.m[s] = model.variable(0.0 if by_layout else store.size * keeping, integer=True, priority=2)
             for a in choices:
-                cost = store.size if by_layout else 0.0
+                cost = store.size * keeping if by_layout else 0.0
                 self.x[s, a] = model.variable(cost, integer=True, priority=3 if store.is_stream else 1)
             layouts = [(self.x[s, a], 1.0) for a in choices]
             if choices and store.is_stream:
@@ -77,7 +77,7 @@ class Program:
                 model.row([*layouts, (self.m[s], -1.0)], 0.0, INFINITY if many else 0.0)  # (4)
             if by_layout:
                 stored += [(variable, store.size) for variable, _ in layouts]
-                model.offset -= store.size if store.is_stream else 0.0
+                model.offset -= store.size * keeping if store.is_stream else 0.0
             elif store.is_stream:
                 held += store.size
             else:
