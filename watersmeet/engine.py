@@ -368,6 +368,10 @@ class Engine:
             plan = first_plan(self.home, manifest, self.streams, self._queries.values(), self.options)
             check = InputCheck(self.home, self._streams, groups)
             runtime = SparkRuntime(self.spark, self.home, manifest, plan, self._deliveries.deliver, check)
+            if (self.spark.sparkContext.master or "").startswith(
+                "local"
+            ):  # on a cluster the state may be out of reach here
+                runtime.driver_rows = self.options.driver_rows
             self._feeds = Feeds(runtime, groups, self.options.tick)
             self._deliveries.connect(self.spark, lambda: self._queries)
             self._keeper = PlanKeeper(runtime, plan, self.options, self._change)

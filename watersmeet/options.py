@@ -14,6 +14,9 @@ from watersmeet.model.query import MAX_ALIASES
 class Options:
     partitions: int = field(default=1, metadata={"help": "places that the state is spread over"})
     tick: str = field(default="100 milliseconds", metadata={"help": "shortest time from one tick to the next"})
+    driver_rows: int = field(
+        default=100_000, metadata={"help": "ticks of so few rows are processed by the driver itself, on one machine"}
+    )
     master: str = field(default="", metadata={"help": "Spark master; empty: all cores of this machine"})
     searcher: str = field(default="", metadata={"help": "how plans are found; empty: greedy, improved, then proven"})
     plan_seconds: float = field(default=2.0, metadata={"help": "time for finding a plan"})
@@ -45,6 +48,10 @@ class Options:
             raise ModelError(f"sharing = {self.sharing} is unknown", hint="use groups, all or none")
         if not self.predicate_seconds > 0:
             raise ModelError(f"predicate_seconds = {self.predicate_seconds} is out of range", hint="use more than 0")
+        if self.driver_rows < 0:
+            raise ModelError(
+                f"driver_rows = {self.driver_rows} is out of range", hint="use 0 for never, or a number of rows"
+            )
         if self.epoch < 1:
             raise ModelError(f"epoch = {self.epoch} is out of range", hint="use a number of ticks, 1 or more")
 

@@ -29,8 +29,8 @@ from watersmeet.store.bucket import Bucket
 from watersmeet.store.manifest import Manifest
 
 SAMPLED_ROWS = 1000
-# What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one: see decision
-# 11. With several places a probing tuple is sent through a shuffle, which costs more than a look into a table.
+# What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one (decision
+# 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
 KEEPING, KEEPING_APART = 8.0, 2.0
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
 

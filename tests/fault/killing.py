@@ -50,10 +50,11 @@ class Victim:
         plans: Sequence[str] = ("own",),
         master: str = "local[2,4]",
         reader: str = "engine",
+        driver_rows: int = 0,
     ) -> None:
         """`plans` are those that one start after the other uses, again from the first behind the last."""
         self.folder, self.say, self.ticks, self.partitions, self.master = folder, say, ticks, partitions, master
-        self.plans, self.reader = plans, reader
+        self.plans, self.reader, self.driver_rows = plans, reader, driver_rows
         self.home, self.input = folder / "home", folder / "input"
         self.kills: list[str] = []
         self.starts = 0
@@ -98,6 +99,7 @@ class Run:
         command += ["--strikes", str(self.strikes.folder), "--partitions", str(victim.partitions)]
         plan = victim.plans[(victim.starts - 1) % len(victim.plans)]
         command += ["--master", victim.master, "--plan", plan, "--reader", victim.reader, *more]
+        command += ["--driver-rows", str(victim.driver_rows)]
         for kill in kills:
             command += ["--kill", kill]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

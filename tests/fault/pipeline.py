@@ -170,7 +170,8 @@ def build(given: argparse.Namespace) -> Engine:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "1g",
     }
-    engine = Engine(home=given.home, partitions=given.partitions, master=given.master, **settings)
+    rows = {"driver_rows": given.driver_rows}
+    engine = Engine(home=given.home, partitions=given.partitions, master=given.master, **rows, **settings)
     case = make_case(ticks=1)
     for stream in case.streams:
         if given.streams and stream.name not in given.streams:
@@ -193,6 +194,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--plan", choices=PLANS, default="own")
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
+    parser.add_argument("--driver-rows", type=int, default=0, help="0: all work is done by tasks")
     parser.add_argument("--master", default="local[2,4]")
     parser.add_argument("--late-order", nargs=2, default=[], metavar=("FILE", "NAME"), help="see daemon.py")
     parser.add_argument("--streams", type=lambda text: text.split(","), default=[])

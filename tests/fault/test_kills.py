@@ -74,7 +74,13 @@ def test_the_engine_dies_at_each_point_of_a_tick(
     victim: NewVictim, tally: Callable[[Victim], None], partitions: int, ticks: int, story: tuple[str, ...]
 ) -> None:
     # A materialized store is filled from the streams' stores whenever the plan before did not have it.
-    home = victim(ticks=ticks, partitions=partitions, plans=("kept", "simple", "kept"), reader=READERS[partitions])
+    home = victim(
+        ticks=ticks,
+        partitions=partitions,
+        plans=("kept", "simple", "kept"),
+        reader=READERS[partitions],
+        driver_rows=1000,
+    )
     for kill in story:
         home.killed_at(kill)
     home.finish()

@@ -1,4 +1,4 @@
-"""Random cases through Spark itself: streaming file sources, real tasks, stops and restarts."""
+"""Random cases through the engine and Spark: all kinds of sources, work in tasks and in the driver, restarts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,24 +32,29 @@ def feed(case: Case, folder: Path, ticks: range) -> None:
                 os.utime(path, (1_700_000_000 + tick, 1_700_000_000 + tick))
 
 
-def build(spark: SparkSession, case: Case, home: Path, folder: Path) -> Engine:
-    engine = Engine(spark, home=home, partitions=case.partitions)
+def build(spark: SparkSession, case: Case, home: Path, folder: Path, files: str, driver_rows: int) -> Engine:
+    engine = Engine(spark, home=home, partitions=case.partitions, driver_rows=driver_rows)
     for stream in case.streams:
-        engine.sql(f"{stream.create} '{folder / stream.name}' WITH (maxFilesPerTrigger = 1);")
+        engine.sql(f"{stream.create} '{folder / stream.name}{files}' WITH (maxFilesPerTrigger = 1);")
     for query in case.queries:
         engine.query(query.name, query.sql)
     return engine
 
 
+@pytest.mark.parametrize(
+    ("files", "driver_rows"), [("", 0), ("/*.parquet", 0), ("", 1000)], ids=["tasks", "spark's source", "driver"]
+)
 @given(case=cases(max_queries=8, max_ticks=4), whole=st.booleans())
-@settings(max_examples=8)
-def test_random_queries_on_spark_give_the_oracles_results(spark: SparkSession, case: Case, whole: bool) -> None:
+@settings(max_examples=4)
+def test_random_queries_on_spark_give_the_oracles_results(
+    spark: SparkSession, case: Case, whole: bool, files: str, driver_rows: int
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         middle = case.ticks if whole else case.ticks // 2
         for ticks in (range(middle), range(middle, case.ticks)):
             feed(case, folder / "input", ticks)
-            with build(spark, case, folder / "home", folder / "input") as engine:
+            with build(spark, case, folder / "home", folder / "input", files, driver_rows) as engine:
                 engine.run_once()
         for query, expected in oracle_answers(case).items():
             assert stored_answers(folder / "home" / "results" / query) == expected, query

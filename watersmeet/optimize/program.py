@@ -8,7 +8,7 @@ Variables, all between 0 and 1
   f[w,i]    share of the way to want w that leads over move i
 
 Objective
-  (0)  Σ_i cost(i) · (y[i] + (P − 1) · b[i])  +  Σ_s keeping · size(s) · (copies of s, the first one of a stream is free)
+  (0)  Σ_i cost(i) · (y[i] + (P − 1) · b[i])  +  Σ_s keeping · size(s) · (copies of s, a stream's first is free)
 
 Constraints
   (1)  for each want w, at each node: flow in = flow out, but the origin emits and the target takes 1, or m[s] where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import pickle
 import secrets
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 TICK_LOG = "ticks.jsonl"  # in the home: one line a tick, for whoever watches or measures
 _LONGEST_LOG = 16 << 20
+_BYTES_A_ROW = 64  # of a file, for a guess at its rows
+_MANY = 3  # results or merged rows for each row that the driver would process
 Gathering = Callable[[Tick], list[GatherReport]]  # how the rows of a tick come into buckets
 
 
@@ -80,6 +83,7 @@ class SparkRuntime:
     after_commit: Callable[[Manifest], None] = lambda manifest: None
     check_input: Callable[[str, int, list[GatherReport]], None] = lambda group, batch, reports: None
     recent: list[TickTimes] = field(default_factory=list)
+    driver_rows: int = 0  # up to so many rows of a tick are processed here, without tasks
     failure: WatersmeetError | None = None
     run: str = field(default_factory=lambda: secrets.token_hex(4))  # the name of this life of the engine
 
@@ -202,9 +206,14 @@ class SparkRuntime:
     def _gather_files(self, tick: Tick, files: Mapping[str, list[str]]) -> list[GatherReport]:
         work = share(files, self.cores)
         streams = {stream.name: stream for stream in tick.streams if stream.name in files}
-        tasks = self.spark.sparkContext.parallelize(range(len(work)), max(1, len(work)))
-        sent = pack(tick.begin(), self._rules_file)
-        gathered: list[GatherReport] = tasks.mapPartitionsWithIndex(gather_files(sent, streams, work)).collect()
+        order, gather = tick.begin(), functools.partial(gather_files, streams=streams, work=work)
+        size = sum(piece.bytes for pieces in work for piece in pieces)
+        gathered: list[GatherReport]
+        if size <= self.driver_rows * _BYTES_A_ROW:
+            gathered = [report for task in range(len(work)) for report in gather(order)(task, ())]
+        else:
+            tasks = self.spark.sparkContext.parallelize(range(len(work)), len(work))
+            gathered = tasks.mapPartitionsWithIndex(obeying(gather, pack(order, self._rules_file))).collect()
         raise_first(gathered)
         refused = [(report.stream, report.refused) for report in gathered if report.refused]
         return gathered + [set_aside(self.home, stream, files) for stream, files in refused]
@@ -220,6 +229,9 @@ class SparkRuntime:
     def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
         if not order.work and not order.merges:
             return []
+        if self._is_small(order):
+            tasks = len(order.work) + len(order.merges)
+            return [report for task in range(tasks) for report in probe_whole(order)(task, ())]
         context, sent = self.spark.sparkContext, pack(order, self._rules_file)
         if order.rules.partitions == 1:
             tasks = len(order.work) + len(order.merges)
@@ -230,6 +242,16 @@ class SparkRuntime:
         for _ in range(max(1, order.rules.depth(order.phase)) - 1):
             blobs = blobs.partitionBy(places, lambda place: place).mapPartitionsWithIndex(obeying(probe_next, sent))
         return [pickle.loads(data) for _, (_, data) in blobs.collect()]
+
+    def _is_small(self, order: ProbeOrder) -> bool:
+        """Whether the driver does the work itself, which takes less time than telling tasks to do it."""
+        if order.rules.partitions > 1 or order.phase == 0:
+            return False
+        rows = sum(piece.end - piece.begin for pieces in order.work for piece in pieces)
+        merged = sum(bucket.rows for job in order.merges for bucket in job.inputs)
+        last = self.recent[-1] if self.recent else None
+        results = rows * last.results / max(1, last.rows) if last else 0
+        return rows <= self.driver_rows and max(merged, results) <= _MANY * self.driver_rows
 
     def _log(self, times: TickTimes) -> None:
         path = self.home / TICK_LOG

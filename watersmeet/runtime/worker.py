@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -58,12 +59,11 @@ def make_gather(
 
 
 def gather_files(
-    sent: bytes, streams: Mapping[str, Stream], work: list[list[Piece]]
+    order: GatherOrder, streams: Mapping[str, Stream], work: list[list[Piece]]
 ) -> Callable[[int, Iterable[object]], Iterator[GatherReport]]:
     """The same for streams that are folders: each task reads its share of the files itself."""
 
     def gather(task: int, _: Iterable[object]) -> Iterator[GatherReport]:
-        order: GatherOrder = unpack(sent)
         for name in dict.fromkeys(piece.stream for piece in work[task]):
             stream, refused = streams[name], list[tuple[str, InputError]]()
 
@@ -96,9 +96,9 @@ def _gather(order: GatherOrder, stream: Stream) -> Gather:
 
 
 def obeying(
-    work: Callable[[ProbeOrder], Callable[[int, Any], Iterator[Any]]], sent: bytes
+    work: Callable[[Any], Callable[[int, Any], Iterator[Any]]], sent: bytes
 ) -> Callable[[int, Any], Iterator[Any]]:
-    """One of the functions below, for an order that reaches the task packed."""
+    """One of the functions here, for an order that reaches the task packed."""
 
     def run(task: int, items: Any) -> Iterator[Any]:
         return work(unpack(sent))(task, items)
@@ -239,11 +239,14 @@ def _merge(order: ProbeOrder, number: int, report: ProbeReport) -> None:
 
 
 def _task_name() -> str:
-    """Unique for each try of a task, so that two tries never share a file."""
+    """Unique for each try of a task, so that two tries never share a file; also where the driver does the work."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return str(context.taskAttemptId()) if context is not None else "0"
+    return str(context.taskAttemptId()) if context is not None else f"d{next(_in_driver)}"
+
+
+_in_driver = itertools.count()
 
 
 def _told(problem: Exception, home: str) -> WatersmeetError:

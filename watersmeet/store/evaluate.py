@@ -7,6 +7,7 @@ tick, because one row must not stop the queries that do not look at it.
 from __future__ import annotations
 
 import atexit
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,6 +31,9 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connect()
 
 
+_turn = threading.Lock()  # a tick in the driver and a change of queries may evaluate at the same time
+
+
 @dataclass(frozen=True)
 class Evaluated:
     values: list[pa.Array]
@@ -41,15 +45,16 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
     if not expressions:
         return Evaluated([], [])
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    connection = _connection()
-    connection.register("input_rows", table)
-    try:
+    with _turn:
+        connection = _connection()
+        connection.register("input_rows", table)
         try:
-            return Evaluated(_select(connection, expressions), [0] * len(expressions))
-        except duckdb.Error:
-            return _evaluate_carefully(connection, expressions)
-    finally:
-        connection.unregister("input_rows")
+            try:
+                return Evaluated(_select(connection, expressions), [0] * len(expressions))
+            except duckdb.Error:
+                return _evaluate_carefully(connection, expressions)
+        finally:
+            connection.unregister("input_rows")
 
 
 def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> list[pa.Array]:
