@@ -15,7 +15,7 @@ class Options:
     partitions: int = field(default=1, metadata={"help": "places that the state is spread over"})
     tick: str = field(default="100 milliseconds", metadata={"help": "shortest time from one tick to the next"})
     driver_rows: int = field(
-        default=100_000, metadata={"help": "ticks of so few rows are processed by the driver itself, on one machine"}
+        default=250_000, metadata={"help": "ticks of so few rows are processed by the driver itself, on one machine"}
     )
     master: str = field(default="", metadata={"help": "Spark master; empty: all cores of this machine"})
     searcher: str = field(default="", metadata={"help": "how plans are found; empty: greedy, improved, then proven"})

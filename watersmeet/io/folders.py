@@ -7,9 +7,10 @@ files after a crash, files come in the order of their dates, and each is taken o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -182,6 +183,17 @@ def _pieces(stream: str, path: str) -> Iterator[Piece]:
             yield from (Piece(stream, path, size // groups, (at,)) for at in range(groups))
             return
     yield Piece(stream, path, size)
+
+
+def has_few_rows(pieces: Sequence[Piece], most: int) -> bool:
+    """Whether the files say that they have no more rows than this. Those that cannot be read have none."""
+    rows = 0
+    for path in {piece.path for piece in pieces} if most else ():
+        with contextlib.suppress(pa.ArrowException, OSError):
+            rows += pq.read_metadata(path).num_rows
+        if rows > most:
+            return False
+    return most > 0
 
 
 def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.io.folders import share
+from watersmeet.io.folders import has_few_rows, share
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.home import discard, mixed, publish
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 TICK_LOG = "ticks.jsonl"  # in the home: one line a tick, for whoever watches or measures
 _LONGEST_LOG = 16 << 20
-_BYTES_A_ROW = 64  # of a file, for a guess at its rows
 _MANY = 3  # results or merged rows for each row that the driver would process
 Gathering = Callable[[Tick], list[GatherReport]]  # how the rows of a tick come into buckets
 
@@ -207,9 +206,8 @@ class SparkRuntime:
         work = share(files, self.cores)
         streams = {stream.name: stream for stream in tick.streams if stream.name in files}
         order, gather = tick.begin(), functools.partial(gather_files, streams=streams, work=work)
-        size = sum(piece.bytes for pieces in work for piece in pieces)
         gathered: list[GatherReport]
-        if size <= self.driver_rows * _BYTES_A_ROW:
+        if has_few_rows([piece for pieces in work for piece in pieces], self.driver_rows):
             gathered = [report for task in range(len(work)) for report in gather(order)(task, ())]
         else:
             tasks = self.spark.sparkContext.parallelize(range(len(work)), len(work))
