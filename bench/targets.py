@@ -27,8 +27,21 @@ TARGETS = {
         Target("pathway", 2),
         Target("duckdb", 1 / 5),
     ),
-    "tpch-5": (Target("alone", 2.6), Target("naive", 1.5), Target("spark", 30), Target("each", 3.1, "state")),
-    "tpch-10": (Target("alone", 2.6), Target("naive", 1.5), Target("spark", 50), Target("each", 5.3, "state")),
+    # "each" shares nothing at all, as the queries of the CLASH paper that run independently; "alone" shares the streams.
+    "tpch-5": (
+        Target("each", 2.6),
+        Target("alone", 2.6),
+        Target("naive", 1.5),
+        Target("spark", 30),
+        Target("each", 3.1, "state"),
+    ),
+    "tpch-10": (
+        Target("each", 2.6),
+        Target("alone", 2.6),
+        Target("naive", 1.5),
+        Target("spark", 50),
+        Target("each", 5.3, "state"),
+    ),
 }
 SMALL_TICKS = 4.0  # the median latency of Spark against ours
 
