@@ -27,7 +27,7 @@ TARGETS = {
         Target("pathway", 2),
         Target("duckdb", 1 / 5),
     ),
-    # "each" shares nothing at all, as the queries of the CLASH paper that run independently; "alone" shares the streams.
+    # "each" shares nothing at all, as independent queries in the CLASH paper do; "alone" shares the streams.
     "tpch-5": (
         Target("each", 2.6),
         Target("alone", 2.6),
