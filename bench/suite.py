@@ -31,11 +31,11 @@ HELP = {
 
 # (workload, options) of `all`, and what makes each of them short: the number of rows, and which systems.
 SHORT = (
-    ("three-way", "--scale", "0.2"),
+    ("three-way", "--scale", "0.1", "--systems", "joint,spark,flink,pathway,duckdb"),
     ("small-ticks", "--seconds", "15"),
     ("nexmark", "--scale", "0.1", "--systems", "joint,flink-set,pathway,duckdb"),
-    ("tpch-5", "--scale", "0.2", "--systems", "joint,naive,alone,spark,duckdb"),
-    ("tpch-10", "--scale", "0.2", "--systems", "joint,alone,duckdb"),
+    ("tpch-5", "--scale", "0.2", "--systems", "joint,naive,alone,each,spark,duckdb"),
+    ("tpch-10", "--scale", "0.2", "--systems", "joint,alone,each,duckdb"),
     ("window", "--rows", "2000", "--window", "10", "--window", "60", "--last", "10"),
     ("ajoin", "--queries", "1", "--queries", "20", "--queries", "100", "--rows", "5000", "--ticks", "8"),
 )

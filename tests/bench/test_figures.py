@@ -67,6 +67,7 @@ def test_targets_compare_speed_and_state_with_the_joint_plan() -> None:
     assert shown is not None
     rows = list(zip(*(column.cells for column in shown.columns), strict=True))
     assert rows == [
+        ("each", "speed", "2.60 ×", "3.00 ×", "2.00 ×", "met"),
         ("alone", "speed", "2.60 ×", "3.00 ×", "2.00 ×", "met"),
         ("each", "state", "3.10 ×", "3.00 ×", "", "missed"),
     ]
