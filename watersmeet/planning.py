@@ -15,7 +15,7 @@ from watersmeet.optimize.fast import no_collection
 from watersmeet.optimize.incremental import extended, kept_paths
 from watersmeet.optimize.individual import individual_cost
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem, Solution, price
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
@@ -32,6 +32,8 @@ SAMPLED_ROWS = 1000
 # What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one (decision
 # 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
 KEEPING, KEEPING_APART = 8.0, 2.0
+# Files, merges and phases of a kept result cost something in each tick, however few its tuples are.
+CLEARLY = 1.3
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
 
 
@@ -74,6 +76,8 @@ def make_plan(
             solution = _quick_solution(streams, queries, problem, previous)
             return planned(streams, queries, options, problem, solution, groups)
     solution = optimize(problem, searcher=options.searcher or None, time_limit=options.plan_seconds)
+    if not options.searcher and solution.materialized:
+        solution = _worth_keeping(problem, solution, options.plan_seconds)
     return planned(streams, queries, options, problem, solution, groups)
 
 
@@ -110,6 +114,15 @@ def planned(
 ) -> Plan:
     rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing)
     return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups)
+
+
+def _worth_keeping(problem: Problem, best: Solution, seconds: float) -> Solution:
+    """The best plan that keeps intermediate results, if it is clearly better than the best that keeps none."""
+    flat = optimize(replace(problem, materialize=False), time_limit=seconds)
+    if flat.cost > CLEARLY * best.cost:
+        return best
+    facts = {"searcher": flat.searcher, "bound": best.bound, "seconds": best.seconds + flat.seconds}
+    return price(problem, flat.paths, flat.layouts, **facts)
 
 
 def _quick_solution(

@@ -86,7 +86,7 @@ def with_a_store() -> Plan:
             frozenset((("r", "a"), ("s", "a"))): 1e-5,
         },
     )
-    plan = make_plan(tuple(streams().values()), [query("first", CHAIN)], Options(), statistics)
+    plan = make_plan(tuple(streams().values()), [query("first", CHAIN)], Options(searcher="exact"), statistics)
     assert plan.rules.materialized, "the test needs a plan with a materialized store"
     return plan
 
