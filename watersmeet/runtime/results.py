@@ -34,6 +34,7 @@ from watersmeet.store.kernels import I64, count_bits, cut_windows
 from watersmeet.store.manifest import ResultFile
 
 FLUSH_ROWS = 1 << 17
+COUNTS = "counts"  # in place of a query: the file of a task with the matches of all queries that only count them
 _At = tuple[str, Emit | Keep, str]  # start relation, end of the path, and the query or materialized store there
 
 
@@ -268,7 +269,7 @@ class Results:
         writer = open_writer(staged, Sink(), rows.schema)
         writer.write(rows)
         writer.close()
-        self._report.results.append(ResultFile("counts", str(staged), str(folder / name), sum(found.values())))
+        self._report.results.append(ResultFile(COUNTS, str(staged), str(folder / name), sum(found.values())))
         self.counts.update({f"results/{query}": count for query, count in found.items()})
 
 

@@ -21,6 +21,7 @@ from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.home import discard, mixed, publish
 from watersmeet.runtime.input import set_aside
 from watersmeet.runtime.orders import GatherReport, ProbeOrder, ProbeReport
+from watersmeet.runtime.results import COUNTS
 from watersmeet.runtime.sending import RulesFile, pack, write_whole
 from watersmeet.runtime.tick import Tick, is_new
 from watersmeet.runtime.worker import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 TICK_LOG = "ticks.jsonl"  # in the home: one line a tick, for whoever watches or measures
 _LONGEST_LOG = 16 << 20
+_COUNTED = 0.05  # what a match that is only counted costs, against a result
 _MANY = 3  # results or merged rows for each row that the driver would process
 Gathering = Callable[[Tick], list[GatherReport]]  # how the rows of a tick come into buckets
 
@@ -92,6 +94,7 @@ class SparkRuntime:
         # Held for moments only, so that a change of the plan need not wait for the running tick to end.
         self._handover = threading.Lock()
         self._finished = False
+        self._results_a_row = 0.0  # of the last tick
         self._begun = self.manifest.tick
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._rules_file = RulesFile(self.home, self.run)
@@ -200,6 +203,9 @@ class SparkRuntime:
             time.time(),
         )
         self.recent = [*self.recent[-999:], times]
+        files = [file for report in probed for file in report.results]
+        weighed = sum(file.rows * (_COUNTED if file.query == COUNTS else 1.0) for file in files)
+        self._results_a_row = weighed / max(1, rows)
         self._log(times)
 
     def _gather_files(self, tick: Tick, files: Mapping[str, list[str]]) -> list[GatherReport]:
@@ -247,9 +253,7 @@ class SparkRuntime:
             return False
         rows = sum(piece.end - piece.begin for pieces in order.work for piece in pieces)
         merged = sum(bucket.rows for job in order.merges for bucket in job.inputs)
-        last = self.recent[-1] if self.recent else None
-        results = rows * last.results / max(1, last.rows) if last else 0
-        return rows <= self.driver_rows and max(merged, results) <= _MANY * self.driver_rows
+        return rows <= self.driver_rows and max(merged, rows * self._results_a_row) <= _MANY * self.driver_rows
 
     def _log(self, times: TickTimes) -> None:
         path = self.home / TICK_LOG
