@@ -18,7 +18,7 @@ from typing import Any
 from bench import ajoin
 from bench.pipeline import run_pipeline
 from watersmeet.control.mailbox import Mailbox, Request
-from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.runtime.ticklog import TICK_LOG
 from watersmeet.store.manifest import load_newest
 
 CHECKED = 20  # queries whose matches are compared with DuckDB's

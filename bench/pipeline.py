@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.runtime.ticklog import TICK_LOG
 from watersmeet.store.manifest import load_newest
 
 

@@ -19,7 +19,7 @@ from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.planning import make_plan
 from watersmeet.runtime.orders import ProbeOrder
-from watersmeet.runtime.walk import Stores, Walk
+from watersmeet.runtime.walk import OpenBuckets, Stores, Walk
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import Bucket, BucketInfo, Derived
 
@@ -57,7 +57,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
         file = f"{name}-{abs(hash((condition, probing, stored)))}.bucket"
         buckets[name] = (bucket.write(home, file, derived, store=name, first_tick=tick, last_tick=tick),)
     starts = tuple(start for start in rules.starts if start.stream == "r")
-    order = ProbeOrder(str(home), 2, "a", rules, 1, starts, buckets, (), ())
+    order = ProbeOrder(str(home), 2, "a", rules, 1, starts, buckets, ())
     found, seconds = 0, 0.0
     for _ in range(2):
         count = 0
@@ -66,7 +66,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
             nonlocal count
             count += len(partial)  # type: ignore[arg-type]
 
-        walk = Walk(order, Stores(order), add)
+        walk = Walk(order, Stores(order, OpenBuckets()), add)
         begun = time.process_time()
         for partial in walk.arrivals(starts[0], buckets["r"][0], 0, probing):
             walk.follow(starts[0], partial)

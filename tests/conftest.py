@@ -26,6 +26,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from watersmeet.session import make_session
 
-    session = make_session("local[2,4]")
+    session = make_session("local[4,4]")
     yield session
     session.stop()

@@ -10,6 +10,7 @@ hot.results().show()
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -49,12 +50,14 @@ from watersmeet.planning import make_plan
 from watersmeet.registering import register
 from watersmeet.runtime.calls import complaints_in
 from watersmeet.runtime.deliver import Deliveries
-from watersmeet.runtime.feeds import Feeds
+from watersmeet.runtime.exec.executor import Executor, Sampler, verify
+from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.exec.spark import SparkExecutor
+from watersmeet.runtime.failure import explain_failure, no_space
+from watersmeet.runtime.feed.feeds import Feeds
 from watersmeet.runtime.groups import Groups
 from watersmeet.runtime.home import check_positions, recover
-from watersmeet.runtime.input import InputCheck
-from watersmeet.runtime.spark import SparkRuntime, explain_failure
-from watersmeet.runtime.worker import no_space
+from watersmeet.runtime.loop import TickLoop
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
 from watersmeet.stats import Stats, collect_stats
@@ -81,7 +84,7 @@ class Engine:
         self._queries: dict[str, Query] = {}
         self._predicates: dict[str, Registered] = {}
         self._deliveries = Deliveries(self.home)
-        self._runtime: SparkRuntime | None = None  # from the start to the end, as are
+        self._loop: TickLoop | None = None  # from the start to the end, as are
         self._keeper: PlanKeeper  # what keeps the plan that the next tick obeys,
         self._feeds: Feeds  # and what gives it ticks to run
         self._held = contextlib.ExitStack()
@@ -186,7 +189,7 @@ class Engine:
             verdicts: list[WatersmeetError | None] = []
             for asked in requests:
                 try:
-                    after = staged(after, asked.changes, self.home, self.options, self._runtime is not None)
+                    after = staged(after, asked.changes, self.home, self.options, self._loop is not None)
                     verdicts.append(None)
                 except WatersmeetError as problem:
                     verdicts.append(problem)
@@ -202,10 +205,10 @@ class Engine:
 
     def _put_in_force(self, after: dict[str, Query], accepted: Sequence[Asked]) -> tuple[int, float]:
         """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""
-        runtime = self._runtime
-        if runtime is not None:
+        loop = self._loop
+        if loop is not None:
             fresh = {name for name, query in after.items() if query is not self._queries.get(name)}
-            since = runtime.next_tick
+            since = loop.next_tick
             after = {n: replace(query, since=since) if n in fresh else query for n, query in after.items()}
             plan = self._keeper.plan_for(self.streams, after.values())
             for name in fresh:
@@ -225,7 +228,7 @@ class Engine:
         if self._recalled is not None:
             self._recalled &= {name for name, query in after.items() if query is self._queries.get(name)}
         self._queries = after
-        return (tick, recorded[0]) if runtime is not None else (0, time.time())
+        return (tick, recorded[0]) if loop is not None else (0, time.time())
 
     def _prepare(self, query: Query) -> None:
         prepare_folder(result_folder(self.home, query.name, query.sink), query.sink, query.outputs)
@@ -258,7 +261,7 @@ class Engine:
 
     @property
     def _is_running(self) -> bool:
-        return self._runtime is not None and bool(self._feeds.running)
+        return self._loop is not None and bool(self._feeds.running)
 
     def _known(self, name: str) -> Query:
         if name not in self._queries:
@@ -309,26 +312,26 @@ class Engine:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all ticks have ended or failed (True), or the time is over (False). Raises what failed."""
         try:
-            if self._runtime is not None and not self._feeds.wait(timeout):
+            if self._loop is not None and not self._feeds.wait(timeout):
                 return False
         except Exception as problem:
-            failure = self._runtime.failure if self._runtime else None
+            failure = self._loop.failure if self._loop else None
             self.stop()
             raise (failure or explain_failure(problem, self.home)) from None
-        if self._runtime is not None:
+        if self._loop is not None:
             self.settle(0)
-            if failure := self._runtime.failure:
+            if failure := self._loop.failure:
                 self.stop()
                 raise failure
         return True
 
     def settle(self, idle: float) -> None:
         """Let changes that have waited `idle` seconds for a tick take effect in a tick of their own."""
-        runtime = self._runtime
+        loop = self._loop
         try:
-            if runtime is not None:
-                runtime.settle(idle)
-        except WatersmeetError:  # kept as the runtime's failure: whoever waits for the streams gets it
+            if loop is not None:
+                loop.settle(idle)
+        except WatersmeetError:  # kept as the loop's failure: whoever waits for the streams gets it
             self._feeds.stop()
 
     def stop(self) -> None:
@@ -336,11 +339,11 @@ class Engine:
         if self._server is not None:
             self._server.stop()
             self._server = None
-        if self._runtime is not None:
-            self._runtime.finish()
+        if self._loop is not None:
+            self._loop.finish()
             self._feeds.stop()
             self._feeds.running.clear()
-            self._runtime = None
+            self._loop = None
         self._held.close()
 
     def __enter__(self) -> Engine:
@@ -350,7 +353,7 @@ class Engine:
         self.stop()
 
     def _open(self) -> None:
-        if self._runtime is not None:
+        if self._loop is not None:
             return
         if not self._streams:
             raise ModelError("there is no stream to read", hint="declare one: CREATE STREAM … or engine.stream(…)")
@@ -359,31 +362,35 @@ class Engine:
             began = time.time()
             self._recall()
             folders = [result_folder(self.home, query.name, query.sink) for query in self._queries.values()]
-            manifest = recover(self.home, folders)
+            executor = self._make_executor()
+            self._held.callback(executor.close)
+            manifest = recover(self.home, folders, functools.partial(verify, executor))
             check_positions(self.home, manifest)
             for query in self._queries.values():
                 self._prepare(query)
             groups = Groups(self.home)
             groups.join(self.streams)
-            plan = first_plan(self.home, manifest, self.streams, self._queries.values(), self.options)
-            check = InputCheck(self.home, self._streams, groups)
-            runtime = SparkRuntime(self.spark, self.home, manifest, plan, self._deliveries.deliver, check)
-            if (self.spark.sparkContext.master or "").startswith(
-                "local"
-            ):  # on a cluster the state may be out of reach here
-                runtime.driver_rows = self.options.driver_rows
-            self._feeds = Feeds(runtime, groups, self.options.tick)
-            self._deliveries.connect(self.spark, lambda: self._queries)
-            self._keeper = PlanKeeper(runtime, plan, self.options, self._change)
+            sample = Sampler(executor, self.home, manifest)
+            plan = first_plan(self.home, manifest, self.streams, self._queries.values(), self.options, sample)
+            loop = TickLoop(self.home, manifest, plan, executor)
+            self._feeds = Feeds(loop, groups, self.options.tick, lambda: self.spark)
+            self._deliveries.connect(executor, lambda: self.spark, lambda: self._queries)
+            self._keeper = PlanKeeper(loop, plan, self.options, self._change)
             self._held.callback(self._keeper.follower.close)
-            self._runtime = runtime
-            self._deliveries.deliver(manifest)
+            loop.observers += [self._deliveries, self._keeper.follower]
+            self._loop = loop
+            self._deliveries.committed(manifest)
             write_description(self.home, self._queries.values())
             self._mailbox.open(began)
         except BaseException:
-            self._runtime = None
+            self._loop = None
             self._held.close()
             raise
+
+    def _make_executor(self) -> Executor:
+        if self.options.executor == "local":
+            return LocalExecutor()
+        return SparkExecutor(self.spark, self.home, self.options.residents, self.options.resident_seconds)
 
     def _recall(self) -> None:
         """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
@@ -403,21 +410,21 @@ class Engine:
         """The plan as a value, for `explain`, `draw` or JSON: the one in force, or the one that would be.
 
         With `statistics` it is the plan for data like that, whatever is running."""
-        if statistics is None and self._runtime is not None:
-            return self._keeper.current.rendered(self._runtime.manifest.totals)
+        if statistics is None and self._loop is not None:
+            return self._keeper.current.rendered(self._loop.manifest.totals)
         queries = tuple(self._queries.values())
         return make_plan(self.streams, queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
         """Rows, results, state and the time of recent ticks."""
-        recent = self._runtime.recent if self._runtime else []
+        recent = self._loop.recent if self._loop else []
         return collect_stats(self.newest, self.streams, tuple(self._queries), recent)
 
     @property
     def newest(self) -> Manifest:
         """What is committed."""
-        runtime = self._runtime
-        return runtime.manifest if runtime else load_newest(self.home)
+        loop = self._loop
+        return loop.manifest if loop else load_newest(self.home)
 
     def __repr__(self) -> str:
         state = "running" if self._is_running else "stopped"

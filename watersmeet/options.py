@@ -14,8 +14,13 @@ from watersmeet.model.query import MAX_ALIASES
 class Options:
     partitions: int = field(default=1, metadata={"help": "places that the state is spread over"})
     tick: str = field(default="100 milliseconds", metadata={"help": "shortest time from one tick to the next"})
-    driver_rows: int = field(
-        default=250_000, metadata={"help": "ticks of so few rows are processed by the driver itself, on one machine"}
+    executor: str = field(default="spark", metadata={"help": "spark, or local: embedded, without Spark tasks"})
+    residents: str = field(
+        default="auto",
+        metadata={"help": "resident tasks; auto: half of Spark's slots; 0: a Spark job for each step of a tick"},
+    )
+    resident_seconds: float = field(
+        default=30.0, metadata={"help": "time without a sign of life after which a resident task is replaced"}
     )
     master: str = field(default="", metadata={"help": "Spark master; empty: all cores of this machine"})
     searcher: str = field(default="", metadata={"help": "how plans are found; empty: greedy, improved, then proven"})
@@ -48,10 +53,12 @@ class Options:
             raise ModelError(f"sharing = {self.sharing} is unknown", hint="use groups, all or none")
         if not self.predicate_seconds > 0:
             raise ModelError(f"predicate_seconds = {self.predicate_seconds} is out of range", hint="use more than 0")
-        if self.driver_rows < 0:
-            raise ModelError(
-                f"driver_rows = {self.driver_rows} is out of range", hint="use 0 for never, or a number of rows"
-            )
+        if self.executor not in ("spark", "local"):
+            raise ModelError(f"executor = {self.executor} is unknown", hint="use spark or local")
+        if self.residents != "auto" and not self.residents.isdigit():
+            raise ModelError(f"residents = {self.residents} is unknown", hint="use auto, or a number; 0 for none")
+        if not self.resident_seconds >= 1:
+            raise ModelError(f"resident_seconds = {self.resident_seconds} is out of range", hint="use 1 or more")
         if self.epoch < 1:
             raise ModelError(f"epoch = {self.epoch} is out of range", hint="use a number of ticks, 1 or more")
 

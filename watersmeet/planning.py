@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
-import pyarrow as pa
-
-from watersmeet.errors import StateError
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.fast import no_collection
 from watersmeet.optimize.incremental import extended, kept_paths
@@ -25,10 +21,8 @@ from watersmeet.plan.grouping import Groups, Sample, choose_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.store.bucket import Bucket
 from watersmeet.store.manifest import Manifest
 
-SAMPLED_ROWS = 1000
 # What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one (decision
 # 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
 KEEPING, KEEPING_APART = 8.0, 2.0
@@ -145,22 +139,6 @@ def _quick_solution(
         return stores[store].serves(query, Aliases([query]), by_name)
 
     return extended(problem, previous.solution, staying, readable) or optimize(problem, searcher="greedy")
-
-
-def sample_of(home: Path, manifest: Manifest) -> Sample:
-    """The first rows of the newest bucket of a stream."""
-
-    def rows(stream: str) -> pa.RecordBatch | None:
-        buckets = [bucket for bucket in manifest.buckets if bucket.store == stream]
-        if not buckets:
-            return None
-        newest = max(buckets, key=lambda bucket: (bucket.last_tick, bucket.file))
-        try:
-            return Bucket.open(home, newest).rows.slice(0, SAMPLED_ROWS)
-        except StateError:
-            return None  # a tick has merged or dropped it meanwhile
-
-    return rows
 
 
 def statistics_of(manifest: Manifest) -> Statistics:

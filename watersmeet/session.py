@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "spark.python.daemon.module": "watersmeet.runtime.daemon",
+    "spark.python.daemon.module": "watersmeet.runtime.exec.daemon",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
@@ -40,6 +40,8 @@ def make_session(
 ) -> SparkSession:
     """A session of our own: all cores of this machine, each task tried up to four times.
 
+    It has two slots for each core: one for a resident task, one for other jobs.
+
     `log` is the file for all that Spark says, if this process has no Spark yet; without it that goes to the terminal.
     """
     check_java()
@@ -53,12 +55,17 @@ def make_session(
     chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **(settings or {})}
     if log is not None:
         _launch_jvm(chosen, log)
-    builder = SparkSession.builder.appName("watersmeet").master(master or "local[*,4]")
+    builder = SparkSession.builder.appName("watersmeet").master(master or f"local[{2 * cores()},4]")
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _launch_jvm(settings: dict[str, str], log: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from watersmeet.model import Stream
-from watersmeet.runtime.spark import TickTimes
+from watersmeet.runtime.ticklog import TickTimes
 from watersmeet.store.manifest import Manifest
 
 

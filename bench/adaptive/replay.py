@@ -16,7 +16,7 @@ from typing import Any
 from watersmeet import Engine
 from watersmeet.adapt.history import decisions
 from watersmeet.adapt.memory import STATISTICS
-from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.runtime.ticklog import TICK_LOG
 
 
 @dataclass(frozen=True)

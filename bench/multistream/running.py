@@ -32,7 +32,7 @@ from bench.workloads.texts import watersmeet_script
 from watersmeet.adapt.memory import STATISTICS, as_json
 from watersmeet.optimize.joingraph import graph_of, stream_of
 from watersmeet.optimize.statistics import Statistics, named_ends
-from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.runtime.ticklog import TICK_LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

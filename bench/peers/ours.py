@@ -13,7 +13,7 @@ from bench.workloads.knowledge import statistics
 from bench.workloads.model import Outcome, Query, Workload
 from bench.workloads.texts import watersmeet_script
 from watersmeet.adapt.memory import STATISTICS
-from watersmeet.runtime.spark import TICK_LOG
+from watersmeet.runtime.ticklog import TICK_LOG
 from watersmeet.store.manifest import load_newest
 
 # Plans are compared, so none of them changes while it runs.

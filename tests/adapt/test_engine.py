@@ -23,23 +23,25 @@ def run(engine: Engine, kill: bool = False) -> None:
     """All ticks; each waits for the optimizer, so that a fast machine and a slow one take the same decisions."""
     with engine:
         engine._open()
-        runtime, follower = engine._runtime, engine._keeper.follower
-        assert runtime is not None
-        after = runtime.after_commit
+        loop, follower = engine._loop, engine._keeper.follower
+        assert loop is not None
         if kill:  # a search that takes its time cannot have answered before it is killed
             follower.options = replace(follower.options, searcher="improve", plan_seconds=60.0)
 
         killed: set[int | None] = {None}
 
-        def waiting(manifest: Manifest) -> None:
-            after(manifest)
-            if kill and follower.optimizer.busy:
-                wait_for(lambda: follower.optimizer.pid not in killed)  # each request starts a new process
-                killed.add(follower.optimizer.pid)
-                os.kill(follower.optimizer.pid or 0, signal.SIGKILL)
-            follower.optimizer.wait()
+        class Waiting:
+            def gathered(self, reports: object) -> None:
+                pass
 
-        runtime.after_commit = waiting
+            def committed(self, manifest: Manifest) -> None:
+                if kill and follower.optimizer.busy:
+                    wait_for(lambda: follower.optimizer.pid not in killed)  # each request starts a new process
+                    killed.add(follower.optimizer.pid)
+                    os.kill(follower.optimizer.pid or 0, signal.SIGKILL)
+                follower.optimizer.wait()
+
+        loop.observers.append(Waiting())
         engine.run_once()
 
 

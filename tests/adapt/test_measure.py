@@ -19,10 +19,9 @@ from watersmeet.model import KeyPart
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.planning import Plan, make_plan
+from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
-from watersmeet.runtime.orders import ProbeReport
-from watersmeet.runtime.tick import Tick
-from watersmeet.runtime.worker import probe_whole
+from watersmeet.runtime.tick import Tick, walk_phases
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import Manifest
@@ -50,7 +49,7 @@ def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifes
     rng = np.random.default_rng(3)
     query = plan.queries[0]
     prepare_folder(result_folder(home, query.name, query.sink), query.sink, query.outputs)
-    manifest, total, facts = Manifest(), Measurements(), step_facts(plan)
+    manifest, total, facts, executor = Manifest(), Measurements(), step_facts(plan), LocalExecutor()
     for number in range(ticks):
         tick = Tick(str(home), "0", number, f"try{number}", plan.rules, plan.streams, plan.queries, manifest)
         order, reports = tick.begin(), []
@@ -59,10 +58,7 @@ def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifes
             data = {"ts": pa.array(times, pa.timestamp("us"))}
             data |= {column: pa.array(rng.integers(0, KEYS[f"{name}.{column}"], ROWS)) for column in columns}
             reports.append(Gather(order, plan.rules.store(name), True, name).run(pa.table(data).to_batches()))
-        probed: list[ProbeReport] = []
-        for phase in tick.phases():
-            probing = tick.probe_order(phase, reports, probed, 1)
-            probed += [report for task in range(len(probing.work)) for report in probe_whole(probing)(task, [])]
+        probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result())
         after, _ = tick.finished(reports, probed)
         sketches = {(report.stream, part): made for report in reports for part, made in report.sketches.items()}
         total = total.plus(measure_tick(manifest, after, plan, facts, sketches, 0.5))

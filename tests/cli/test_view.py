@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from watersmeet.runtime.spark import TickTimes
+from watersmeet.runtime.ticklog import TickTimes
 from watersmeet.stats import QueryStats, Stats, StoreStats, StreamStats
 from watersmeet.view import as_line, as_table, bytes_text, make_picture, seconds_text
 

@@ -191,7 +191,7 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
     with engine:
         engine.start()
         fed(engine, tmp_path, "l", [(1, 1, 7)])
-        plan, tick = engine._runtime and engine._runtime.plan, engine.stats().tick
+        plan, tick = engine._loop and engine._loop.plan, engine.stats().tick
         for script, fragment, line, column in wrong:
             with pytest.raises(SqlError) as caught:
                 ask(engine, script)
@@ -203,8 +203,8 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
             ask(engine, " ; ")
         with pytest.raises(ModelError, match="already a query named q"):
             engine.query("q", JOIN)
-        assert engine._runtime is not None
-        assert engine._runtime.plan is plan
+        assert engine._loop is not None
+        assert engine._loop.plan is plan
         assert [handle.name for handle in engine.queries] == ["q"]
         assert read_entries(engine.home) == []
         assert not (engine.home / "results" / "p").exists()
@@ -353,7 +353,7 @@ def test_a_failure_without_data_reaches_whoever_waits(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("watersmeet.runtime.spark.commit", full)
+    monkeypatch.setattr("watersmeet.runtime.loop.commit", full)
     running.drop("q")
     with pytest.raises(WatersmeetError, match="no space is left"):
         running.wait()

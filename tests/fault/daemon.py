@@ -1,93 +1,75 @@
-"""Spark's Python daemon with points to kill at inside the tasks; named by `spark.python.daemon.module`.
+"""Spark's Python daemon whose workers die where they are told to; named by `spark.python.daemon.module`.
 
-The points are put around the product's functions before the workers are forked; the product knows nothing of them.
+It subscribes to the points of a tick before the workers are forked; so does the driver, in `pipeline.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from pyspark import daemon
 
-import watersmeet.runtime.daemon  # noqa: F401 - what a worker of the product has before the fork
+import watersmeet.runtime.exec.daemon  # noqa: F401 - what a worker of the product has before the fork
 from tests.fault.strikes import FOLDER_VARIABLE, Strikes
 from tests.fault.workload import COLUMNS
-from watersmeet.runtime import gather, results, worker
-from watersmeet.store import bucket
+from watersmeet import points
 
 LATE_VARIABLE = "WATERSMEET_LATE_ORDER"
 KINDS = ("gather", "keep", "merge", "results")  # files that tasks write: buckets of streams, of materialized stores, …
-POINTS = tuple(f"{kind}.{moment}" for kind in KINDS for moment in ("write", "written"))
-_PIECE = 6  # of those that a bucket file is written in: behind the rows, before the indexes are complete
+WRITING_POINTS = tuple(f"{kind}.{moment}" for kind in KINDS for moment in ("write", "written"))
+RESIDENT_POINTS = ("resident.begin", "resident.order", "resident.reply")
 
 
-def arm(strikes: Strikes) -> None:
-    _in_bucket_files(strikes)
-    _in_result_files(strikes)
+class Armed:
+    """Passes points on to strikes, under the names that tests use: they tell kinds of files and of ticks apart."""
 
+    def __init__(self, strikes: Strikes) -> None:
+        self._strikes = strikes
+        self._merged: set[str] = set()  # files that nobody needs after the tick that is being committed, and why
+        self._expired: set[str] = set()
+        points.subscribe(self._reached)
 
-def _in_bucket_files(strikes: Strikes) -> None:
-    write_file = bucket._write_file
-    writing: dict[str, Any] = {"task": "", "piece": 0}
+    def _reached(self, point: str, about: object) -> None:
+        if point == "resident.begin":
+            self._strikes.connection = about  # type: ignore[assignment]
+        for name in self._names(point, about):
+            self._strikes.reach(name)
 
-    def crc32(piece: Any, checksum: int = 0) -> int:
-        writing["piece"] += 1
-        if writing["piece"] == _PIECE:
-            strikes.reach(f"{writing['task']}.write")
-        return zlib.crc32(piece, checksum)
-
-    def watched(path: Path, *rest: Any) -> tuple[int, int]:
-        writing["task"] = "merge" if "-m" in path.stem else "gather" if path.parent.name in COLUMNS else "keep"
-        writing["piece"] = 0
-        written = write_file(path, *rest)
-        strikes.reach(f"{writing['task']}.written")
-        return written
-
-    bucket._write_file = watched
-    bucket.zlib = SimpleNamespace(crc32=crc32)
-
-
-def _in_result_files(strikes: Strikes) -> None:
-    open_writer: Callable[..., Any] = results.open_writer
-
-    class Watched:
-        def __init__(self, *arguments: Any) -> None:
-            self._writer = open_writer(*arguments)
-
-        def write(self, rows: Any) -> None:
-            self._writer.write(rows)
-            strikes.reach("results.write")
-
-        def close(self) -> None:
-            self._writer.close()
-            strikes.reach("results.written")
-
-    results.open_writer = Watched
-    assert gather.open_writer is open_writer, "rejected rows are written by the function that is not watched"
+    def _names(self, point: str, about: object) -> Iterator[str]:
+        if isinstance(about, Path) and point.startswith("bucket."):
+            kind = "merge" if "-m" in about.stem else "gather" if about.parent.name in COLUMNS else "keep"
+            yield f"{kind}.{point.partition('.')[2]}"
+        elif point == "commit.before":
+            garbage, merged = about  # type: ignore[misc]
+            self._merged, self._expired = set(garbage) & merged, set(garbage) - merged
+            if self._expired:
+                yield "expire.before"
+        elif point == "discard.between":
+            yield "expire.between" if self._expired else point
+        elif point != "discard.before" or about:
+            yield point
+        if point == "manifest.draft" and (self._merged or self._expired):
+            yield "manifest.replacing"
 
 
 def let_an_order_come_late(file: Path, name: Path) -> None:
     """Moves a dead engine's order to where that would have written it, just before a task reads its own."""
-    order_path = worker.gather_order_path
 
-    def watched(*arguments: Any) -> Path:
-        name.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # once is enough
-            file.rename(name)
-        return order_path(*arguments)
+    def reached(point: str, about: object) -> None:
+        if point == "order.read":
+            name.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # once is enough
+                file.rename(name)
 
-    worker.gather_order_path = watched
+    points.subscribe(reached)
 
 
 if __name__ == "__main__":
     if FOLDER_VARIABLE in os.environ:
-        arm(Strikes(Path(os.environ[FOLDER_VARIABLE])))
+        Armed(Strikes(Path(os.environ[FOLDER_VARIABLE])))
     if LATE_VARIABLE in os.environ:
         let_an_order_come_late(*map(Path, os.environ[LATE_VARIABLE].split(":")))
     daemon.manager()

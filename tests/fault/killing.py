@@ -48,13 +48,14 @@ class Victim:
         ticks: int = 30,
         partitions: int = 1,
         plans: Sequence[str] = ("own",),
-        master: str = "local[2,4]",
+        master: str = "",
         reader: str = "engine",
-        driver_rows: int = 0,
+        options: Sequence[str] = (),
     ) -> None:
-        """`plans` are those that one start after the other uses, again from the first behind the last."""
+        """`plans` are those that one start after the other uses, again from the first behind the last. `options` are
+        more arguments for the program."""
         self.folder, self.say, self.ticks, self.partitions, self.master = folder, say, ticks, partitions, master
-        self.plans, self.reader, self.driver_rows = plans, reader, driver_rows
+        self.plans, self.reader, self.options = plans, reader, options
         self.home, self.input = folder / "home", folder / "input"
         self.kills: list[str] = []
         self.starts = 0
@@ -98,8 +99,7 @@ class Run:
         command = [sys.executable, "-m", "tests.fault.pipeline", str(victim.home), str(victim.input)]
         command += ["--strikes", str(self.strikes.folder), "--partitions", str(victim.partitions)]
         plan = victim.plans[(victim.starts - 1) % len(victim.plans)]
-        command += ["--master", victim.master, "--plan", plan, "--reader", victim.reader, *more]
-        command += ["--driver-rows", str(victim.driver_rows)]
+        command += [f"--master={victim.master}", "--plan", plan, "--reader", victim.reader, *victim.options, *more]
         for kill in kills:
             command += ["--kill", kill]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

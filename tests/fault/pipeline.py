@@ -1,156 +1,49 @@
 """The engine as a program that can be killed anywhere: `python -m tests.fault.pipeline HOME INPUT --kill POINT:N …`
 
-It processes what INPUT holds and ends, or dies on the way. Points in the driver are put around the product's
-functions here, those inside Spark's tasks by `tests.fault.daemon`; the product knows nothing of them.
+It processes what INPUT holds and ends, or dies on the way, at points of the driver or of its tasks.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-from tests.fault.daemon import LATE_VARIABLE
-from tests.fault.strikes import DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
+from tests.fault.daemon import LATE_VARIABLE, Armed
+from tests.fault.strikes import CANCEL, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
 from tests.fault.workload import make_case
 from tests.oracle.plans import plan_by
-from watersmeet import Engine, planning
-from watersmeet.io.folders import Positions
+from watersmeet import Engine, planning, points
 from watersmeet.model import Sink
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Solution
-from watersmeet.runtime import home as home_module
-from watersmeet.runtime import spark as spark_module
-from watersmeet.runtime.orders import ProbeOrder
-from watersmeet.runtime.tick import Tick
-from watersmeet.store.manifest import Manifest
+from watersmeet.runtime.feed import batches
+from watersmeet.store.manifest import load_newest
 
+# Those of watersmeet/points.py, and some that are told apart by what a tick does.
 TICK_POINTS = (
-    "positions.before",  # what the tick will read is not written down
-    "tick.begin",  # it is, and nothing else of the tick exists
-    "gather.after",  # its buckets do
-    "phase.between",  # and buckets of a materialized store that a later phase probes
-    "probe.after",  # its results and merged buckets too
-    "manifest.draft",  # its manifest is written under a draft's name
-    "manifest.replacing",  # the same, in a tick that makes buckets superfluous: they must still be there
-    "manifest.linked",  # it is committed, and the draft is still there
+    "positions.before",
+    "tick.begin",
+    "gather.after",
+    "phase.between",
+    "probe.after",
+    "manifest.draft",
+    "manifest.replacing",  # in a tick that makes buckets superfluous: they must still be there
+    "manifest.linked",
     "publish.before",
-    "publish.between",  # one result file is visible, others are not
+    "publish.between",
     "discard.before",
-    "discard.between",  # some merged or expired buckets are deleted, others are not
+    "discard.between",
     "expire.before",  # the tick in which buckets expire as a whole, before it is committed
     "expire.between",  # and while they are deleted
-    "tick.end",  # all is done, but Spark does not know it yet
+    "tick.end",
 )
 RECOVERY_POINTS = ("recover.publish", "recover.clear")
 OUTSIDE = "stock"  # the query that writes outside the home, where recovery has to look too
 PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can be materialized is
-
-
-def arm(strikes: Strikes) -> None:
-    _before(strikes, Positions, "begin", "positions.before")
-    _before(strikes, Tick, "begin", "tick.begin")
-    probe_order = Tick.probe_order
-
-    def watched_order(tick: Tick, phase: int, gathered: Any, probed: Any, tasks: int) -> ProbeOrder:
-        strikes.reach("phase.between" if probed else "gather.after")
-        return probe_order(tick, phase, gathered, probed, tasks)
-
-    Tick.probe_order = watched_order  # type: ignore[method-assign]
-    going = _watch_garbage(strikes)
-    _before(strikes, Tick, "finished", "probe.after")
-    link = os.link
-
-    def watched_link(draft: Path, path: Path) -> None:
-        strikes.reach("manifest.draft")
-        if going.merged or going.expired:
-            strikes.reach("manifest.replacing")
-        link(draft, path)
-        strikes.reach("manifest.linked")
-
-    os.link = watched_link
-    spark_module.publish = _in_two(strikes, spark_module.publish, "publish.between")
-    _before(strikes, spark_module, "publish", "publish.before")
-    home_module.publish = _in_two(strikes, home_module.publish, "recover.publish")
-    discard = spark_module.discard
-
-    def watched_discard(home: Path, files: list[str]) -> None:
-        if files:
-            strikes.reach("discard.before")
-        point = "expire.between" if going.expired else "discard.between"
-        _in_two(strikes, lambda some: discard(home, some), point)(files)
-
-    spark_module.discard = watched_discard
-    _after(strikes, spark_module.SparkRuntime, "_run_batch", "tick.end")
-    rmtree = home_module.shutil.rmtree
-
-    def watched_rmtree(folder: Path, **options: Any) -> None:
-        if folder.exists():
-            strikes.reach("recover.clear")
-        rmtree(folder, **options)
-
-    home_module.shutil = SimpleNamespace(rmtree=watched_rmtree)
-
-
-@dataclass
-class Going:
-    """The files that nobody needs after the tick that is being committed, and why."""
-
-    merged: set[str] = field(default_factory=set)
-    expired: set[str] = field(default_factory=set)
-
-
-def _watch_garbage(strikes: Strikes) -> Going:
-    finished, going = Tick.finished, Going()
-
-    def watched(tick: Tick, gathered: Any, probed: Any) -> tuple[Manifest, list[str]]:
-        manifest, garbage = finished(tick, gathered, probed)
-        going.merged = {bucket.file for report in probed for job, _ in report.merged for bucket in job.inputs}
-        going.expired = set(garbage) - going.merged
-        if going.expired:
-            strikes.reach("expire.before")
-        return manifest, garbage
-
-    Tick.finished = watched  # type: ignore[method-assign]
-    return going
-
-
-def _before(strikes: Strikes, owner: Any, name: str, point: str) -> None:
-    function = getattr(owner, name)
-
-    def watched(*arguments: Any, **named: Any) -> Any:
-        strikes.reach(point)
-        return function(*arguments, **named)
-
-    setattr(owner, name, watched)
-
-
-def _after(strikes: Strikes, owner: Any, name: str, point: str) -> None:
-    function = getattr(owner, name)
-
-    def watched(*arguments: Any, **named: Any) -> Any:
-        result = function(*arguments, **named)
-        strikes.reach(point)
-        return result
-
-    setattr(owner, name, watched)
-
-
-def _in_two(strikes: Strikes, function: Callable[[list[Any]], None], point: str) -> Callable[[Any], None]:
-    """A function over a list, with a point behind its first item; reached only where there are more."""
-
-    def watched(items: Any) -> None:
-        listed = list(items)
-        function(listed[:1])
-        if len(listed) > 1:
-            strikes.reach(point)
-        function(listed[1:])
-
-    return watched
 
 
 def _chosen(plan: str) -> Callable[..., Solution]:
@@ -170,8 +63,14 @@ def build(given: argparse.Namespace) -> Engine:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "1g",
     }
-    rows = {"driver_rows": given.driver_rows}
-    engine = Engine(home=given.home, partitions=given.partitions, master=given.master, **rows, **settings)
+    engine = Engine(
+        home=given.home,
+        partitions=given.partitions,
+        master=given.master,
+        residents=given.residents,
+        resident_seconds=given.resident_seconds,
+        **settings,
+    )
     case = make_case(ticks=1)
     for stream in case.streams:
         if given.streams and stream.name not in given.streams:
@@ -185,6 +84,15 @@ def build(given: argparse.Namespace) -> Engine:
     return engine
 
 
+def cancel_jobs(engine: Engine, asked: Path) -> None:
+    """As somebody does who presses the button in Spark's own pages, when a strike asks for it."""
+    while True:
+        if asked.exists():
+            asked.unlink()
+            engine.spark.sparkContext.cancelAllJobs()
+        time.sleep(0.02)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("home", type=Path)
@@ -194,8 +102,10 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--plan", choices=PLANS, default="own")
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
-    parser.add_argument("--driver-rows", type=int, default=0, help="0: all work is done by tasks")
-    parser.add_argument("--master", default="local[2,4]")
+    parser.add_argument("--in-parts", action="store_true", help="also a tick of few rows is several orders")
+    parser.add_argument("--residents", default="auto")
+    parser.add_argument("--resident-seconds", type=float, default=30.0)
+    parser.add_argument("--master", default="", help="empty: what an engine takes by itself")
     parser.add_argument("--late-order", nargs=2, default=[], metavar=("FILE", "NAME"), help="see daemon.py")
     parser.add_argument("--streams", type=lambda text: text.split(","), default=[])
     parser.add_argument("--queries", type=lambda text: text.split(","), default=[])
@@ -207,17 +117,19 @@ def main() -> None:
     strikes = Strikes(given.strikes)
     for order in given.kill:
         strikes.order(order)
-    arm(strikes)
+    Armed(strikes)
+    if given.in_parts:
+        batches.SMALL = -1
     if given.plan != "own":
         planning.optimize = _chosen(given.plan)
     engine = build(given)
-    commit = spark_module.commit
 
-    def told_commit(home: Path, manifest: Manifest) -> None:
-        commit(home, manifest)
-        print(f"tick {manifest.tick}", flush=True)
+    def tell(point: str, about: object) -> None:
+        if point == "manifest.linked":
+            print(f"tick {load_newest(given.home).tick}", flush=True)
 
-    spark_module.commit = told_commit
+    points.subscribe(tell)
+    threading.Thread(target=cancel_jobs, args=(engine, given.strikes / CANCEL), daemon=True).start()
     print("started", flush=True)
     with engine:
         engine.run_once()

@@ -1,21 +1,12 @@
-"""The driver without Spark, tick by tick, with ways to die: the files on disk are then as after a real kill."""
+"""The tick loop without Spark, tick by tick, with ways to die: the files on disk are then as after a real kill."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import patch
 
-from tests.oracle import inprocess
 from tests.oracle.answers import oracle_answers, stored_answers
 from tests.oracle.cases import Case
-from tests.oracle.inprocess import InProcess
-from watersmeet.runtime.orders import ProbeOrder, ProbeReport
-from watersmeet.runtime.spark import raise_first
-from watersmeet.store.manifest import Manifest
-
-
-class Died(Exception):
-    pass
+from tests.oracle.inprocess import Died, InProcess, dying_at
 
 
 class Stepwise(InProcess):
@@ -32,22 +23,17 @@ class Stepwise(InProcess):
             self.tick({stream.name: stream.piece(tick) for stream in self.case.streams})
             self.done += 1
 
-    def die_at(self, function: str) -> Manifest:
-        """Begin the next tick and die when the driver calls `function`; what it would have had as its manifest."""
-        seen = self.manifest
-        with patch.object(inprocess, function, side_effect=Died):
+    def die_at(self, point: str) -> None:
+        """Begin the next tick and die at a point of it."""
+        assert self.loop is not None
+        pieces = {stream.name: stream.piece(self.done) for stream in self.case.streams}
+        with dying_at(point):
             try:
-                self.run(self.done + 1)
+                self.loop.run(self._batch(pieces, "0"))
             except Died:
-                reached, self.manifest = self.manifest, seen
-                return reached
-        raise AssertionError(f"{function} was not called")
+                return
+        raise AssertionError(f"{point} was not reached")
 
     def check_answers(self) -> None:
         for query, expected in oracle_answers(self.case).items():
             assert stored_answers(self.home / "results" / query) == expected, query
-
-    def _probe(self, order: ProbeOrder) -> list[ProbeReport]:
-        reports = super()._probe(order)
-        raise_first(reports)  # as the driver on Spark does
-        return reports

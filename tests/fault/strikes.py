@@ -1,14 +1,18 @@
 """Who dies when: orders to kill, as files that any process of a run can take, each exactly once.
 
-`POINT:N[:VICTIM]` means: the N-th time that any process reaches POINT, VICTIM gets SIGKILL. An order is N - 1 files
-that let pass and one that kills; whoever reaches the point takes the first that is left by renaming it, which
-succeeds for one process only. A kill is counted by the renamed file, which is made just before the signal.
+`POINT:N[:VICTIM]` means: the N-th time that any process reaches POINT, VICTIM gets SIGKILL, or what `VICTIMS` says.
+An order is N - 1 files that let pass and one that kills; whoever reaches the point takes the first that is left by
+renaming it, which succeeds for one process only. A kill is counted by the renamed file, which is made just before the
+signal.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
@@ -16,8 +20,10 @@ import psutil
 FOLDER_VARIABLE = "WATERSMEET_STRIKES"
 DRIVER_VARIABLE = "WATERSMEET_STRIKES_DRIVER"
 PASS = "pass"
-# The process at the point; the engine's; that with all below it; the Java process whose task reached the point.
-VICTIMS = ("self", "driver", "tree", "java")
+CANCEL = "cancel"  # a file that asks the driver to cancel all jobs of Spark
+# The process at the point; the engine's; that with all below it; the Java process whose task reached the point. Or
+# the process is stopped, its connection to the driver is cut, or all jobs of Spark are cancelled.
+VICTIMS = ("self", "driver", "tree", "java", "stop", "connection", "jobs")
 
 
 class Strikes:
@@ -25,6 +31,7 @@ class Strikes:
         self.folder = folder
         self._spent = folder / "spent"
         self._spent.mkdir(parents=True, exist_ok=True)
+        self.connection: Connection | None = None  # of the resident task that this process is
 
     def order(self, text: str) -> None:
         point, number, *rest = text.split(":")
@@ -43,7 +50,14 @@ class Strikes:
             except FileNotFoundError:
                 continue  # another process was at this point at the same time
             victim = order.name.rpartition("~")[2]
-            if victim != PASS:
+            if victim == "connection":
+                assert self.connection is not None
+                with socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+                    same.shutdown(socket.SHUT_RDWR)
+            elif victim == "jobs":
+                (self.folder / CANCEL).touch()
+                time.sleep(1)  # so that the point is where it happens
+            elif victim != PASS:
                 _kill(victim)
             return
 
@@ -57,6 +71,8 @@ def _kill(victim: str) -> None:
     driver = int(os.environ[DRIVER_VARIABLE])
     if victim == "self":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif victim == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
     elif victim == "driver":
         os.kill(driver, signal.SIGKILL)
     elif victim == "java":

@@ -206,7 +206,7 @@ def test_a_refused_start_gives_the_home_back(running: Stepwise) -> None:
 
 def engine_on(home: Path) -> Engine:
     """An engine that could start on the home, but for the damage; Spark is not needed to find that."""
-    engine = Engine(home=home)
+    engine = Engine(home=home, executor="local")
     for stream in make_case(TICKS).streams:
         engine.sql(stream.create + "'nowhere';")
     for query in make_case(TICKS).queries:

@@ -36,7 +36,7 @@ def write_late(home: Path, late: dict[Path, bytes]) -> None:
 def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: float) -> None:
     engine = Stepwise(tmp_path, make_case(TICKS))
     engine.run(4)
-    engine.die_at("commit")
+    engine.die_at("commit.before")
     manifest_path(tmp_path, 5).with_suffix(".4711.draft").write_bytes(manifest_path(tmp_path, 4).read_bytes())
     (tmp_path / "orders" / "0").mkdir(parents=True)
     (tmp_path / "orders" / "0" / "4.pickle").write_bytes(b"an order")
@@ -59,7 +59,7 @@ def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: flo
 def test_a_late_staged_file_does_not_replace_the_result_that_is_published(tmp_path: Path) -> None:
     engine = Stepwise(tmp_path, make_case(TICKS))
     engine.run(3)
-    engine.die_at("publish")  # committed: the next start publishes its results
+    engine.die_at("publish.before")  # committed: the next start publishes its results
     late = {Path(file.staged): Path(file.staged).read_bytes()[:100] for file in load_newest(tmp_path).results}
     assert late
     engine.restart()

@@ -16,7 +16,7 @@ from tests.oracle.cases import Case, cases
 from tests.oracle.plans import plans
 
 # Where the driver is when it dies (its tasks have written everything that they had to), or a stop without harm.
-ENDS = ("stop", "commit", "publish", "discard")
+ENDS = ("stop", "commit.before", "manifest.linked", "publish.before", "discard.before")
 stories = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDS), st.sampled_from((1, 2, 3))), max_size=5)
 
 

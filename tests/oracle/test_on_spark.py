@@ -32,8 +32,8 @@ def feed(case: Case, folder: Path, ticks: range) -> None:
                 os.utime(path, (1_700_000_000 + tick, 1_700_000_000 + tick))
 
 
-def build(spark: SparkSession, case: Case, home: Path, folder: Path, files: str, driver_rows: int) -> Engine:
-    engine = Engine(spark, home=home, partitions=case.partitions, driver_rows=driver_rows)
+def build(spark: SparkSession, case: Case, home: Path, folder: Path, files: str, residents: str) -> Engine:
+    engine = Engine(spark, home=home, partitions=case.partitions, residents=residents)
     for stream in case.streams:
         engine.sql(f"{stream.create} '{folder / stream.name}{files}' WITH (maxFilesPerTrigger = 1);")
     for query in case.queries:
@@ -42,19 +42,21 @@ def build(spark: SparkSession, case: Case, home: Path, folder: Path, files: str,
 
 
 @pytest.mark.parametrize(
-    ("files", "driver_rows"), [("", 0), ("/*.parquet", 0), ("", 1000)], ids=["tasks", "spark's source", "driver"]
+    ("files", "residents"),
+    [("", "auto"), ("/*.parquet", "auto"), ("", "0")],
+    ids=["resident tasks", "spark's source", "jobs"],
 )
 @given(case=cases(max_queries=8, max_ticks=4), whole=st.booleans())
 @settings(max_examples=4)
 def test_random_queries_on_spark_give_the_oracles_results(
-    spark: SparkSession, case: Case, whole: bool, files: str, driver_rows: int
+    spark: SparkSession, case: Case, whole: bool, files: str, residents: str
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         middle = case.ticks if whole else case.ticks // 2
         for ticks in (range(middle), range(middle, case.ticks)):
             feed(case, folder / "input", ticks)
-            with build(spark, case, folder / "home", folder / "input", files, driver_rows) as engine:
+            with build(spark, case, folder / "home", folder / "input", files, residents) as engine:
                 engine.run_once()
         for query, expected in oracle_answers(case).items():
             assert stored_answers(folder / "home" / "results" / query) == expected, query

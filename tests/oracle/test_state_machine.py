@@ -25,7 +25,17 @@ from watersmeet.model import Query, Sink
 from watersmeet.sql import build_query
 
 COUNTED = ("q1", "q4")  # these have their matches counted, the others have files of results
-POINTS = ("gathered", "between phases", "probed", "committed")
+POINTS = (
+    "tick.begin",
+    "bucket.written",
+    "gather.after",
+    "phase.between",
+    "probe.after",
+    "manifest.draft",
+    "manifest.linked",
+    "publish.before",
+    "discard.before",
+)
 
 
 class Changes(RuleBasedStateMachine):

@@ -16,7 +16,7 @@ import pytest
 
 from watersmeet import Engine, Sink
 from watersmeet.errors import ModelError, RunError, SqlError, StateError
-from watersmeet.runtime.folder_ticks import FolderTicks
+from watersmeet.runtime.feed.streaming import StreamingFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -165,17 +165,16 @@ def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, t
     query = engine.query("q", JOIN)
     engine.start()
     wait_for(lambda: engine.stats().tick >= 1)
-    runtime = engine._runtime
-    assert runtime is not None
-    begun = tmp_path / "home/positions/0.jsonl"
-    with runtime._turn:  # as if a tick were running
+    loop = engine._loop
+    assert loop is not None
+    with loop._taking_turn(None):  # as if a tick were running
         write(tmp_path / "l", [(4, 4, 7)])
         (running,) = engine._feeds.running.values()
-        if files:
-            assert not isinstance(running, FolderTicks)
-            wait_for(lambda: bool(running.status["isTriggerActive"]) and "addBatch" not in running.status["message"])
+        if isinstance(running, StreamingFeed):
+            status = running._query
+            wait_for(lambda: bool(status.status["isTriggerActive"]) and "addBatch" not in status.status["message"])
         else:
-            wait_for(lambda: len(begun.read_text().splitlines()) == 2)
+            time.sleep(0.5)  # until the feed has found the file and waits
         stopping = threading.Thread(target=engine.stop)
         stopping.start()
         time.sleep(1)

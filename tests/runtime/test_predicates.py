@@ -60,7 +60,7 @@ def check(wanted: dict[QueryHandle, list[tuple[int, ...]]]) -> None:
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_bands_scans_and_registered_predicates(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     write(tmp_path, range(3))
-    with Engine(spark, home=tmp_path / "home", partitions=partitions, driver_rows=0) as engine:
+    with Engine(spark, home=tmp_path / "home", partitions=partitions) as engine:
         engine.sql(SCRIPT.format(tmp_path))
         engine.predicate("is_close", is_close)
         engine.predicate("breaks", misbehaving.raises)
@@ -84,7 +84,7 @@ def test_bands_scans_and_registered_predicates(spark: SparkSession, tmp_path: Pa
 def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     """They are off, and all other queries of the same ticks have their results."""
     write(tmp_path, range(2))
-    with Engine(spark, home=tmp_path / "home", partitions=partitions, predicate_seconds=2.0, driver_rows=0) as engine:
+    with Engine(spark, home=tmp_path / "home", partitions=partitions, predicate_seconds=2.0) as engine:
         engine.sql(SCRIPT.format(tmp_path))
         engine.predicate("is_close", is_close)
         engine.predicate("stuck", misbehaving.never_leaves_c, by_row=True)

@@ -15,8 +15,8 @@ from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
-from watersmeet.runtime.orders import GatherReport, ProbeReport
-from watersmeet.runtime.tick import MIN_SLICE, Tick, split
+from watersmeet.runtime.orders import GatherReport, MergeReport, ProbeReport
+from watersmeet.runtime.tick import LARGE_MERGE, MIN_SLICE, Tick, split
 from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import Manifest, ResultFile, commit, load_newest, manifest_path
 from watersmeet.store.merge import FAN_IN
@@ -29,6 +29,9 @@ QUERY = Query(
     (Equality("x", KEY, "y", KEY),),
     (Output("k", "int", "x", "k"),),
 )
+
+
+MERGED = BucketInfo("a", "merged", 40, 100, 0, 100, 200, 1, FAN_IN, alive_until=200)
 
 
 def bucket(store: str, tick: int, tau_min: int, tau_max: int, rows: int = 10) -> BucketInfo:
@@ -90,13 +93,38 @@ def test_a_row_is_kept_until_every_other_watermark_has_passed_its_window() -> No
 def test_merged_buckets_replace_their_inputs_in_the_same_manifest() -> None:
     inputs = tuple(bucket("a", tick, 100, 200) for tick in range(1, FAN_IN + 1))
     tick = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs))
-    order = tick.probe_order(1, [report("a", bucket("a", 10, 190, 210))], [], 2)
-    (job,) = order.merges
-    assert job.inputs == inputs
-    merged = BucketInfo("a", "merged", 40, 100, 0, 100, 200, 1, FAN_IN, alive_until=200)
-    manifest, garbage = tick.finished([report("a", bucket("a", 10, 190, 210))], [ProbeReport(merged=[(job, merged)])])
+    small, large = tick.merge_orders()
+    (job,) = small.jobs
+    assert job.inputs == inputs and not large.jobs
+    manifest, garbage = tick.finished([report("a", bucket("a", 10, 190, 210))], [], [MergeReport(job, MERGED)])
     assert {kept.file for kept in manifest.buckets} == {"merged", "a-10-190"}
     assert sorted(garbage) == sorted(old.file for old in inputs)
+
+
+def test_a_large_merge_is_not_part_of_the_tick_and_is_not_begun_twice() -> None:
+    inputs = tuple(replace(bucket("a", tick, 100, 200), bytes=LARGE_MERGE) for tick in range(1, FAN_IN + 1))
+    tick = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs))
+    small, large = tick.merge_orders()
+    (job,) = large.jobs
+    assert job.inputs == inputs and not small.jobs
+    assert [order.jobs for order in tick.merge_orders(running=[job])] == [(), ()]
+
+
+def test_a_merge_that_took_several_ticks_counts_only_if_all_its_inputs_are_still_there() -> None:
+    inputs = tuple(bucket("a", tick, 100, 200) for tick in range(1, FAN_IN + 1))
+    job = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs)).merge_orders()[0].jobs[0]
+    for left, expected in ((inputs, {"merged"}), (inputs[1:], {one.file for one in inputs[1:]})):
+        tick = tick_after(Manifest(tick=11, newest={"a": 200, "b": 120}, buckets=left))
+        manifest, garbage = tick.finished([], [], [MergeReport(job, MERGED)])
+        named = {kept.file for kept in manifest.buckets}
+        assert named == expected
+        assert set(garbage) == {"merged", *(one.file for one in left)} - named, "what is not named is deleted"
+
+
+def test_the_next_tick_can_be_gathered_before_this_one_is_probed() -> None:
+    tick = tick_after(Manifest(tick=3, newest={"a": 50}))
+    ahead = replace(tick, before=tick.foreseen([report("a", newest=80)])).begin()
+    assert (ahead.tick, ahead.watermarks["a"]) == (5, 75)
 
 
 def test_the_manifest_names_batch_results_and_running_totals() -> None:

@@ -23,9 +23,9 @@ from watersmeet.adapt.proposal import Proposal, Request
 from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.planning import Plan, problem_of, sample_of, statistics_of
+from watersmeet.planning import Plan, problem_of, statistics_of
+from watersmeet.runtime.exec.executor import Executor, Sampler
 from watersmeet.runtime.orders import GatherReport
-from watersmeet.runtime.spark import SparkRuntime
 from watersmeet.store.manifest import Manifest
 from watersmeet.store.sketch import Sketch
 
@@ -41,11 +41,13 @@ class Follower:
         home: Path,
         options: Options,
         manifest: Manifest,
+        executor: Executor,
         current: Callable[[], Plan],
         take: Callable[[Plan], bool],
     ) -> None:
         self.home = home
         self.options = options
+        self.executor = executor
         self.current = current
         self.take = take
         self.optimizer = OptimizerProcess()
@@ -148,7 +150,7 @@ class Follower:
         if plan.queries == self._grouped:
             return {}
         streams = {alias.stream for query in plan.queries if query.name in named for alias in query.aliases}
-        rows = sample_of(self.home, self._last)
+        rows = Sampler(self.executor, self.home, self._last)
         found = {stream: rows(stream) for stream in sorted(streams)}
         sampled = {stream: batch for stream, batch in found.items() if batch is not None}
         self._grouped = plan.queries if sampled else ()
@@ -208,26 +210,6 @@ class Follower:
         )
         with contextlib.suppress(OSError):
             record(self.home, decision)
-
-
-def follow(
-    runtime: SparkRuntime, options: Options, current: Callable[[], Plan], take: Callable[[Plan], bool]
-) -> Follower:
-    """A follower that is told of every tick of the runtime, after those who were told of it before."""
-    follower = Follower(runtime.home, options, runtime.manifest, current, take)
-    check_input, after_commit = runtime.check_input, runtime.after_commit
-
-    def gathered(group: str, batch: int, reports: list[GatherReport]) -> None:
-        check_input(group, batch, reports)
-        follower.gathered(reports)
-
-    def committed(manifest: Manifest) -> None:
-        after_commit(manifest)
-        follower.committed(manifest)
-
-    runtime.check_input, runtime.after_commit = gathered, committed
-    follower.changed(None)
-    return follower
 
 
 def _difference(before: Plan | None, plan: Plan) -> str:

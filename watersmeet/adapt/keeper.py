@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from watersmeet.adapt.follow import first_statistics, follow
+from watersmeet.adapt.follow import Follower, first_statistics
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
-from watersmeet.planning import Plan, make_plan, sample_of
-from watersmeet.runtime.spark import SparkRuntime
+from watersmeet.plan.grouping import Sample
+from watersmeet.planning import Plan, make_plan
+from watersmeet.runtime.exec.executor import Sampler
+from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick import is_new
 from watersmeet.store.manifest import Manifest
 
@@ -19,15 +21,16 @@ from watersmeet.store.manifest import Manifest
 class PlanKeeper:
     """`changing` is held by whoever changes the queries or the streams."""
 
-    def __init__(self, runtime: SparkRuntime, plan: Plan, options: Options, changing: threading.RLock) -> None:
+    def __init__(self, loop: TickLoop, plan: Plan, options: Options, changing: threading.RLock) -> None:
         self.current = plan
-        self._runtime = runtime
+        self._loop = loop
         self._options = options
         self._changing = changing
-        self.follower = follow(runtime, options, lambda: self.current, self._take)
+        self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
+        self.follower.changed(None)
 
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
-        manifest, home = self._runtime.manifest, self._runtime.home
+        manifest = self._loop.manifest
         return make_plan(
             streams,
             still_asked(queries, manifest),
@@ -35,13 +38,13 @@ class PlanKeeper:
             self.follower.statistics,
             self.current,
             quick=self._options.adaptive == "on",  # the next epoch finds a better one
-            sample=sample_of(home, manifest),
+            sample=Sampler(self._loop.executor, self._loop.home, manifest),
         )
 
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
         before = self.current
-        tick, self.current = self._runtime.adopt(plan, record), plan
+        tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
         return tick
 
@@ -52,7 +55,7 @@ class PlanKeeper:
         try:
             if (plan.streams, plan.queries) != (self.current.streams, self.current.queries):
                 return False
-            self._runtime.adopt(plan)
+            self._loop.adopt(plan)
             self.current = plan
             return True
         finally:
@@ -60,10 +63,15 @@ class PlanKeeper:
 
 
 def first_plan(
-    home: Path, manifest: Manifest, streams: Sequence[Stream], queries: Iterable[Query], options: Options
+    home: Path,
+    manifest: Manifest,
+    streams: Sequence[Stream],
+    queries: Iterable[Query],
+    options: Options,
+    sample: Sample,
 ) -> Plan:
     known = first_statistics(home, manifest)
-    return make_plan(streams, still_asked(queries, manifest), options, known, sample=sample_of(home, manifest))
+    return make_plan(streams, still_asked(queries, manifest), options, known, sample=sample)
 
 
 def still_asked(queries: Iterable[Query], manifest: Manifest) -> tuple[Query, ...]:

@@ -13,7 +13,7 @@ from watersmeet.control.log import Entry, read_entries
 from watersmeet.control.mailbox import is_running
 from watersmeet.errors import StateError
 from watersmeet.runtime.calls import complaints_in
-from watersmeet.runtime.spark import TICK_LOG, TickTimes
+from watersmeet.runtime.ticklog import TICK_LOG, TickTimes
 from watersmeet.stats import Stats, collect_stats
 from watersmeet.store.manifest import Manifest, load_newest
 

@@ -7,10 +7,9 @@ files after a crash, files come in the order of their dates, and each is taken o
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -144,19 +143,24 @@ def _line(content: dict[str, object]) -> bytes:
 
 @dataclass(frozen=True)
 class Piece:
-    """A file, or some row groups of a large one, for one task to read."""
+    """A file, or a share of the row groups of a large one, for one task to read."""
 
     stream: str
     path: str
     bytes: int
-    row_groups: tuple[int, ...] | None = None
+    share: int = 0
+    shares: int = 1
 
 
 _SPLIT = 64 << 20  # larger files are read by several tasks
 _TOGETHER = 2 << 20  # the files of a stream that are not larger together are read by one
 
 
-def share(files: Mapping[str, list[str]], tasks: int) -> list[list[Piece]]:
+def size_of(files: Mapping[str, list[str]]) -> int:
+    return sum(_size(path) for paths in files.values() for path in paths)
+
+
+def share(files: Mapping[str, list[str]], tasks: int) -> tuple[tuple[Piece, ...], ...]:
     """Who reads what: the largest first, each to the task that has least. A task makes one bucket of a stream."""
     units: list[list[Piece]] = []
     for stream, paths in files.items():
@@ -169,31 +173,21 @@ def share(files: Mapping[str, list[str]], tasks: int) -> list[list[Piece]]:
     work: list[list[Piece]] = [[] for _ in range(min(tasks, len(units)))]
     for unit in units:
         min(work, key=lambda pieces: sum(piece.bytes for piece in pieces)).extend(unit)
-    return work
+    return tuple(tuple(pieces) for pieces in work)
 
 
 def _pieces(stream: str, path: str) -> Iterator[Piece]:
-    size = os.path.getsize(path) if os.path.exists(path) else 0
-    if size > _SPLIT:
-        try:
-            groups = pq.read_metadata(path).num_row_groups
-        except (pa.ArrowException, OSError):
-            groups = 1  # whoever reads it says what is wrong
-        if groups > 1:
-            yield from (Piece(stream, path, size // groups, (at,)) for at in range(groups))
-            return
-    yield Piece(stream, path, size)
+    """Only tasks open files, so how many row groups a large one has is for them to see."""
+    size = _size(path)
+    shares = max(1, -(-size // _SPLIT))
+    yield from (Piece(stream, path, size // shares, at, shares) for at in range(shares))
 
 
-def has_few_rows(pieces: Sequence[Piece], most: int) -> bool:
-    """Whether the files say that they have no more rows than this. Those that cannot be read have none."""
-    rows = 0
-    for path in {piece.path for piece in pieces} if most else ():
-        with contextlib.suppress(pa.ArrowException, OSError):
-            rows += pq.read_metadata(path).num_rows
-        if rows > most:
-            return False
-    return most > 0
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0  # whoever reads it says what is wrong
 
 
 def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -205,7 +199,7 @@ def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
 def _row_groups(stream: Stream, piece: Piece, file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
     declared = [column.name for column in stream.columns]
     with file:
-        for at in piece.row_groups if piece.row_groups is not None else range(file.metadata.num_row_groups):
+        for at in range(piece.share, file.metadata.num_row_groups, piece.shares):
             try:
                 table = file.read_row_group(at, columns=names, use_threads=False).select(names)
                 rows = table.rename_columns(declared).combine_chunks()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from watersmeet.errors import RunError
 from watersmeet.model import Query
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.orders import GatherReport, HeadOrder
 from watersmeet.store.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -25,11 +25,14 @@ class Deliveries:
     def __init__(self, home: Path) -> None:
         self._folder = home / "delivered"
         self._callables: dict[str, list[Deliver]] = {}
-        self._spark: SparkSession | None = None
+        self._executor: Executor
+        self._spark: Callable[[], SparkSession]
         self._queries: Callable[[], Mapping[str, Query]] = dict
 
-    def connect(self, spark: SparkSession, queries: Callable[[], Mapping[str, Query]]) -> None:
-        self._spark, self._queries = spark, queries
+    def connect(
+        self, executor: Executor, spark: Callable[[], SparkSession], queries: Callable[[], Mapping[str, Query]]
+    ) -> None:
+        self._executor, self._spark, self._queries = executor, spark, queries
 
     def register(self, query: str, deliver: Deliver) -> None:
         self._callables.setdefault(query, []).append(deliver)
@@ -37,7 +40,10 @@ class Deliveries:
     def forget(self, query: str) -> None:
         self._callables.pop(query, None)
 
-    def deliver(self, manifest: Manifest) -> None:
+    def gathered(self, reports: Sequence[GatherReport]) -> None:
+        """Nothing is to be delivered before the commit."""
+
+    def committed(self, manifest: Manifest) -> None:
         for name, query in list(self._queries().items()):
             files = [file.final for file in manifest.results if file.query == name]
             wanted = name in self._callables or query.sink.format == "console"
@@ -56,10 +62,9 @@ class Deliveries:
         return int(text) if text.isdigit() else 0
 
     def _call(self, name: str, deliver: Deliver, files: list[str], tick: int) -> None:
-        assert self._spark is not None
         kind = Path(files[0]).suffix[1:]
         try:
-            deliver(self._spark.read.format(kind).load(files), tick)
+            deliver(self._spark().read.format(kind).load(files), tick)
         except Exception as problem:
             raise RunError(
                 f"the callable of query {name} failed on tick {tick}: {type(problem).__name__}: {problem}",
@@ -75,11 +80,11 @@ class Deliveries:
         table = Table(*(output.name for output in query.outputs), title=f"{query.name}, tick {tick}")
         total = shown = 0
         for file in files:
-            rows = pq.read_table(file)
-            total += rows.num_rows
-            for row in rows.slice(0, limit - shown).to_pylist():
-                table.add_row(*(str(value) for value in row.values()))
-                shown += 1
+            for rows, count in self._executor.submit(HeadOrder("", file, limit - shown)).result():
+                total += count
+                for row in rows.to_pylist():
+                    table.add_row(*(str(value) for value in row.values()))
+                    shown += 1
         if total > shown:
             table.caption = f"{shown} of {total} results"
         Console().print(table)

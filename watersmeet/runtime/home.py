@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from watersmeet import points
 from watersmeet.errors import StateError
 from watersmeet.io.folders import load_positions, positions_path
 from watersmeet.io.sinks import STAGING, counts_folder
-from watersmeet.store.bucket import verify_file
+from watersmeet.store.bucket import BucketInfo, verify_file
 from watersmeet.store.manifest import Manifest, ResultFile, load_newest
 
+Verify = Callable[[Path, tuple[BucketInfo, ...]], None]
 
-def recover(home: Path, result_folders: Iterable[Path]) -> Manifest:
+
+def verify_files(home: Path, buckets: tuple[BucketInfo, ...]) -> None:
+    for bucket in buckets:
+        verify_file(home, bucket)
+
+
+def recover(home: Path, result_folders: Iterable[Path], verify: Verify = verify_files) -> Manifest:
     """Bring the home to exactly what its newest manifest says, or raise and change nothing."""
     manifest = load_newest(home)
-    for bucket in manifest.buckets:
-        verify_file(home, bucket)
-    publish(manifest.results)
+    verify(home, manifest.buckets)
+    publish(manifest.results, "recover.publish")
     named = {home / bucket.file for bucket in manifest.buckets}
     for path in (*(home / "state").glob("*/*"), *(home / "manifests").glob("*.draft")):
         if path not in named:
             path.unlink(missing_ok=True)
     folders = {*result_folders, *(home / "results").glob("*"), *(home / "rejected").glob("*"), counts_folder(home)}
-    for folder in folders:
-        shutil.rmtree(folder / STAGING, ignore_errors=True)
-    shutil.rmtree(home / "orders", ignore_errors=True)
+    for folder in (*(folder / STAGING for folder in folders), home / "orders"):
+        if folder.exists():
+            points.reach("recover.clear", folder)
+            shutil.rmtree(folder, ignore_errors=True)
     return manifest
 
 
@@ -56,7 +64,7 @@ def mixed(folder: Path, why: str) -> StateError:
     )
 
 
-def publish(results: Iterable[ResultFile]) -> None:
+def publish(results: Iterable[ResultFile], point: str = "publish.between") -> None:
     """Rename the files of a committed tick to where readers look. Doing it twice is harmless."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.
     waiting = [file for file in results if not Path(file.final).exists()]
@@ -67,10 +75,16 @@ def publish(results: Iterable[ResultFile]) -> None:
                 detail=f"{file.rows} results of {file.query} were in it.",
                 hint="restore it from a backup, or start anew with another --home",
             )
-    for file in waiting:
+    for at, file in enumerate(waiting):
+        if at == 1:
+            points.reach(point)
         os.rename(file.staged, file.final)
 
 
-def discard(home: Path, files: Iterable[str]) -> None:
-    for file in files:
+def discard(home: Path, files: Sequence[str]) -> None:
+    """Delete state files that no manifest names."""
+    points.reach("discard.before", files)
+    for at, file in enumerate(files):
+        if at == 1:
+            points.reach("discard.between", files)
         (home / file).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from watersmeet import points
 from watersmeet.io.sinks import (
     STAGING,
     ResultWriter,
@@ -26,7 +27,7 @@ from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, Step, StoreRu
 from watersmeet.runtime.assemble import Assembly, concatenate
 from watersmeet.runtime.orders import ProbeOrder, ProbeReport
 from watersmeet.runtime.placement import places_of
-from watersmeet.runtime.walk import Partial, Stores
+from watersmeet.runtime.walk import Partial, Stores, Walk
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words, word_type
@@ -145,8 +146,10 @@ class Results:
         if isinstance(end, Keep):
             self._store(relation, self.order.rules.store(name), rows)
         else:
-            self._file(self._rules[name]).writer.write(self._outputs(self._rules[name], rows))
+            file = self._file(self._rules[name])
+            file.writer.write(self._outputs(self._rules[name], rows))
             self._written[name] += len(rows)
+            points.reach("results.write", file.staged)
 
     # Results of queries --------------------------------------------------------------------------
 
@@ -235,16 +238,20 @@ class Results:
             )
         )
 
-    def finish(self) -> ProbeReport:
-        """Write what is waiting, close the files and report them."""
+    def finish(self, walk: Walk) -> ProbeReport:
+        """Write what is waiting, close the files, and report them with what the walk has counted."""
         for at in list(self._waiting):
             self._flush(at)
         for query, file in self._open.items():
             file.writer.close()
+            points.reach("results.written", file.staged)
             self._report.results.append(ResultFile(query, str(file.staged), str(file.final), self._written[query]))
             self.counts[f"results/{query}"] += self._written[query]
         self._file_counts()
         self._report.counts.update(self.counts)
+        self._report.counts.update(walk.counts)
+        self._report.off = walk.calls.off
+        walk.calls.tell(self.stores.home, self.order.tick)
         return self._report
 
     def _file_counts(self) -> None:

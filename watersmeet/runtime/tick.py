@@ -1,26 +1,38 @@
 """The tick, without any I/O: what was committed and what tasks report goes in, orders and manifests come out.
 
     begin ► GatherOrder ─(tasks)─► for each phase: probe_order ► ProbeOrder ─(tasks)─► finished ► Manifest, garbage
+                                   beside it:      merge_order ► MergeOrder ─(tasks)─►
 
-`spark.py` carries these out. Nothing here is visible to anybody until the manifest is committed, so a tick that
+`loop.py` has these carried out. Nothing here is visible to anybody until the manifest is committed, so a tick that
 fails anywhere is simply begun again under another attempt name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from watersmeet import points
 from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
-from watersmeet.runtime.orders import GatherOrder, GatherReport, ProbeOrder, ProbeReport, Slice
-from watersmeet.store.bucket import BucketInfo
+from watersmeet.runtime.orders import (
+    GatherOrder,
+    GatherReport,
+    MergeOrder,
+    MergeReport,
+    ProbeOrder,
+    ProbeReport,
+    Slice,
+    raise_first,
+)
+from watersmeet.store.bucket import BucketInfo, Derived
 from watersmeet.store.manifest import Manifest
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, materialized_horizons, watermarks
 
 MIN_SLICE = 4096  # fewer rows are not worth a task of their own
+LARGE_MERGE = 16 << 20  # bytes of a merge that takes so long that no tick should wait for it
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,8 @@ class Tick:
 
     def begin(self) -> GatherOrder:
         marks = watermarks(self.streams, self.before.newest)
-        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, joined_keys(self.queries))
+        keys = joined_keys(self.queries)
+        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, self.streams, keys)
 
     def phases(self) -> list[int]:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
@@ -62,7 +75,7 @@ class Tick:
     def probe_order(
         self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
     ) -> ProbeOrder:
-        """Which task probes what: new rows split evenly (in phase 0 the stored ones), and merges of what was there."""
+        """Which task probes what: new rows split evenly, in phase 0 the stored ones."""
         new = [bucket for report in gathered for bucket in report.buckets]
         kept = [bucket for report in probed for bucket in report.kept]
         buckets: dict[str, list[BucketInfo]] = {}
@@ -73,7 +86,6 @@ class Tick:
             starts = tuple(start for start in starts if self._is_due(start))
         read = {start.stream for start in starts}
         source = new if phase else [bucket for bucket in self._standing() if bucket.store in read]
-        first = phase == min(self.phases(), default=0)
         return ProbeOrder(
             self.home,
             self.number,
@@ -83,7 +95,6 @@ class Tick:
             starts,
             {store: tuple(infos) for store, infos in buckets.items()},
             split([bucket for bucket in source if bucket.store in read], tasks),
-            tuple(self._merges()) if first else (),
             self.off.union(*(report.off for report in probed)),
         )
 
@@ -98,30 +109,60 @@ class Tick:
         known = {rule.name for rule in self.rules.stores} - self._new_stores()
         return [bucket for bucket in self.before.buckets if bucket.store in known]
 
-    def _merges(self) -> list[MergeJob]:
+    def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
+        """The merges worth doing now, but for those that run already: to be done in this tick, and beside the ticks."""
         alive = self._horizons(self.before.newest)
-        return choose_merges([b for b in self._standing() if b.alive_until >= alive[b.store]], alive)
+        taken = {bucket.file for job in running for bucket in job.inputs}
+        free = [b for b in self._standing() if b.alive_until >= alive[b.store] and b.file not in taken]
+        small: list[MergeJob] = []
+        large: list[MergeJob] = []
+        for job in choose_merges(free, alive):
+            (small if sum(bucket.bytes for bucket in job.inputs) < LARGE_MERGE else large).append(job)
+        return self._merge_order(small), self._merge_order(large)
+
+    def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
+        rules = [self.rules.store(job.inputs[0].store) for job in jobs]
+        derived = tuple(Derived(rule.keys, rule.blocks, rule.sorted_by) for rule in rules)
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), derived)
 
     def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
         marks = watermarks(self.streams, newest)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
         return {**horizons(self.queries, self.streams, marks), **materialized_horizons(outside, marks)}
 
-    def finished(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> tuple[Manifest, list[str]]:
-        """The manifest that commits the tick, and the state files that nobody needs after it."""
+    def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
         newest = dict(self.before.newest)
         for report in gathered:
             if report.newest is not None:
                 newest[report.stream] = max(report.newest, newest.get(report.stream, report.newest))
+        return newest
+
+    def foreseen(self, gathered: Sequence[GatherReport]) -> Manifest:
+        """What the next tick needs of this one's manifest to be gathered: its number, and watermarks."""
+        return replace(self.before, tick=self.number, newest=self._newest(gathered))
+
+    def lightened(self) -> Tick:
+        """The same without what only the commit needs, for a task that carries it out."""
+        return replace(self, before=replace(self.before, totals={}, results=(), batches={}))
+
+    def finished(
+        self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
+    ) -> tuple[Manifest, list[str]]:
+        """The manifest that commits the tick, and the state files that nobody needs after it.
+
+        A merge that took several ticks counts only if all that it read is still part of the state."""
+        newest = self._newest(gathered)
         added = [bucket for report in gathered for bucket in report.buckets]
         added += [bucket for report in probed for bucket in report.kept]
         candidates = {bucket.file: bucket for bucket in (*self._standing(), *added)}
-        for job, merged in (pair for report in probed for pair in report.merged):
-            for bucket in job.inputs:
-                del candidates[bucket.file]
-            if merged is not None:
-                candidates[merged.file] = merged
-                added.append(merged)
+        for merge in merged:
+            if merge.merged is not None:
+                added.append(merge.merged)
+            if all(bucket.file in candidates for bucket in merge.job.inputs):
+                for bucket in merge.job.inputs:
+                    del candidates[bucket.file]
+                if merge.merged is not None:
+                    candidates[merge.merged.file] = merge.merged
         alive = self._horizons(newest)
         kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
         written = [*self.before.buckets, *added]
@@ -149,6 +190,20 @@ class Tick:
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
+
+
+def walk_phases(
+    tick: Tick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[ProbeReport]]
+) -> list[ProbeReport]:
+    """All probes of a tick, one phase after the other; `probe` carries out an order."""
+    probed: list[ProbeReport] = []
+    for phase in tick.phases():
+        points.reach("phase.between" if probed else "gather.after")
+        order = tick.probe_order(phase, gathered, probed, tasks)
+        if order.tasks:
+            probed += probe(order)
+            raise_first(probed)
+    return probed
 
 
 def is_new(query: Query, before: Manifest) -> bool:

@@ -67,30 +67,43 @@ class Ends(Protocol):
     def __call__(self, end: Emit | Keep, partial: Partial, start: Start) -> None: ...
 
 
+class OpenBuckets:
+    """The open buckets of one engine in one process: opened when first touched, kept for the ticks that follow."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Bucket] = {}
+        self._version = ""  # of the plan that they were used for
+
+    def begin(self, order: ProbeOrder) -> None:
+        """Close what no tick names any more, and what another plan has derived and this one does not ask for."""
+        named = {info.file for infos in order.buckets.values() for info in infos}
+        for file in [file for file in self._open if file not in named]:
+            del self._open[file]
+        if self._version != order.rules.version:
+            self._version = order.rules.version
+            rules = {rule.name: rule for rule in order.rules.stores}
+            for info in (info for infos in order.buckets.values() for info in infos if info.file in self._open):
+                rule = rules[info.store]
+                self._open[info.file].forget(Derived(rule.keys, rule.blocks, rule.sorted_by))
+
+    def get(self, home: Path, info: BucketInfo) -> Bucket:
+        found = self._open.get(info.file)
+        if found is None:
+            found = self._open[info.file] = Bucket.open(home, info)
+        return found
+
+
 class Stores:
-    """The buckets of a tick, opened when first touched and kept open for the ticks that follow."""
+    """The buckets of a tick, by store."""
 
-    _open: dict[str, Bucket] = {}  # noqa: RUF012 - shared on purpose: one cache for the process
-    _version = ""  # of the plan that the cache was used for
-
-    def __init__(self, order: ProbeOrder) -> None:
+    def __init__(self, order: ProbeOrder, opened: OpenBuckets) -> None:
         self.home = Path(order.home)
         self.infos = order.buckets
-        named = {info.file for infos in order.buckets.values() for info in infos}
-        for file in [file for file in Stores._open if file not in named]:
-            del Stores._open[file]
-        if Stores._version != order.rules.version:
-            Stores._version = order.rules.version
-            rules = {rule.name: rule for rule in order.rules.stores}
-            for info in (info for infos in order.buckets.values() for info in infos if info.file in Stores._open):
-                rule = rules[info.store]
-                Stores._open[info.file].forget(Derived(rule.keys, rule.blocks, rule.sorted_by))
+        self._opened = opened
+        opened.begin(order)
 
     def bucket(self, info: BucketInfo) -> Bucket:
-        found = Stores._open.get(info.file)
-        if found is None:
-            found = Stores._open[info.file] = Bucket.open(self.home, info)
-        return found
+        return self._opened.get(self.home, info)
 
     def at(self, store: str, number: int) -> Bucket:
         return self.bucket(self.infos[store][number])

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from watersmeet import points
 from watersmeet.errors import StateError
 from watersmeet.model import KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
@@ -314,6 +315,7 @@ def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_batch(rows)
         directory: dict[str, Any] = {"rows": put(sink.getvalue()), "sections": {}}
+        points.reach("bucket.write", path)
         for name, array in sections.items():
             if len(array):
                 directory["sections"][name] = (array.dtype.str, *put(np.ascontiguousarray(array)))
@@ -324,6 +326,7 @@ def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray
             file.write(piece)
             checksum = zlib.crc32(piece, checksum)
             position += len(piece)
+    points.reach("bucket.written", path)
     return position, checksum
 
 

@@ -31,7 +31,12 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connect()
 
 
-_turn = threading.Lock()  # a tick in the driver and a change of queries may evaluate at the same time
+_turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time
+
+
+def warm_up() -> None:
+    """Have everything loaded that the first evaluation would load."""
+    evaluate(pa.table({"x": pa.array([1], pa.int64())}), ["x + 1"])
 
 
 @dataclass(frozen=True)

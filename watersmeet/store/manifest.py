@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+from watersmeet import points
 from watersmeet.errors import StateError
 from watersmeet.store.bucket import BucketInfo
 
@@ -73,7 +74,9 @@ def commit(home: Path, manifest: Manifest) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        points.reach("manifest.draft")
         os.link(draft, path)  # unlike a rename, a link never replaces a manifest that is already there
+        points.reach("manifest.linked")
     except FileExistsError:
         raise StateError(
             f"tick {manifest.tick} of {home} was committed by another process",

@@ -1,0 +1,54 @@
+"""Named points of a tick, in the driver and in its tasks. Nothing happens there unless somebody has subscribed.
+
+Fault tests subscribe: they kill, stop or cut off a process at a point. The names are the keys of `POINTS`; `about` is
+whatever a subscriber needs to tell one pass through a point from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+POINTS = {
+    # the driver, in the order of a tick
+    "positions.before": "what the tick will read is not written down",
+    "tick.begin": "it is, and no file of the tick is known to the driver",
+    "gather.after": "the new buckets are",
+    "phase.between": "and those of a materialized store that a later phase probes",
+    "probe.after": "its results and merged buckets too",
+    "commit.before": "about: the files that the tick makes superfluous, and those of them that were merged",
+    "manifest.draft": "the manifest is written under the name of a draft",
+    "manifest.linked": "the tick is committed, and the draft is still there",
+    "publish.before": "no result file is visible",
+    "publish.between": "one is, others are not",
+    "discard.before": "about: the superfluous files, if any, which still exist",
+    "discard.between": "some are deleted, others are not",
+    "tick.end": "all is done, but the source does not know it yet",
+    # the driver, while it recovers
+    "recover.publish": "one result file of the last tick is visible, others are not",
+    "recover.clear": "about: a folder with files of a tick that was not committed",
+    # a task
+    "resident.begin": "about: the connection to the driver, over which no order has come",
+    "resident.order": "an order has come, and nothing of it is done",
+    "resident.reply": "all of it is done, and the driver does not know it yet",
+    "bucket.write": "about: the path of a bucket of which a part is written",
+    "bucket.written": "about: the path of a bucket that is complete",
+    "results.write": "about: the path of a result file of which a part is written",
+    "results.written": "about: the path of a result file that is complete",
+    "order.read": "about: the path of the order that a task of a streaming query is about to read",
+}
+
+Subscriber = Callable[[str, object], None]
+_subscribers: list[Subscriber] = []
+
+
+def subscribe(subscriber: Subscriber) -> None:
+    _subscribers.append(subscriber)
+
+
+def unsubscribe(subscriber: Subscriber) -> None:
+    _subscribers.remove(subscriber)
+
+
+def reach(point: str, about: object = None) -> None:
+    for subscriber in _subscribers:
+        subscriber(point, about)

@@ -1,0 +1,83 @@
+"""Probing with several places: each step takes place where the rows of the next store are.
+
+The task of a place takes one step with the partial results that are there, packs what it finds into blobs, one for
+each place, and somebody brings them there: Spark's shuffle, or a `LocalExecutor`. Reports travel in the same way.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+
+from watersmeet.plan.ruleset import Start, Step, all_steps
+from watersmeet.runtime.orders import ProbeOrder
+from watersmeet.runtime.results import Results
+from watersmeet.runtime.walk import Partial, Stores, Walk
+
+Blob = tuple[int, tuple[int, bytes]]  # place, (step to take there, pickled partial results)
+REPORT = 0  # in the place of a step: the bytes are a pickled report
+
+
+def first_step(order: ProbeOrder, stores: Stores, task: int, name: str) -> Iterator[Blob]:
+    """The task of each place reads the new rows that concern it from their buckets."""
+    place = _Place(order, stores, task, name)
+    for start in order.starts:
+        for info in order.buckets.get(start.stream, ()):
+            if order.is_new(info) == (order.phase == 0):
+                continue
+            for partial in place.walk.arrivals(start, info, 0, info.rows):
+                yield from place.arrive(start, partial, own=info.partition % order.rules.partitions == task)
+    yield from place.finish()
+
+
+def next_step(order: ProbeOrder, stores: Stores, task: int, name: str, blobs: Iterable[Blob]) -> Iterator[Blob]:
+    """The partial results that were sent to this place take one more step."""
+    place = _Place(order, stores, task, name)
+    steps = {step.id: (step, start) for start in order.starts for step in all_steps(start.steps)}
+    for _, (number, data) in blobs:
+        if number == REPORT:
+            yield task, (REPORT, data)
+        else:
+            yield from place.advance(*steps[number], pickle.loads(data))
+    yield from place.finish()
+
+
+class _Place:
+    """One place's part of a probe."""
+
+    def __init__(self, order: ProbeOrder, stores: Stores, place: int, name: str) -> None:
+        self.order = order
+        self.place = place
+        self.results = Results(order, stores, name)
+        self.walk = Walk(order, stores, self.results.add, place)
+
+    def arrive(self, start: Start, partial: Partial, own: bool) -> Iterator[Blob]:
+        if own:  # a row is stored in one place, which is the one that emits what needs no probe
+            for emit in start.emits:
+                self.results.add(emit, partial, start)
+        for step in start.steps:
+            targets = self.walk.targets(step, partial)
+            mine = partial if targets is None else partial.take(targets[self.place])
+            if len(mine):
+                yield from self.advance(step, start, mine)
+
+    def advance(self, step: Step, start: Start, partial: Partial) -> Iterator[Blob]:
+        for found in self.walk.step(step, partial):
+            for end in step.ends:
+                self.results.add(end, found, start)
+            for below in step.steps:
+                yield from self._send(below, found)
+
+    def _send(self, step: Step, partial: Partial) -> Iterator[Blob]:
+        targets = self.walk.targets(step, partial)
+        if targets is None:
+            blob = pickle.dumps(partial, protocol=5)
+            for place in range(self.order.rules.partitions):
+                yield place, (step.id, blob)
+            return
+        for place, rows in enumerate(targets):
+            if len(rows):
+                yield place, (step.id, pickle.dumps(partial.take(rows), protocol=5))
+
+    def finish(self) -> Iterator[Blob]:
+        yield self.place, (REPORT, pickle.dumps(self.results.finish(self.walk)))

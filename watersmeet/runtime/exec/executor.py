@@ -1,0 +1,72 @@
+"""Who carries out the orders of a tick.
+
+    SparkExecutor   tasks of Spark: resident ones, or a job for each tick (exec/spark.py); the default everywhere
+    LocalExecutor   this process, without Spark tasks (exec/local.py); for tests and for those who ask for it
+
+Both carry out the same orders by the same `Worker`, so that nothing else depends on which one it is.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from watersmeet.runtime.orders import HeadOrder, Order, ProbeOrder, ProbeReport, VerifyOrder
+from watersmeet.runtime.sending import PlanInForce
+from watersmeet.store.bucket import BucketInfo
+from watersmeet.store.manifest import Manifest
+
+SAMPLED_ROWS = 1000
+
+
+class Executor(Protocol):
+    run: str  # the name of this life of the engine, in what only its own tasks may read
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks work at a time."""
+
+    def obey(self, plan: PlanInForce) -> None:
+        """Let orders name this plan from now on."""
+
+    def pack(self, order: Order) -> bytes:
+        """An order for a task that is not this executor's, to be read with `PlansRead.unpack`."""
+
+    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+        """Begin an order; the reports of its tasks come in any order. What runs `beside` lets others go first."""
+
+    def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
+        """Carry out an order whose partial results change places."""
+
+    def close(self) -> None:
+        """End the tasks."""
+
+
+def probe(executor: Executor, order: ProbeOrder) -> list[ProbeReport]:
+    return executor.exchange(order) if order.exchanges else executor.submit(order).result()
+
+
+def verify(executor: Executor, home: Path, buckets: tuple[BucketInfo, ...]) -> None:
+    """Raise what is wrong with the files of the state."""
+    shares = [buckets[at :: executor.parallelism] for at in range(executor.parallelism)]
+    order = VerifyOrder(str(home), tuple(share for share in shares if share))
+    for problem in executor.submit(order).result():
+        raise problem
+
+
+class Sampler:
+    """The first rows of the newest bucket of a stream, for whoever makes plans."""
+
+    def __init__(self, executor: Executor, home: Path, manifest: Manifest) -> None:
+        self._executor, self._home, self._manifest = executor, home, manifest
+
+    def __call__(self, stream: str) -> pa.RecordBatch | None:
+        buckets = [bucket for bucket in self._manifest.buckets if bucket.store == stream]
+        if not buckets:
+            return None
+        newest = max(buckets, key=lambda bucket: (bucket.last_tick, bucket.file))
+        found = self._executor.submit(HeadOrder(str(self._home), newest, SAMPLED_ROWS)).result()
+        return found[0][0] if found else None

@@ -1,0 +1,51 @@
+"""Orders as Spark jobs, one for each: where Spark has no slot to spare for resident tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.runtime.exec.worker import worker_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_AT_A_TIME = 3  # jobs: the probes of a tick, the gathering of the next, a merge beside them
+
+
+class Jobs:
+    def __init__(self, context: SparkContext, run: str) -> None:
+        self._context = context
+        self._run = run
+        self._threads = ThreadPoolExecutor(_AT_A_TIME, "watersmeet job")
+
+    def submit(self, packed: bytes, tasks: int) -> Future[list[Any]]:
+        return self._threads.submit(self._collect, packed, tasks)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _collect(self, packed: bytes, tasks: int) -> list[Any]:
+        if not tasks:
+            return []
+        # Elements other than numbers, left unread, would keep PySpark from using a Python worker again.
+        numbers = self._context.parallelize(range(tasks), tasks)
+        found: list[Any] = numbers.mapPartitionsWithIndex(obeying(packed, self._run)).collect()
+        return found
+
+
+def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:
+    def work(task: int, _: Iterable[object]) -> Iterator[Any]:
+        return iter(worker_of(run).obey_packed(packed, task, task_name()))
+
+    return work
+
+
+def task_name() -> str:
+    """Unique for each try of a task of Spark."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return str(context.taskAttemptId())

@@ -1,0 +1,50 @@
+"""Orders carried out by this process, one task after the other: embedded, without Spark tasks."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import secrets
+from concurrent.futures import Future
+from typing import Any
+
+from watersmeet.runtime.exec.worker import Worker
+from watersmeet.runtime.orders import Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.sending import PlanInForce
+
+
+class LocalExecutor:
+    def __init__(self, parallelism: int = 1) -> None:
+        """`parallelism` is the number of tasks that work is cut into, which a test may want to be more than one."""
+        self.run = secrets.token_hex(4)
+        self.parallelism = parallelism
+        self._worker = Worker()
+        self._names = (f"l{number}" for number in itertools.count())
+
+    def obey(self, plan: PlanInForce) -> None:
+        pass  # orders are handed over as they are
+
+    def pack(self, order: Order) -> bytes:
+        return pickle.dumps(order, protocol=5)
+
+    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+        done: Future[list[Any]] = Future()
+        try:
+            done.set_result([r for task in range(order.tasks) for r in self._worker.obey(order, task, self._name())])
+        except Exception as problem:
+            done.set_exception(problem)
+        return done
+
+    def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
+        places, worker = range(order.rules.partitions), self._worker
+        blobs = [blob for place in places for blob in worker.first_step(order, place, self._name())]
+        for _ in range(order.exchanges):
+            sent = [[blob for blob in blobs if blob[0] == place] for place in places]
+            blobs = [blob for place in places for blob in worker.next_step(order, place, self._name(), sent[place])]
+        return [pickle.loads(data) for _, (_, data) in blobs]
+
+    def close(self) -> None:
+        pass
+
+    def _name(self) -> str:
+        return next(self._names)

@@ -1,0 +1,120 @@
+"""A resident task: the side of it that runs in Spark's Python worker.
+
+It connects to the driver, says who it is, and then takes one order after the other until it is told to end. Its buckets
+stay open from tick to tick. While it works, it gives a sign of life every second: the loops that take long let other
+threads run. If the connection ends, the task fails, and Spark starts it again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from watersmeet import points
+from watersmeet.runtime.exec.link import Address, connect
+from watersmeet.runtime.exec.worker import Worker
+from watersmeet.store.evaluate import warm_up
+
+END = b"end"
+ALIVE = b"."
+BEAT = 1.0  # seconds
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What a resident says of itself."""
+
+    job: int
+    attempt: int  # Spark's id of this try of the task
+    process: int
+
+
+def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, Iterable[object]], Iterator[Any]]:
+    """The function that Spark runs in the tasks of a job of residents."""
+
+    def reside(task: int, items: Iterable[object]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        list(items)  # a worker whose input was not read is not used again
+        context = TaskContext.get()
+        assert context is not None
+        with connect(addresses, key) as connection:
+            warm_up()
+            connection.send_bytes(pickle.dumps(Hello(job, context.taskAttemptId(), os.getpid())))
+            points.reach("resident.begin", connection)
+            _serve(connection)
+        return iter(())
+
+    return reside
+
+
+def _serve(connection: Connection) -> None:
+    worker, signs = Worker(), _Signs(connection)
+    try:
+        while True:
+            try:
+                message = connection.recv_bytes()
+            except EOFError:
+                raise ConnectionError("the engine of this resident task has ended, or has cut the connection") from None
+            if message == END:
+                return
+            points.reach("resident.order")
+            with signs:
+                reply = _obey(worker, *pickle.loads(message))
+            points.reach("resident.reply")
+            signs.send(reply)
+    finally:
+        signs.end()
+
+
+def _obey(worker: Worker, packed: bytes, task: int, name: str) -> bytes:
+    """The reports, or what was raised, as text: an exception of some library may not survive the journey."""
+    try:
+        return pickle.dumps((True, worker.obey_packed(packed, task, name)), protocol=5)
+    except Exception:
+        return pickle.dumps((False, traceback.format_exc()))
+
+
+class _Signs:
+    """Sends a sign of life every second inside of a `with`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._working = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._beat, name="signs of life", daemon=True)
+        self._thread.start()
+
+    def send(self, message: bytes) -> None:
+        with self._sending:
+            self._connection.send_bytes(message)
+
+    def end(self) -> None:
+        self._ended = True
+        self._working.set()
+
+    def __enter__(self) -> None:
+        self._working.set()
+
+    def __exit__(self, *_: object) -> None:
+        self._working.clear()
+
+    def _beat(self) -> None:
+        pause = threading.Event()
+        while True:
+            self._working.wait()
+            pause.wait(BEAT)
+            if self._ended:
+                return
+            if self._working.is_set():
+                try:
+                    self.send(ALIVE)
+                except OSError:
+                    return  # the thread that works finds out by itself

@@ -1,0 +1,116 @@
+"""Orders carried out by tasks of Spark. The driver opens no input file and no bucket.
+
+Whatever needs no exchange goes to resident tasks (exec/residents.py), if Spark has slots for them: at most half of
+those that it has, so that other jobs of the same session find some. Otherwise each order is a job (exec/jobs.py).
+Exchanges between places are Spark's shuffle.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.runtime.exec.exchange import Blob
+from watersmeet.runtime.exec.jobs import Jobs, task_name
+from watersmeet.runtime.exec.residents import Residents
+from watersmeet.runtime.exec.worker import worker_of
+from watersmeet.runtime.orders import Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.sending import PlanFiles, PlanInForce
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AUTO = "auto"
+_executors: weakref.WeakSet[SparkExecutor] = weakref.WeakSet()  # of this process: they share the slots of one Spark
+_counting = threading.Lock()
+
+
+class SparkExecutor:
+    def __init__(self, spark: SparkSession, home: Path, residents: str = AUTO, seconds: float = 30.0) -> None:
+        """`residents` is how many there are to be at most; "auto": as many as there may be, "0": none."""
+        self.run = secrets.token_hex(4)
+        self._context = spark.sparkContext
+        self._most = None if residents == AUTO else int(residents)
+        self._plans = PlanFiles(home, self.run)
+        self._jobs = Jobs(self._context, self.run)
+        self.residents: Residents | None = None
+        with _counting:
+            self._share = self._fair_share()
+            _executors.add(self)
+        if self._most != 0:
+            remote = not str(self._context.master).startswith("local")
+            self.residents = Residents(self._context, self._count, seconds, remote)
+
+    @property
+    def parallelism(self) -> int:
+        return max(1, self._share or self._slots())
+
+    def obey(self, plan: PlanInForce) -> None:
+        self._plans.write(plan)
+
+    def pack(self, order: Order) -> bytes:
+        return self._plans.pack(order)
+
+    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+        packed = self.pack(order)
+        if self._share and self.residents is not None:
+            return self.residents.submit(packed, order.tasks, beside)
+        return self._jobs.submit(packed, order.tasks)
+
+    def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
+        places, packed = order.rules.partitions, self.pack(order)
+        blobs: Any = self._context.parallelize(range(places), places)
+        blobs = blobs.mapPartitionsWithIndex(_first_step(packed, self.run))
+        for _ in range(order.exchanges):
+            sent = blobs.partitionBy(places, lambda place: place)
+            blobs = sent.mapPartitionsWithIndex(_next_step(packed, self.run))
+        return [pickle.loads(data) for _, (_, data) in blobs.collect()]
+
+    def close(self) -> None:
+        with _counting:
+            _executors.discard(self)
+            self._share = 0
+        if self.residents is not None:
+            self.residents.close()
+        self._jobs.close()
+        self._plans.remove()
+
+    def _count(self) -> int:
+        """How many residents are wanted now."""
+        with _counting:
+            share = self._fair_share()
+            # One that ticks rely upon stays, though other engines or jobs may have come.
+            self._share = max(share, min(1, self._share))
+            return self._share
+
+    def _fair_share(self) -> int:
+        others = sum(other._share for other in _executors if other is not self)
+        share = max(0, self._slots() // 2 - others)
+        return share if self._most is None else min(share, self._most)
+
+    def _slots(self) -> int:
+        """How many tasks Spark runs at a time, with the executors that there are."""
+        scala = self._context._jsc.sc()
+        return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
+def _first_step(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Blob]]:
+    def work(place: int, _: Iterable[object]) -> Iterator[Blob]:
+        worker = worker_of(run)
+        return worker.first_step(worker.plans.unpack(packed), place, task_name())
+
+    return work
+
+
+def _next_step(packed: bytes, run: str) -> Callable[[int, Iterable[Blob]], Iterator[Blob]]:
+    def work(place: int, blobs: Iterable[Blob]) -> Iterator[Blob]:
+        worker = worker_of(run)
+        return worker.next_step(worker.plans.unpack(packed), place, task_name(), blobs)
+
+    return work

@@ -1,0 +1,236 @@
+"""What one process does for one engine: carries out orders, and keeps what later orders need again.
+
+A worker belongs to its owner: a resident task, a `LocalExecutor`, or, for Spark jobs of a tick, the process
+(`worker_of`). It holds the buckets that are open and the plans that it has read, and does one thing at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from watersmeet.errors import InputError, StateError, WatersmeetError
+from watersmeet.io.folders import Piece, read_piece
+from watersmeet.io.sources import open_parquet
+from watersmeet.model import Stream
+from watersmeet.plan.ruleset import StoreRule
+from watersmeet.runtime.exec.exchange import REPORT, Blob, first_step, next_step
+from watersmeet.runtime.failure import no_space
+from watersmeet.runtime.gather import Gather
+from watersmeet.runtime.orders import (
+    GatherOrder,
+    GatherReport,
+    HeadOrder,
+    InspectOrder,
+    MergeOrder,
+    MergeReport,
+    Order,
+    ProbeOrder,
+    ProbeReport,
+    Slice,
+    TickOrder,
+    TickReport,
+    VerifyOrder,
+    raise_first,
+)
+from watersmeet.runtime.results import Results
+from watersmeet.runtime.sending import PlansRead
+from watersmeet.runtime.tick import walk_phases
+from watersmeet.runtime.walk import OpenBuckets, Stores, Walk
+from watersmeet.store.bucket import Bucket, verify_file
+from watersmeet.store.merge import merge
+
+
+class Worker:
+    def __init__(self) -> None:
+        self.buckets = OpenBuckets()
+        self.plans = PlansRead()
+        self._turn = threading.RLock()
+        self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
+            GatherOrder: self._gather,
+            ProbeOrder: self._probe,
+            MergeOrder: self._merge,
+            TickOrder: self._tick,
+            VerifyOrder: self._verify,
+            HeadOrder: self._head,
+            InspectOrder: self._inspect,
+        }
+
+    def obey(self, order: Order, task: int, name: str) -> list[Any]:
+        """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
+        with self._turn:
+            return self._obey[type(order)](order, task, name)
+
+    def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
+        return self.obey(self.plans.unpack(packed), task, name)
+
+    # Rows come in --------------------------------------------------------------------------------
+
+    def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
+        """Read a share of the files of streams that are folders."""
+        by_stream: dict[str, list[Piece]] = {}
+        for piece in order.work[task]:
+            by_stream.setdefault(piece.stream, []).append(piece)
+        declared = {stream.name: stream for stream in order.streams}
+        reports = []
+        for stream, pieces in by_stream.items():
+            refused: list[tuple[str, InputError]] = []
+            rows = _rows_of(declared[stream], pieces, refused)
+            report = self.gather_rows(order, declared[stream], rows, name)
+            report.refused += refused
+            reports.append(report)
+        return reports
+
+    def gather_rows(
+        self, order: GatherOrder, stream: Stream, rows: Iterable[pa.RecordBatch], name: str
+    ) -> GatherReport:
+        rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
+        stored = rule is not None
+        if rule is None:
+            rule = StoreRule(stream.name, stream.columns, (), (), None, stream.time)
+        try:
+            return Gather(order, rule, stored, name).run(rows)
+        except Exception as problem:
+            return GatherReport(stream.name, failure=told(problem, order.home))
+
+    # and walk the plan ---------------------------------------------------------------------------
+
+    def _probe(self, order: ProbeOrder, task: int, name: str) -> list[ProbeReport]:
+        if order.rules.partitions > 1:  # the only step there is, or Spark would have been asked for an exchange
+            return [pickle.loads(data) for _, (_, data) in self.first_step(order, task, name)]
+        try:
+            return [self._walk(order, order.work[task], name)]
+        except Exception as problem:
+            return [ProbeReport(failure=told(problem, order.home))]
+
+    def _walk(self, order: ProbeOrder, work: tuple[Slice, ...], name: str) -> ProbeReport:
+        stores = Stores(order, self.buckets)
+        results = Results(order, stores, name)
+        walk = Walk(order, stores, results.add)
+        for piece in work:
+            for start in order.starts:
+                if start.stream == piece.bucket.store:
+                    for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
+                        walk.follow(start, partial)
+        return results.finish(walk)
+
+    def first_step(self, order: ProbeOrder, task: int, name: str) -> Iterator[Blob]:
+        return _telling(order, task, first_step(order, Stores(order, self.buckets), task, name))
+
+    def next_step(self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob]) -> Iterator[Blob]:
+        return _telling(order, task, next_step(order, Stores(order, self.buckets), task, name, blobs))
+
+    # Buckets are merged --------------------------------------------------------------------------
+
+    def _merge(self, order: MergeOrder, task: int, name: str) -> list[MergeReport]:
+        job = order.jobs[task]
+        file = f"state/{job.inputs[0].store}/{order.tick:012d}-{order.attempt}-{name}-m{task}.bucket"
+        try:
+            return [MergeReport(job, merge(Path(order.home), job, file, order.derived[task]))]
+        except Exception as problem:
+            return [MergeReport(job, failure=told(problem, order.home))]
+
+    # All of it -----------------------------------------------------------------------------------
+
+    def _tick(self, order: TickOrder, task: int, name: str) -> list[TickReport]:
+        report = TickReport([], [], [], (0.0, 0.0))
+        began = time.perf_counter()
+        report.gathered = self._all(order.gather, f"{name}g")
+        at_gathered = time.perf_counter()
+        if all(gathered.failure is None for gathered in report.gathered):
+            try:
+                report.merged = self._all(order.merges, name)
+                raise_first(report.merged)
+                report.probed = walk_phases(
+                    order.tick, report.gathered, 1, lambda probe: self._all(probe, f"{name}p{probe.phase}")
+                )
+            except WatersmeetError as problem:
+                report.probed = [ProbeReport(failure=problem)]
+        report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)
+        return [report]
+
+    def _all(self, order: Order, name: str) -> list[Any]:
+        return [report for task in range(order.tasks) for report in self.obey(order, task, f"{name}{task}")]
+
+    # Files are looked at -------------------------------------------------------------------------
+
+    def _verify(self, order: VerifyOrder, task: int, name: str) -> list[WatersmeetError]:
+        for info in order.work[task]:
+            try:
+                verify_file(Path(order.home), info)
+            except StateError as problem:
+                return [problem]
+        return []
+
+    def _head(self, order: HeadOrder, task: int, name: str) -> list[tuple[pa.RecordBatch, int]]:
+        """The first rows, and how many there are; nothing where a later tick has deleted the bucket."""
+        try:
+            if isinstance(order.of, str):
+                found = pq.read_table(order.of, use_threads=False)
+                rows = found.slice(0, order.rows).combine_chunks().to_batches()
+                return [(rows[0], found.num_rows)] if rows else []
+            bucket = Bucket.open(Path(order.home), order.of).rows
+            # A copy: what is pickled of a slice is all of its buffers.
+            return [(bucket.take(pa.array(range(min(order.rows, bucket.num_rows)))), bucket.num_rows)]
+        except StateError:
+            return []
+
+    def _inspect(self, order: InspectOrder, task: int, name: str) -> list[int | InputError]:
+        found: list[int | InputError] = []
+        for path in order.paths:
+            try:
+                found.append(int(open_parquet(order.stream, path)[0].metadata.num_rows))
+            except InputError as problem:
+                found.append(problem)
+        return found
+
+
+def _rows_of(stream: Stream, pieces: list[Piece], refused: list[tuple[str, InputError]]) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        try:
+            rows = read_piece(stream, piece)
+        except InputError as problem:
+            refused.append((piece.path, problem))
+            continue
+        yield from rows
+
+
+def _telling(order: ProbeOrder, task: int, blobs: Iterator[Blob]) -> Iterator[Blob]:
+    """The blobs, and where they fail, a report of the failure."""
+    try:
+        yield from blobs
+    except Exception as problem:
+        report = ProbeReport(failure=told(problem, order.home))
+        yield task % order.rules.partitions, (REPORT, pickle.dumps(report))
+
+
+def told(problem: Exception, home: str) -> WatersmeetError:
+    """A failure that another try would meet again, as a value; any other is raised, and the task is tried again."""
+    if isinstance(problem, WatersmeetError):
+        return problem
+    if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
+        return no_space(home)
+    raise problem
+
+
+_KEPT = 2
+_workers: dict[str, Worker] = {}
+_workers_turn = threading.Lock()
+
+
+def worker_of(run: str) -> Worker:
+    """The worker of a process of Spark's for a run of an engine; those of the engines before are given up."""
+    with _workers_turn:
+        worker = _workers.pop(run, None) or Worker()
+        _workers[run] = worker
+        for old in list(_workers)[:-_KEPT]:
+            del _workers[old]
+        return worker

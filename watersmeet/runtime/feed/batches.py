@@ -1,0 +1,138 @@
+"""Batches: how the rows that a feed has found come into buckets."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from watersmeet import points
+from watersmeet.errors import InputError
+from watersmeet.io.folders import share, size_of
+from watersmeet.model import Stream
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.exec.jobs import task_name
+from watersmeet.runtime.exec.worker import worker_of
+from watersmeet.runtime.orders import GatherOrder, GatherReport
+from watersmeet.runtime.sending import write_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+REPORT_SCHEMA = "report binary"
+SMALL = 512 << 10  # bytes of files that one task reads and probes with in the time that two would take
+
+
+@dataclass(eq=False)
+class FileBatch:
+    """Files of streams that are folders, read by tasks."""
+
+    group: str
+    number: int
+    streams: tuple[Stream, ...]
+    files: Mapping[str, list[str]]  # by stream, their paths
+    home: Path
+    write_down: Callable[[], None] = lambda: None
+
+    @cached_property
+    def is_small(self) -> bool:
+        return size_of(self.files) <= SMALL
+
+    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
+        return replace(order, streams=self.streams, work=share(self.files, tasks))
+
+    def gather(self, order: GatherOrder, executor: Executor) -> Future[list[GatherReport]]:
+        return executor.submit(self.shared_out(order, executor.parallelism))
+
+    def begin(self) -> None:
+        self.write_down()
+
+    def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
+        refused: dict[str, dict[str, InputError]] = {}  # a large file may have been refused by several tasks
+        for report in reports:
+            for path, problem in report.refused:
+                refused.setdefault(report.stream, {})[path] = problem
+        return [set_aside(self.home, stream, list(files.items())) for stream, files in refused.items()]
+
+
+@dataclass(eq=False)
+class FrameBatch:
+    """A micro-batch of Structured Streaming, whose plan ends with `gathering`."""
+
+    group: str
+    number: int
+    frame: DataFrame
+    home: Path
+    check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
+
+    is_small = False
+
+    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
+        return order  # Spark shares it out
+
+    def gather(self, order: GatherOrder, executor: Executor) -> Future[list[GatherReport]]:
+        path = order_path(str(self.home), executor.run, self.group, self.number)
+        write_whole(path, executor.pack(order))
+        done: Future[list[GatherReport]] = Future()
+        try:
+            done.set_result([pickle.loads(row.report) for row in self.frame.collect()])
+        finally:
+            path.unlink(missing_ok=True)
+        return done
+
+    def begin(self) -> None:
+        pass  # Spark has written it down
+
+    def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
+        return self.check_input(reports, executor)
+
+
+def order_path(home: str, run: str, group: str, batch: int | str) -> Path:
+    """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
+    return Path(home) / "orders" / run / group / f"{batch}.pickle"
+
+
+def gathering(
+    home: str, run: str, group: str, stream: Stream
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark runs over every task's rows of a stream, the same for the life of the query.
+
+    What to do changes from tick to tick, so it is read from the order that the driver wrote for the batch."""
+
+    def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        path = order_path(home, run, group, str(context.getLocalProperty("streaming.sql.batchId")))
+        points.reach("order.read", path)
+        worker = worker_of(run)
+        order: GatherOrder = worker.plans.unpack(path.read_bytes())
+        report = worker.gather_rows(order, stream, batches, task_name())
+        if report.counts or report.failure:
+            yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
+
+    return gather
+
+
+def set_aside(home: Path, name: str, refused: Sequence[tuple[str, InputError]]) -> GatherReport:
+    """Name the files that are not the stream's where people find them; the report counts them."""
+    folder = home / "rejected" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    listing = folder / "files.jsonl"
+    known = set(listing.read_text().splitlines()) if listing.exists() else set()  # a tick may be tried again
+    with listing.open("a") as file:
+        for path, problem in refused:
+            line = json.dumps({"file": path, "because": problem.problem, "detail": problem.detail})
+            if line not in known:
+                file.write(line + "\n")
+    report = GatherReport(name)
+    report.counts[f"unreadable files/{name}"] = len(refused)
+    return report

@@ -1,0 +1,75 @@
+"""Checks what Spark read against what the files promise.
+
+Spark skips a file that it cannot read when told to, which keeps the other streams going, but says nothing. So
+a task looks at the files of each batch: one that is no Parquet file of the declared columns is set aside by name,
+and a file that promised more rows than arrived stops the tick before anything is committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from watersmeet.errors import InputError
+from watersmeet.model import Stream
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.feed.batches import set_aside
+from watersmeet.runtime.orders import GatherReport, InspectOrder
+
+_MOVE = "replace it or move it away, and run again with the same home"
+
+
+class InputCheck:
+    """For the streams of one group, in the order in which Spark's checkpoint knows them."""
+
+    def __init__(self, home: Path, group: str, streams: Sequence[Stream]) -> None:
+        self._home = home
+        self._checkpoint = home / "checkpoints" / group
+        self._streams = streams
+
+    def __call__(self, batch: int, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
+        more = []
+        for number, stream in enumerate(self._streams):
+            if stream.source is None or stream.source.format != "parquet":
+                continue
+            paths = self._files(number, batch)
+            arrived = sum(report.counts[f"rows/{stream.name}"] for report in reports if report.stream == stream.name)
+            found = executor.submit(InspectOrder(stream, tuple(paths))).result() if paths else []
+            promised = sum(rows for rows in found if isinstance(rows, int))
+            refused = [(path, why) for path, why in zip(paths, found, strict=True) if isinstance(why, InputError)]
+            if arrived > promised and refused:  # Spark made something of it all the same, such as NULLs
+                first = refused[0][1]
+                raise InputError(first.problem, detail=first.detail, hint=_MOVE)
+            if arrived != promised:
+                raise InputError(
+                    f"stream {stream.name}: {promised} rows are in this tick's files, {arrived} could be read",
+                    detail="Files: " + ", ".join(paths[:5]) + (" …" if len(paths) > 5 else ""),
+                    hint=f"one of them is damaged inside or changed while it was read; {_MOVE}",
+                )
+            if refused:
+                more.append(set_aside(self._home, stream.name, refused))
+        return more
+
+    def _files(self, number: int, batch: int) -> list[str]:
+        """The files of one source in one batch, from the logs that Spark wrote before the batch began."""
+        before, now = (_offset(self._checkpoint / "offsets" / str(at), number) for at in (batch - 1, batch))
+        paths = []
+        for offset in range(before + 1, now + 1):
+            log = self._checkpoint / "sources" / str(number) / str(offset)
+            if not log.exists():
+                log = log.with_name(f"{offset}.compact")
+            entries = [json.loads(line) for line in log.read_text().splitlines()[1:] if line]
+            paths += [_local(entry["path"]) for entry in entries if entry["batchId"] == offset]
+        return paths
+
+
+def _offset(log: Path, number: int) -> int:
+    """How far one source of a batch goes: two lines of head, then one for each source, "-" before its first file."""
+    lines = log.read_text().splitlines()[2:] if log.exists() else []
+    return int(json.loads(lines[number])["logOffset"]) if len(lines) > number and lines[number] != "-" else -1
+
+
+def _local(address: str) -> str:
+    return unquote(urlparse(address).path)

@@ -1,0 +1,346 @@
+"""The tick loop: begin → gather → probe → commit, for one batch after the other. The only place where ticks run.
+
+Feeds hand over batches, an executor carries out orders, observers are told, and the plan is replaced from outside at
+any moment. While a tick is probed, the next one may be gathered already: its watermarks are known by then. Commits
+stay in order: a tick is not probed before the one before it is committed. A tick of few rows is one order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from watersmeet import points
+from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.runtime.exec.executor import Executor, probe
+from watersmeet.runtime.failure import explain_failure
+from watersmeet.runtime.home import discard, mixed, publish
+from watersmeet.runtime.orders import (
+    GatherOrder,
+    GatherReport,
+    MergeOrder,
+    MergeReport,
+    ProbeReport,
+    TickOrder,
+    TickReport,
+    raise_first,
+)
+from watersmeet.runtime.sending import PlanInForce
+from watersmeet.runtime.tick import Tick, is_new, walk_phases
+from watersmeet.runtime.ticklog import TickTimes, log_tick
+from watersmeet.store.manifest import Manifest, commit
+
+
+class Batch(Protocol):
+    """New rows of the streams of a group, as a feed has found them."""
+
+    group: str
+    number: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one task does all with it in the time that sharing it out would take."""
+
+    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
+        """The order with what each task has to read."""
+
+    def gather(self, order: GatherOrder, executor: Executor) -> Future[list[GatherReport]]:
+        """Begin to make buckets of the rows."""
+
+    def begin(self) -> None:
+        """Write down what the batch has, so that it has the same after a crash. It may be gathered by then."""
+
+    def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
+        """What else is to be reported of the input, or an error if not all of it was read."""
+
+
+class Observer(Protocol):
+    """Is told of every tick, by the thread that runs it."""
+
+    def gathered(self, reports: Sequence[GatherReport]) -> None: ...
+
+    def committed(self, manifest: Manifest) -> None: ...
+
+
+@dataclass
+class _Begun:
+    """A tick that has begun: it obeys the plan of that moment."""
+
+    batch: Batch | None
+    tick: Tick
+    gathering: Future[list[GatherReport]] | None = None
+
+
+@dataclass
+class _Reports:
+    gathered: list[GatherReport]
+    probed: list[ProbeReport]
+    merged: list[MergeReport]
+    gather_seconds: float
+    probe_seconds: float
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """A merge that ticks do not wait for."""
+
+    order: MergeOrder
+    future: Future[list[MergeReport]]
+
+
+class TickLoop:
+    def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor) -> None:
+        self.home = home
+        self.manifest = manifest
+        self.plan = plan
+        self.executor = executor
+        self.observers: list[Observer] = []
+        self.recent: list[TickTimes] = []
+        self.failure: WatersmeetError | None = None
+        # Ticks of different feeds take turns: the tick number is the arrival order. The next turn belongs to the
+        # batch that was gathered ahead.
+        self._turn = threading.Condition()
+        self._busy = False
+        # Held for moments only, so that a change of the plan need not wait for the running tick to end.
+        self._handover = threading.Lock()
+        self._finished = False
+        self._begun = manifest.tick
+        self._ahead: _Begun | None = None
+        self._beside: list[_Beside] = []
+        self._waiting_since: float | None = None  # since when a change waits for a tick
+        self._off: frozenset[str] = frozenset()  # registered predicates that ran away, or ended their process
+        if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in plan.queries):
+            self._waiting_since = time.monotonic()
+
+    # The plan ------------------------------------------------------------------------------------
+
+    @property
+    def next_tick(self) -> int:
+        """The number of the next tick to begin."""
+        with self._handover:
+            return self._begun + 1
+
+    def adopt(self, plan: PlanInForce, record: Callable[[int], None] = lambda tick: None) -> int:
+        """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
+        with self._handover:
+            record(self._begun + 1)
+            self.plan = plan
+            self._waiting_since = time.monotonic()
+            self._keep_off(self._off)
+            return self._begun + 1
+
+    def _keep_off(self, predicates: frozenset[str]) -> None:
+        """A predicate stays off while some query calls it."""
+        self._off = predicates & self.plan.rules.registered() if predicates else predicates
+
+    # Ticks ---------------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, following: Callable[[], Batch | None] = lambda: None) -> None:
+        """One tick for a batch. `following` may give the batch that this feed will bring next, if there is one."""
+        with self._taking_turn(batch):
+            if self._finished:  # an error, or Spark would write down that the batch is done
+                raise RunError("the engine has stopped", hint="the batch is taken up at the next start")
+            if self.failure is not None:
+                raise self.failure
+            last = self.manifest.batches.get(batch.group, -1)
+            if last >= batch.number:
+                return  # committed before a crash that came before Spark wrote that down
+            if batch.number > last + 1:
+                behind = f"they go on with batch {batch.number}, and the state ends with batch {last}"
+                self._try(lambda: _raise(mixed(self.home / "checkpoints" / batch.group, behind)))
+            self._try(lambda: self._run_tick(batch, following))
+            points.reach("tick.end")
+
+    def settle(self, idle: float) -> None:
+        """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
+        since = self._waiting_since
+        if since is None or time.monotonic() - since < idle:
+            return
+        if idle and (self._busy or self._ahead is not None):
+            return  # a tick runs, or is about to
+        with self._taking_turn(None):
+            if self._waiting_since is not None and self.failure is None and not self._finished:
+                self._try(lambda: self._run_tick(None, lambda: None))
+
+    def finish(self) -> None:
+        """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
+        with self._turn:
+            self._finished = True
+            self._turn.notify_all()
+        with self._taking_turn(None):
+            self._clear()
+
+    @contextlib.contextmanager
+    def _taking_turn(self, batch: Batch | None) -> Iterator[None]:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._busy and self._may_run(batch))
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._busy = False
+                self._turn.notify_all()
+
+    def _may_run(self, batch: Batch | None) -> bool:
+        if self._finished or self.failure is not None:
+            return True  # to be told so
+        return self._ahead is None or self._ahead.batch is batch
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as problem:
+            self.failure = explain_failure(problem, self.home)
+            raise self.failure from problem
+
+    def _run_tick(self, batch: Batch | None, following: Callable[[], Batch | None]) -> None:
+        begun = self._begin(batch)
+        points.reach("positions.before")
+        if batch is not None:
+            batch.begin()
+        points.reach("tick.begin")
+        if batch is not None and self._is_one_order(begun, batch):
+            reports = self._run_whole(begun.tick, batch)
+        else:
+            reports = self._run_parts(begun, following)
+        with self._handover:
+            self._keep_off(self._off.union(*(report.off for report in reports.probed)))
+        began = time.perf_counter()
+        self._commit(begun.tick, reports)
+        self._log(reports, time.perf_counter() - began)
+
+    def _begin(self, batch: Batch | None) -> _Begun:
+        """The tick that was gathered ahead, or a new one."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return self._new(batch, self.manifest)
+        ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off)
+        return ahead
+
+    def _new(self, batch: Batch | None, before: Manifest) -> _Begun:
+        with self._handover:
+            plan, off = self.plan, self._off
+            self._begun = before.tick + 1
+            self._waiting_since = None
+        self.executor.obey(plan)
+        group, number = (batch.group, batch.number) if batch is not None else ("", 0)
+        attempt = secrets.token_hex(4)
+        tick = Tick(str(self.home), group, number, attempt, plan.rules, plan.streams, plan.queries, before, off)
+        return _Begun(batch, tick)
+
+    def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
+        return begun.gathering is None and batch.is_small and begun.tick.rules.partitions == 1
+
+    def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
+        """All of a tick of few rows in one task."""
+        small, large = tick.merge_orders(merge for beside in self._beside for merge in beside.order.jobs)
+        self._merge_beside(large)
+        # What the task does not need does not travel.
+        order = TickOrder(tick.lightened(), batch.shared_out(tick.begin(), 1), small)
+        report: TickReport
+        (report,) = self.executor.submit(order).result()
+        gathered = self._checked(batch, report.gathered)
+        raise_first(report.merged)
+        raise_first(report.probed)
+        return _Reports(gathered, report.probed, report.merged, *report.seconds)
+
+    def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> _Reports:
+        """A tick in several orders, and the beginning of the next one beside it."""
+        tick, batch = begun.tick, begun.batch
+        began = time.perf_counter()
+        gathered: list[GatherReport] = []
+        if batch is not None:
+            gathering = begun.gathering or batch.gather(tick.begin(), self.executor)
+            gathered = self._checked(batch, gathering.result())
+        at_gathered = time.perf_counter()
+        small, large = tick.merge_orders(merge for beside in self._beside for merge in beside.order.jobs)
+        merging = self.executor.submit(small)
+        self._merge_beside(large)
+        following_batch = following()
+        if following_batch is not None:
+            self._gather_ahead(following_batch, tick.foreseen(gathered))
+        probed = walk_phases(tick, gathered, self.executor.parallelism, lambda order: probe(self.executor, order))
+        merged = merging.result()
+        raise_first(merged)
+        return _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
+
+    def _gather_ahead(self, batch: Batch, before: Manifest) -> None:
+        begun = self._new(batch, before)
+        begun.gathering = batch.gather(begun.tick.begin(), self.executor)
+        self._ahead = begun
+
+    def _checked(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
+        raise_first(gathered)
+        gathered = gathered + batch.check(gathered, self.executor)
+        for observer in self.observers:
+            observer.gathered(gathered)
+        return gathered
+
+    # Merges beside the ticks ---------------------------------------------------------------------
+
+    def _merge_beside(self, order: MergeOrder) -> None:
+        if order.tasks:
+            self._beside.append(_Beside(order, self.executor.submit(order, beside=True)))
+
+    def _merged_beside(self) -> list[MergeReport]:
+        """What has been merged since the last tick."""
+        done = [beside for beside in self._beside if beside.future.done()]
+        self._beside = [beside for beside in self._beside if beside not in done]
+        merged = [report for beside in done for report in beside.future.result()]
+        raise_first(merged)
+        return merged
+
+    # Commit --------------------------------------------------------------------------------------
+
+    def _commit(self, tick: Tick, reports: _Reports) -> None:
+        merged = reports.merged + self._merged_beside()
+        points.reach("probe.after")
+        manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
+        points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
+        commit(self.home, manifest)
+        self.manifest = manifest
+        points.reach("publish.before")
+        publish(manifest.results)
+        discard(self.home, garbage)
+        for observer in self.observers:
+            observer.committed(manifest)
+
+    def _log(self, reports: _Reports, commit_seconds: float) -> None:
+        counts = [report.counts for report in reports.gathered]
+        times = TickTimes(
+            self.manifest.tick,
+            sum(count for counted in counts for name, count in counted.items() if name.startswith("rows/")),
+            sum(file.rows for report in reports.probed for file in report.results),
+            reports.gather_seconds,
+            reports.probe_seconds,
+            commit_seconds,
+            time.time(),
+        )
+        self.recent = [*self.recent[-999:], times]
+        log_tick(self.home, times)
+
+    def _clear(self) -> None:
+        """Delete the files of what was begun and will not be committed, if nothing is wrong with the tasks."""
+        ahead, self._ahead = self._ahead, None
+        beside, self._beside = self._beside, []
+        if self.failure is not None:
+            return  # the next start does it
+        gathered = ahead.gathering.result() if ahead is not None and ahead.gathering is not None else []
+        merged = [report.merged for each in beside for report in each.future.result()]
+        buckets = [bucket for report in gathered for bucket in report.buckets]
+        for file in [bucket.file for bucket in (*buckets, *merged) if bucket is not None]:
+            (self.home / file).unlink(missing_ok=True)
+        for staged in [file.staged for report in gathered for file in report.rejected]:
+            Path(staged).unlink(missing_ok=True)
+
+
+def _raise(problem: Exception) -> None:
+    raise problem
