@@ -66,18 +66,23 @@ class _Place:
             for end in step.ends:
                 self.results.add(end, found, start)
             for below in step.steps:
-                yield from self._send(below, found)
+                yield from self._send(below, start, found)
 
-    def _send(self, step: Step, partial: Partial) -> Iterator[Blob]:
+    def _send(self, step: Step, start: Start, partial: Partial) -> Iterator[Blob]:
+        """What belongs elsewhere is sent there; what belongs here goes on at once."""
         targets = self.walk.targets(step, partial)
         if targets is None:
             blob = pickle.dumps(partial, protocol=5)
             for place in range(self.order.rules.partitions):
-                yield place, (step.id, blob)
+                if place != self.place:
+                    yield place, (step.id, blob)
+            yield from self.advance(step, start, partial)
             return
         for place, rows in enumerate(targets):
-            if len(rows):
+            if len(rows) and place != self.place:
                 yield place, (step.id, pickle.dumps(partial.take(rows), protocol=5))
+        if len(targets[self.place]):
+            yield from self.advance(step, start, partial.take(targets[self.place]))
 
     def finish(self) -> Iterator[Blob]:
         yield self.place, (REPORT, pickle.dumps(self.results.finish(self.walk)))
