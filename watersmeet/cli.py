@@ -106,14 +106,13 @@ def run(
     options = _options(set_)
     with reporting(home):
         from watersmeet.engine import Engine
-        from watersmeet.live import WAIT, StopRequest, show_until, step
+        from watersmeet.live import WAIT, StopRequest, show_until, start_spark, step
         from watersmeet.view import Watch, as_line, as_table
 
         console = Console()
         engine = Engine(home=home, **options)
         engine.sql(_text(pipeline), pipeline)
-        with step(console, "starting Spark"):
-            _ = engine.spark
+        start_spark(console, engine)
         with StopRequest(console) as stop, engine:
             with step(console, "recovering" if (engine.home / "manifests").exists() else "preparing"):
                 engine.start(once=once)

@@ -14,6 +14,8 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from watersmeet.engine import Engine
+
 WAIT = 1  # seconds between two looks, so that a log gets one line a second at most
 
 
@@ -57,6 +59,13 @@ def step(console: Console, what: str) -> Iterator[None]:
     else:
         say(console, f"{what} …")
         yield
+
+
+def start_spark(console: Console, engine: Engine) -> None:
+    """Start Spark where its tasks are to process rows: it takes some seconds."""
+    if engine.options.executor == "spark":
+        with step(console, "starting Spark"):
+            _ = engine.spark
 
 
 def show_until(

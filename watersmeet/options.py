@@ -17,7 +17,7 @@ class Options:
     executor: str = field(default="spark", metadata={"help": "spark, or local: embedded, without Spark tasks"})
     residents: str = field(
         default="auto",
-        metadata={"help": "resident tasks; auto: half of Spark's slots; 0: a Spark job for each step of a tick"},
+        metadata={"help": "resident tasks; auto: half of Spark's slots; 0: a Spark job for each order"},
     )
     resident_seconds: float = field(
         default=30.0, metadata={"help": "time without a sign of life after which a resident task is replaced"}

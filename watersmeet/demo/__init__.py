@@ -20,7 +20,7 @@ from watersmeet.demo.latency import RECENT, Latencies
 from watersmeet.demo.pipeline import PIPELINE
 from watersmeet.engine import Engine
 from watersmeet.errors import WatersmeetError
-from watersmeet.live import WAIT, StopRequest, say, show_until, step
+from watersmeet.live import WAIT, StopRequest, say, show_until, start_spark, step
 from watersmeet.view import (
     Latency,
     Picture,
@@ -45,8 +45,7 @@ def run_demo(console: Console, home: Path, seconds: float, rate: float, options:
     script = home / "pipeline.sql"
     script.write_text(PIPELINE)
     engine.sql(PIPELINE, script)
-    with step(console, "starting Spark"):
-        _ = engine.spark
+    start_spark(console, engine)
     with StopRequest(console) as stop, engine:
         with step(console, "first tick, with the first events"):
             feeder.write_history()

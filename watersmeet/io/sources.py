@@ -39,7 +39,7 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
             names.append(CORRUPT_COLUMN)
             reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN).option("mode", "PERMISSIVE")
         if source.format == "parquet":
-            # One bad file must not stop the other streams; runtime/input.py notices what was skipped.
+            # One bad file must not stop the other streams; runtime/feed/input_check.py notices what was skipped.
             reader = reader.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
         reader = reader.schema(columns)
     try:

@@ -294,7 +294,14 @@ class TickLoop:
         """What has been merged since the last tick."""
         done = [beside for beside in self._beside if beside.future.done()]
         self._beside = [beside for beside in self._beside if beside not in done]
-        merged = [report for beside in done for report in beside.future.result()]
+        standing = {bucket.file for bucket in self.manifest.buckets}
+        merged = [
+            report
+            for beside in done
+            for report in beside.future.result()
+            # One that was overtaken (its inputs expired, and were deleted while it read them) is nothing.
+            if report.failure is None or all(bucket.file in standing for bucket in report.job.inputs)
+        ]
         raise_first(merged)
         return merged
 
@@ -333,13 +340,14 @@ class TickLoop:
         beside, self._beside = self._beside, []
         if self.failure is not None:
             return  # the next start does it
-        gathered = ahead.gathering.result() if ahead is not None and ahead.gathering is not None else []
-        merged = [report.merged for each in beside for report in each.future.result()]
-        buckets = [bucket for report in gathered for bucket in report.buckets]
-        for file in [bucket.file for bucket in (*buckets, *merged) if bucket is not None]:
-            (self.home / file).unlink(missing_ok=True)
-        for staged in [file.staged for report in gathered for file in report.rejected]:
-            Path(staged).unlink(missing_ok=True)
+        with contextlib.suppress(Exception):  # what has failed by now, the next start meets again
+            gathered = ahead.gathering.result() if ahead is not None and ahead.gathering is not None else []
+            merged = [report.merged for each in beside for report in each.future.result()]
+            buckets = [bucket for report in gathered for bucket in report.buckets]
+            for file in [bucket.file for bucket in (*buckets, *merged) if bucket is not None]:
+                (self.home / file).unlink(missing_ok=True)
+            for staged in [file.staged for report in gathered for file in report.rejected]:
+                Path(staged).unlink(missing_ok=True)
 
 
 def _raise(problem: Exception) -> None:

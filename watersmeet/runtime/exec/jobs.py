@@ -11,7 +11,7 @@ from watersmeet.runtime.exec.worker import worker_of
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_AT_A_TIME = 3  # jobs: the probes of a tick, the gathering of the next, a merge beside them
+_AT_A_TIME = 3  # jobs: the probes of a tick, its merges, the gathering of the next
 
 
 class Jobs:
@@ -19,12 +19,14 @@ class Jobs:
         self._context = context
         self._run = run
         self._threads = ThreadPoolExecutor(_AT_A_TIME, "watersmeet job")
+        self._beside = ThreadPoolExecutor(1, "watersmeet job beside")
 
-    def submit(self, packed: bytes, tasks: int) -> Future[list[Any]]:
-        return self._threads.submit(self._collect, packed, tasks)
+    def submit(self, packed: bytes, tasks: int, beside: bool) -> Future[list[Any]]:
+        return (self._beside if beside else self._threads).submit(self._collect, packed, tasks)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._threads, self._beside):
+            threads.shutdown(wait=True, cancel_futures=True)
 
     def _collect(self, packed: bytes, tasks: int) -> list[Any]:
         if not tasks:

@@ -61,7 +61,7 @@ class SparkExecutor:
         packed = self.pack(order)
         if self._share and self.residents is not None:
             return self.residents.submit(packed, order.tasks, beside)
-        return self._jobs.submit(packed, order.tasks)
+        return self._jobs.submit(packed, order.tasks, beside)
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         places, packed = order.rules.partitions, self.pack(order)
