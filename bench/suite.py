@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import side_by_side, small_ticks
+from bench import runtime, side_by_side, small_ticks
 from bench.comparing import SYSTEMS
 from bench.report import write_json
 from bench.targets import SMALL_TICKS
@@ -33,6 +33,7 @@ HELP = {
 SHORT = (
     ("three-way", "--scale", "0.1", "--systems", "joint,spark,flink,pathway,duckdb"),
     ("small-ticks", "--seconds", "15"),
+    ("runtime", "--no-peers"),
     ("nexmark", "--scale", "0.1", "--systems", "joint,flink-set,pathway,duckdb"),
     ("tpch-5", "--scale", "0.2", "--systems", "joint,naive,alone,each,spark,duckdb"),
     ("tpch-10", "--scale", "0.2", "--systems", "joint,alone,each,duckdb"),
@@ -42,6 +43,7 @@ SHORT = (
 FULL = (
     ("three-way",),
     ("small-ticks",),
+    ("runtime",),
     ("nexmark",),
     ("tpch-5",),
     ("tpch-10",),
@@ -54,6 +56,7 @@ def register(app: typer.Typer) -> None:
     for name in side_by_side.WORKLOADS:
         app.command(name, help=HELP[name])(_comparison(name))
     app.command("small-ticks")(latency)
+    app.command("runtime")(runtime.run)
     app.command("all")(everything)
     app.callback(invoke_without_command=True)(profile_alone)
 

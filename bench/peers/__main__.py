@@ -9,11 +9,9 @@ from pathlib import Path
 
 from bench.workloads.model import Outcome, Workload
 
-WARM_UP = 2  # ticks that are not counted: compilers and caches
-
 
 def run(system: str, workload: Workload) -> Outcome:
-    skip = min(WARM_UP, workload.ticks - 1)
+    skip = min(workload.warm_up, workload.ticks - 1)
     if system == "duckdb":
         from bench.peers import duck
 
@@ -26,7 +24,7 @@ def run(system: str, workload: Workload) -> Outcome:
 
     if system == "each":
         return ours.run_each(workload, skip)
-    options = {"alone": ours.ALONE, "naive": ours.NAIVE, "joint": ours.JOINT}[system]
+    options = ours.OPTIONS[system]
     return ours.run(workload, options, skip)
 
 

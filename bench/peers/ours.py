@@ -20,6 +20,14 @@ from watersmeet.store.manifest import load_newest
 ALONE = {"sharing": "none", "searcher": "individual", "materialize": "off", "adaptive": "off"}
 NAIVE = {"searcher": "individual", "adaptive": "off"}
 JOINT = {"adaptive": "off"}
+OPTIONS = {
+    "joint": JOINT,
+    "naive": NAIVE,
+    "alone": ALONE,
+    "embedded": {**JOINT, "executor": "local"},
+    "places": {**JOINT, "partitions": "2"},
+    "adaptive": {},
+}
 STAGES = ("gather", "probe", "commit")
 
 

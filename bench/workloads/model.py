@@ -85,6 +85,7 @@ class Workload:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     rows: dict[str, list[int]]
+    warm_up: int = 2  # ticks that are not counted: compilers and caches
 
     @property
     def ticks(self) -> int:
@@ -117,7 +118,7 @@ class Workload:
             for query in made["queries"]
         )
         streams = tuple(Stream(**stream) for stream in made["streams"])
-        return Workload(made["name"], made["folder"], streams, queries, made["rows"])
+        return Workload(made["name"], made["folder"], streams, queries, made["rows"], made["warm_up"])
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from watersmeet import Engine, planning, points
 from watersmeet.model import Sink
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Solution
-from watersmeet.runtime.feed import batches
+from watersmeet.runtime.exec import spark
 from watersmeet.store.manifest import load_newest
 
 # Those of watersmeet/points.py, and some that are told apart by what a tick does.
@@ -119,7 +119,7 @@ def main() -> None:
         strikes.order(order)
     Armed(strikes)
     if given.in_parts:
-        batches.SMALL = -1
+        spark.FEW_BYTES = spark.FEW_BYTES_OF_A_JOB = -1
     if given.plan != "own":
         planning.optimize = _chosen(given.plan)
     engine = build(given)

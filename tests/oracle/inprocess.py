@@ -66,8 +66,6 @@ class Plan:
 class SplitBatch(FileBatch):
     """Rows of which every task gets a file of each stream."""
 
-    is_small = False
-
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         longest = max((len(paths) for paths in self.files.values()), default=0)
         work = [

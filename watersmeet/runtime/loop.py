@@ -45,8 +45,8 @@ class Batch(Protocol):
     number: int
 
     @property
-    def is_small(self) -> bool:
-        """Whether one task does all with it in the time that sharing it out would take."""
+    def bytes(self) -> int | None:
+        """The size of its files, if it has files."""
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         """The order with what each task has to read."""
@@ -237,7 +237,9 @@ class TickLoop:
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
-        return begun.gathering is None and batch.is_small and begun.tick.rules.partitions == 1
+        if begun.gathering is not None or batch.bytes is None or begun.tick.rules.partitions > 1:
+            return False
+        return batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
         """All of a tick of few rows in one task."""

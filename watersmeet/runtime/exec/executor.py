@@ -29,6 +29,10 @@ class Executor(Protocol):
     def parallelism(self) -> int:
         """How many tasks work at a time."""
 
+    @property
+    def few_bytes(self) -> int:
+        """The size of input that one task is done with in the time that it takes to share it out."""
+
     def obey(self, plan: PlanInForce) -> None:
         """Let orders name this plan from now on."""
 

@@ -14,6 +14,8 @@ from watersmeet.runtime.sending import PlanInForce
 
 
 class LocalExecutor:
+    few_bytes = 0
+
     def __init__(self, parallelism: int = 1) -> None:
         """`parallelism` is the number of tasks that work is cut into, which a test may want to be more than one."""
         self.run = secrets.token_hex(4)

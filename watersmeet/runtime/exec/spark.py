@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AUTO = "auto"
+FEW_BYTES = 512 << 10  # of Parquet, some 20,000 rows: an order to a resident takes little time
+FEW_BYTES_OF_A_JOB = 4 << 20  # a job takes as long as 100,000 rows
 _executors: weakref.WeakSet[SparkExecutor] = weakref.WeakSet()  # of this process: they share the slots of one Spark
 _counting = threading.Lock()
 
@@ -50,6 +52,10 @@ class SparkExecutor:
     @property
     def parallelism(self) -> int:
         return max(1, self._share or self._slots())
+
+    @property
+    def few_bytes(self) -> int:
+        return FEW_BYTES if self._share else FEW_BYTES_OF_A_JOB
 
     def obey(self, plan: PlanInForce) -> None:
         self._plans.write(plan)

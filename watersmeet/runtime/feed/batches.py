@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REPORT_SCHEMA = "report binary"
-SMALL = 512 << 10  # bytes of files that one task reads and probes with in the time that two would take
 
 
 @dataclass(eq=False)
@@ -42,8 +41,8 @@ class FileBatch:
     write_down: Callable[[], None] = lambda: None
 
     @cached_property
-    def is_small(self) -> bool:
-        return size_of(self.files) <= SMALL
+    def bytes(self) -> int:
+        return size_of(self.files)
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return replace(order, streams=self.streams, work=share(self.files, tasks))
@@ -72,7 +71,7 @@ class FrameBatch:
     home: Path
     check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
 
-    is_small = False
+    bytes = None  # nobody knows before it is gathered
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return order  # Spark shares it out

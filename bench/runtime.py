@@ -1,0 +1,174 @@
+"""`bench/run runtime`: what the runtime promises, each figure with its target, in one run.
+
+All rows are processed in Spark tasks, except in the row that says "embedded".
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench import small_ticks
+from bench.comparing import Figures, Problem, compare, date_files
+from bench.report import write_json
+from bench.three_streams import query_sql, streams_sql, write_streams
+from bench.workloads import three_way
+from bench.workloads.model import Workload
+from watersmeet.runtime.ticklog import TICK_LOG
+
+T = TypeVar("T")
+LARGE, MIDDLE, SMALL = 200_000, 50_000, 20_000  # rows a stream and tick
+STEADY_TICKS, STEADY_FROM = 240, 80  # behind the epochs in which it learns how the data is: process, first plans
+
+
+@dataclass(frozen=True)
+class Target:
+    what: str
+    wanted: float
+    measured: float
+    at_most: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        return self.measured <= self.wanted if self.at_most else self.measured >= self.wanted
+
+
+def run(
+    peers: Annotated[bool, typer.Option(help="also Spark's own joins, Flink and Pathway")] = True,
+    seconds: Annotated[float, typer.Option(min=5, help="how long rows arrive in small-ticks")] = 30.0,
+) -> None:
+    """Resident tasks against the peers and the embedded executor, P = 2, small ticks, the first tick, adaptation."""
+    others = ("spark", "flink", "pathway") if peers else ()
+    small = _three_way(SMALL, 30, ["joint", "embedded", *others, "duckdb"])
+    middle = _three_way(MIDDLE, 8, ["joint", *(name for name in others if name == "spark"), "duckdb"])
+    large = _three_way(LARGE, 16, ["joint", "places", *(name for name in others if name != "spark"), "duckdb"])
+    steady = _three_way(SMALL, STEADY_TICKS, ["joint", "adaptive"], STEADY_FROM)
+    found = [
+        *_best(others, small, middle, large),
+        *([Target("60,000 rows a tick: × Spark", 20, _ratio(small, "joint", "spark"))] if peers else []),
+        Target("60,000 rows a tick: × embedded", 0.85, _ratio(small, "joint", "embedded")),
+        *(_small_ticks(seconds) if peers else []),
+        Target("600,000 rows a tick: P = 2 × P = 1", 0.5, _ratio(large, "places", "joint")),
+        Target("first tick after Spark is up, seconds", 2.5, first_tick(), at_most=True),
+        Target("adaptation on: × CPU of off", 1.05, _cpu(steady, "adaptive") / _cpu(steady, "joint"), at_most=True),
+    ]
+    runs = {"60,000": small, "150,000": middle, "600,000": large, "steady": steady}
+    _show(runs, found)
+
+
+def _three_way(rows: int, ticks: int, systems: list[str], warm_up: int = 2) -> dict[str, Figures]:
+    def measure(folder: Path) -> dict[str, Figures]:
+        write_streams(folder / "in", ticks, rows, ticks_in_window=2, window_seconds=three_way.WINDOW)
+        counts = {stream.name: [rows] * ticks for stream in three_way.streams()}
+        streams, queries = three_way.streams(), (three_way.QUERY,)
+        workload = Workload("three-way", str(folder / "in"), streams, queries, counts, warm_up)
+        date_files(workload)
+        outcomes = list(compare(workload, systems))
+        problems = [f"{one.title}: {one.text}" for one in outcomes if isinstance(one, Problem)]
+        if problems:
+            raise SystemExit("no figures of these:\n" + "\n".join(problems))
+        return {one.system: one for one in outcomes if isinstance(one, Figures)}
+
+    return _in_scratch(measure)
+
+
+def _in_scratch(work: Callable[[Path], T]) -> T:
+    folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
+    try:
+        return work(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ratio(found: dict[str, Figures], one: str, other: str) -> float:
+    return found[one].rows_per_second / found[other].rows_per_second
+
+
+def _cpu(found: dict[str, Figures], system: str) -> float:
+    cpu = found[system].cpu_seconds_per_million_rows
+    assert cpu is not None, f"{system} ran for too short a time to see its CPU time"
+    return cpu
+
+
+def _best(others: tuple[str, ...], *runs: dict[str, Figures]) -> list[Target]:
+    """Each system at the tick size at which it is fastest; Flink, Pathway and DuckDB read all files at once anyway."""
+    wanted = {"spark": 25.0, "flink": 10.0, "pathway": 3.0, "duckdb": 0.25}
+
+    def best(system: str) -> float:
+        return max(found[system].rows_per_second for found in runs if system in found)
+
+    return [
+        Target(f"best tick size: × {system}", wanted[system], best("joint") / best(system))
+        for system in (*others, "duckdb")
+    ]
+
+
+def _small_ticks(seconds: float) -> list[Target]:
+    periods = int(seconds / small_ticks.PERIOD)
+    median = {}
+    for name in small_ticks.SYSTEMS:
+        latency = _in_scratch(lambda folder, name=name: small_ticks.measure(name, folder, periods, periods // 4))
+        median[name] = latency.p50
+    return [Target("5,000 rows every 0.5 s: p50 of Spark × ours", 20, median["spark"] / median["joint"])]
+
+
+def first_tick() -> float:
+    """Seconds from a Spark session that is there to the first tick that is committed, in a process of its own."""
+
+    def measure(folder: Path) -> float:
+        write_streams(folder / "in", 3, 1600, ticks_in_window=2)
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.runtime", str(folder)], check=True, capture_output=True, text=True
+        )
+        return float(done.stdout.splitlines()[-1])
+
+    return _in_scratch(measure)
+
+
+def _first_tick(folder: Path) -> None:
+    from watersmeet import Engine
+
+    engine = Engine(home=folder / "home")
+    engine.sql(streams_sql(folder / "in") + query_sql())
+    _ = engine.spark
+    up = time.time()
+    with engine:
+        engine.run_once()
+    first = json.loads((folder / "home" / TICK_LOG).read_text().splitlines()[0])
+    print(first["finished_at"] - up)
+
+
+def _show(runs: dict[str, dict[str, Figures]], found: list[Target]) -> None:
+    speeds = Table("rows a tick", "system", title="three-way: input rows a second; counts of results are DuckDB's")
+    for column in ("rows/s", "CPU s/M rows"):
+        speeds.add_column(column, justify="right")
+    for rows, systems in runs.items():
+        for one in systems.values():
+            cpu = one.cpu_seconds_per_million_rows
+            speeds.add_row(rows, one.title, f"{one.rows_per_second:,.0f}", f"{cpu:.2f}" if cpu else "")
+    table = Table("target", title="targets of the runtime")
+    for column in ("wanted", "measured", ""):
+        table.add_column(column, justify="right")
+    for target in found:
+        sign = "≤" if target.at_most else "≥"
+        met = "met" if target.is_met else "missed"
+        table.add_row(target.what, f"{sign} {target.wanted:g}", f"{target.measured:.2f}", met)
+    Console().print(speeds, table)
+    figures = {rows: {name: asdict(one) for name, one in systems.items()} for rows, systems in runs.items()}
+    write_json("runtime", {"runs": figures, "targets": [asdict(target) for target in found]})
+
+
+if __name__ == "__main__":
+    _first_tick(Path(sys.argv[1]))
