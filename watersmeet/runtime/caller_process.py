@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -96,15 +97,17 @@ class CallerProcess:
 
 
 _process: CallerProcess | None = None
+_turn = threading.Lock()  # two embedded engines may call at the same time
 
 
-def caller_process() -> CallerProcess:
-    """The one beside this process. One that ended while nothing was asked of it is replaced without a word."""
+def call_outside(function: Registered, arguments: list[Any]) -> Answer:
+    """Call a function in the process beside this one, which is started, or started again, if it is not there."""
     global _process
-    if _process is None or not _process.is_there:
-        end_caller_process()
-        _process = CallerProcess()
-    return _process
+    with _turn:
+        if _process is None or not _process.is_there:
+            end_caller_process()
+            _process = CallerProcess()
+        return _process.call(function, arguments)
 
 
 @atexit.register

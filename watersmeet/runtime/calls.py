@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.model import Registered
-from watersmeet.runtime.caller_process import Ended, caller_process
+from watersmeet.runtime.caller_process import Ended, call_outside
 
 COMPLAINTS = "predicates.jsonl"  # in the home
 
@@ -48,7 +48,7 @@ class Calls:
         chosen = [argument.take(pa.array(asked)) for argument in arguments]
         values = [argument.to_pylist() if function.by_row else _as_numpy(argument) for argument in chosen]
         try:
-            answer = caller_process().call(function, values)
+            answer = call_outside(function, values)
         except Ended as problem:
             self.off.add(function.name)
             self.complaints[function.name] = f"{problem} ({len(asked):,} rows); it is off now"

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.runtime.exec.executor import Executor, probe
+from watersmeet.runtime.exec.executor import Executor, Rank, probe
 from watersmeet.runtime.failure import explain_failure
 from watersmeet.runtime.home import discard, mixed, publish
 from watersmeet.runtime.orders import (
@@ -51,7 +51,7 @@ class Batch(Protocol):
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         """The order with what each task has to read."""
 
-    def gather(self, order: GatherOrder, executor: Executor) -> Future[list[GatherReport]]:
+    def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
         """Begin to make buckets of the rows."""
 
     def begin(self) -> None:
@@ -260,7 +260,7 @@ class TickLoop:
         began = time.perf_counter()
         gathered: list[GatherReport] = []
         if batch is not None:
-            gathering = begun.gathering or batch.gather(tick.begin(), self.executor)
+            gathering = begun.gathering or batch.gather(tick.begin(), self.executor, Rank.TICK)
             gathered = self._checked(batch, gathering.result())
         at_gathered = time.perf_counter()
         small, large = tick.merge_orders(merge for beside in self._beside for merge in beside.order.jobs)
@@ -276,7 +276,7 @@ class TickLoop:
 
     def _gather_ahead(self, batch: Batch, before: Manifest) -> None:
         begun = self._new(batch, before)
-        begun.gathering = batch.gather(begun.tick.begin(), self.executor)
+        begun.gathering = batch.gather(begun.tick.begin(), self.executor, Rank.AHEAD)
         self._ahead = begun
 
     def _checked(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
@@ -290,7 +290,7 @@ class TickLoop:
 
     def _merge_beside(self, order: MergeOrder) -> None:
         if order.tasks:
-            self._beside.append(_Beside(order, self.executor.submit(order, beside=True)))
+            self._beside.append(_Beside(order, self.executor.submit(order, Rank.BESIDE)))
 
     def _merged_beside(self) -> list[MergeReport]:
         """What has been merged since the last tick."""

@@ -9,6 +9,7 @@ Both carry out the same orders by the same `Worker`, so that nothing else depend
 from __future__ import annotations
 
 from concurrent.futures import Future
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,14 @@ from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.manifest import Manifest
 
 SAMPLED_ROWS = 1000
+
+
+class Rank(IntEnum):
+    """Which tasks go first where some have to wait."""
+
+    TICK = 0  # somebody waits for the tick that runs
+    AHEAD = 1  # the next tick is gathered
+    BESIDE = 2  # no tick waits for it; one at a time, so that it leaves the others to ticks
 
 
 class Executor(Protocol):
@@ -39,8 +48,8 @@ class Executor(Protocol):
     def pack(self, order: Order) -> bytes:
         """An order for a task that is not this executor's, to be read with `PlansRead.unpack`."""
 
-    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
-        """Begin an order; the reports of its tasks come in any order. What runs `beside` lets others go first."""
+    def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
+        """Begin an order; the reports of its tasks come in any order."""
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         """Carry out an order whose partial results change places."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.worker import worker_of
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ class Jobs:
         self._threads = ThreadPoolExecutor(_AT_A_TIME, "watersmeet job")
         self._beside = ThreadPoolExecutor(1, "watersmeet job beside")
 
-    def submit(self, packed: bytes, tasks: int, beside: bool) -> Future[list[Any]]:
-        return (self._beside if beside else self._threads).submit(self._collect, packed, tasks)
+    def submit(self, packed: bytes, tasks: int, rank: Rank) -> Future[list[Any]]:
+        return (self._beside if rank == Rank.BESIDE else self._threads).submit(self._collect, packed, tasks)
 
     def close(self) -> None:
         for threads in (self._threads, self._beside):

@@ -8,6 +8,7 @@ import secrets
 from concurrent.futures import Future
 from typing import Any
 
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.worker import Worker
 from watersmeet.runtime.orders import Order, ProbeOrder, ProbeReport
 from watersmeet.runtime.sending import PlanInForce
@@ -29,7 +30,7 @@ class LocalExecutor:
     def pack(self, order: Order) -> bytes:
         return pickle.dumps(order, protocol=5)
 
-    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+    def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         done: Future[list[Any]] = Future()
         try:
             done.set_result([r for task in range(order.tasks) for r in self._worker.obey(order, task, self._name())])

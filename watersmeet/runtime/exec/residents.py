@@ -24,6 +24,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import RunError
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident import ALIVE, END, Hello, resident
 from watersmeet.runtime.failure import spark_has_ended
@@ -45,7 +46,7 @@ class _Order:
 
     packed: bytes
     left: int
-    beside: bool
+    rank: Rank
     future: Future[list[Any]] = field(default_factory=Future)
     reports: list[Any] = field(default_factory=list)
 
@@ -69,8 +70,7 @@ class Residents:
         self._job_numbers = itertools.count()
         self._group = f"watersmeet residents {secrets.token_hex(4)}"
         self._changed = threading.Condition()  # guards all that follows
-        self._waiting: deque[_Task] = deque()
-        self._waiting_beside: deque[_Task] = deque()
+        self._waiting: dict[Rank, deque[_Task]] = {rank: deque() for rank in Rank}
         self._running_beside = 0
         self._connected = 0
         self._fruitless = 0  # jobs in a row that have ended without a resident
@@ -88,16 +88,15 @@ class Residents:
         with self._changed:
             return sum(self._jobs.values())
 
-    def submit(self, packed: bytes, tasks: int, beside: bool) -> Future[list[Any]]:
-        order = _Order(packed, tasks, beside)
+    def submit(self, packed: bytes, tasks: int, rank: Rank) -> Future[list[Any]]:
+        order = _Order(packed, tasks, rank)
         with self._changed:
             if self._failure is not None:
                 order.future.set_exception(self._failure)
             elif not tasks:
                 order.future.set_result([])
             else:
-                queue = self._waiting_beside if beside else self._waiting
-                queue.extend(_Task(order, number) for number in range(tasks))
+                self._waiting[rank].extend(_Task(order, number) for number in range(tasks))
                 self._changed.notify_all()
         return order.future
 
@@ -160,7 +159,7 @@ class Residents:
         """There is no hope for residents any more."""
         with self._changed:
             self._failure = problem
-            for task in (*self._waiting, *self._waiting_beside):
+            for task in (task for tasks in self._waiting.values() for task in tasks):
                 if not task.order.future.done():
                     task.order.future.set_exception(problem)
             self._changed.notify_all()
@@ -204,11 +203,12 @@ class Residents:
                 if sum(self._jobs.values()) > max(1, self._enough):
                     self._jobs[job] = self._jobs.get(job, 1) - 1
                     return None
-                if self._waiting:
-                    return self._waiting.popleft()
-                if self._waiting_beside and not self._running_beside:  # the others are for ticks
+                for rank in (Rank.TICK, Rank.AHEAD):
+                    if self._waiting[rank]:
+                        return self._waiting[rank].popleft()
+                if self._waiting[Rank.BESIDE] and not self._running_beside:
                     self._running_beside += 1
-                    return self._waiting_beside.popleft()
+                    return self._waiting[Rank.BESIDE].popleft()
                 self._changed.wait(_LOOK)
                 while connection.poll(0):  # nothing was asked: a late sign of life, or the end
                     if connection.recv_bytes() != ALIVE:
@@ -240,7 +240,7 @@ class Residents:
         task.tries += 1
         with self._changed:
             if task.tries < TRIES and self._failure is None:
-                (self._waiting_beside if task.order.beside else self._waiting).appendleft(task)
+                self._waiting[task.order.rank].appendleft(task)
                 self._changed.notify_all()
                 return
         if not task.order.future.done():
@@ -255,7 +255,7 @@ class Residents:
             )
 
     def _let_go(self, task: _Task) -> None:
-        if task.order.beside:
+        if task.order.rank == Rank.BESIDE:
             with self._changed:
                 self._running_beside -= 1
                 self._changed.notify_all()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.runtime.exec.exchange import Blob
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import Jobs, task_name
 from watersmeet.runtime.exec.residents import Residents
 from watersmeet.runtime.exec.worker import worker_of
@@ -63,11 +64,11 @@ class SparkExecutor:
     def pack(self, order: Order) -> bytes:
         return self._plans.pack(order)
 
-    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+    def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         packed = self.pack(order)
         if self._share and self.residents is not None:
-            return self.residents.submit(packed, order.tasks, beside)
-        return self._jobs.submit(packed, order.tasks, beside)
+            return self.residents.submit(packed, order.tasks, rank)
+        return self._jobs.submit(packed, order.tasks, rank)
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         places, packed = order.rules.partitions, self.pack(order)

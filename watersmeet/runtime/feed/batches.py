@@ -17,7 +17,7 @@ from watersmeet import points
 from watersmeet.errors import InputError
 from watersmeet.io.folders import share, size_of
 from watersmeet.model import Stream
-from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_name
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.orders import GatherOrder, GatherReport
@@ -47,8 +47,8 @@ class FileBatch:
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return replace(order, streams=self.streams, work=share(self.files, tasks))
 
-    def gather(self, order: GatherOrder, executor: Executor) -> Future[list[GatherReport]]:
-        return executor.submit(self.shared_out(order, executor.parallelism))
+    def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
+        return executor.submit(self.shared_out(order, executor.parallelism), rank)
 
     def begin(self) -> None:
         self.write_down()
@@ -76,7 +76,7 @@ class FrameBatch:
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return order  # Spark shares it out
 
-    def gather(self, order: GatherOrder, executor: Executor) -> Future[list[GatherReport]]:
+    def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
         path = order_path(str(self.home), executor.run, self.group, self.number)
         write_whole(path, executor.pack(order))
         done: Future[list[GatherReport]] = Future()
