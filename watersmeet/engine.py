@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -163,7 +164,7 @@ class Engine:
             if query.name in (self._recalled or ()) and query.name in self._queries:
                 # The same program ran before on this home and added it while running; now it does so again.
                 present = self._queries[query.name]
-                given = replace(query, since=present.since, sink=absolute_sink(query.sink))
+                given = replace(query, since=present.since, addition=present.addition, sink=absolute_sink(query.sink))
                 if given == present:
                     self._recalled = (self._recalled or set()) - {query.name}
                     return self[query.name]
@@ -209,7 +210,8 @@ class Engine:
         if loop is not None:
             fresh = {name for name, query in after.items() if query is not self._queries.get(name)}
             since = loop.next_tick
-            after = {n: replace(query, since=since) if n in fresh else query for n, query in after.items()}
+            added = {name: replace(after[name], since=since, addition=secrets.token_hex(8)) for name in fresh}
+            after = {**after, **added}
             plan = self._keeper.plan_for(self.streams, after.values())
             for name in fresh:
                 self._prepare(after[name])

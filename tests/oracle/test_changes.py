@@ -81,7 +81,7 @@ def live(data: st.DataObject, case: Case, lived: list[Life], home: Path, retaine
         for life in alive:
             if life not in present:
                 built = build_query(life.query.name, life.query.sql, engine.streams, backfill=life.backfill)
-                present[life] = replace(built, since=engine.manifest.tick + 1)
+                present[life] = replace(built, since=engine.manifest.tick + 1, addition=str(life))
         engine.change([present[life] for life in alive])
         engine.follow(data.draw(plans(engine.problem)))
         if tick in case.restarts:

@@ -66,7 +66,8 @@ class Changes(RuleBasedStateMachine):
         asked = data.draw(st.sampled_from([query for query in self.case.queries if query.name not in self.alive]))
         sink = Sink("count") if asked.name in COUNTED else Sink()
         built = build_query(asked.name, asked.sql, self.engine.streams, sink, backfill=backfill)
-        self.alive[asked.name] = replace(built, since=self.engine.manifest.tick + 1), self.now
+        name = f"{asked.name} in tick {self.now}, {len(self.lives)}"
+        self.alive[asked.name] = replace(built, since=self.engine.manifest.tick + 1, addition=name), self.now
         self.change()
 
     @precondition(lambda self: self.alive)

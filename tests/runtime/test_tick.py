@@ -161,11 +161,24 @@ def test_a_query_is_backfilled_in_its_first_tick_only_and_from_stored_rows() -> 
 
 def test_a_name_given_to_another_query_between_two_ticks_is_new() -> None:
     before = Manifest(tick=9, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 4})
-    again = tick_after(before, replace(QUERY, backfill=True, since=10))
+    again = tick_after(before, replace(QUERY, backfill=True, addition="second"))
     assert again.backfills() == {"q"}
     after, _ = again.finished([], [])
     assert after.queries == {"q": 10}
-    assert tick_after(after, replace(QUERY, backfill=True, since=10)).backfills() == set()
+    assert tick_after(after, replace(QUERY, backfill=True, addition="second")).backfills() == set()
+
+
+def test_the_tick_that_was_promised_does_not_make_a_query_new() -> None:
+    """It was promised tick 5, the engine was killed, and tick 4 of its next life was its first."""
+    query = replace(QUERY, backfill=True, since=5, addition="first")
+    before = Manifest(tick=4, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 4}, additions={"q": "first"})
+    assert tick_after(before, query).backfills() == set()
+
+
+def test_a_manifest_of_an_older_version_tells_additions_apart_by_their_ticks() -> None:
+    before = Manifest(tick=9, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 4}, additions=None)
+    assert tick_after(before, replace(QUERY, backfill=True, since=4, addition="x")).backfills() == set()
+    assert tick_after(before, replace(QUERY, backfill=True, since=10, addition="x")).backfills() == {"q"}
 
 
 def test_a_tick_without_a_group_leaves_the_positions_alone() -> None:
@@ -201,7 +214,7 @@ def test_a_manifest_from_before_queries_were_in_it_is_read(tmp_path: Path) -> No
     assert load_newest(tmp_path).queries == {"q": 1}
     path = manifest_path(tmp_path, 1)
     _, _, body = path.read_text().partition("\n")
-    older = body.replace(',"queries":{"q":1}', "")
+    older = body.replace(',"queries":{"q":1},"additions":{}', "")
     assert older != body
     path.write_text(json.dumps({"format": 1, "checksum": zlib.crc32(older.encode())}) + "\n" + older)
-    assert load_newest(tmp_path) == Manifest(tick=1)
+    assert load_newest(tmp_path) == Manifest(tick=1, additions=None)

@@ -31,6 +31,7 @@ class Entry:
     sql: str = ""
     sink: Sink = field(default_factory=Sink)
     backfill: bool = False
+    addition: str = ""  # see Query
 
 
 def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int, now: float) -> list[Entry]:
@@ -43,7 +44,7 @@ def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int,
                 entries.append(Entry(now, tick, "drop", change.name, latency))
             else:
                 query = after.get(change.query.name, change.query)
-                parts = (query.sql, query.sink, query.backfill)
+                parts = (query.sql, query.sink, query.backfill, query.addition)
                 entries.append(Entry(now, tick, "add", query.name, latency, *parts))
     return entries
 
@@ -110,5 +111,6 @@ def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple
                 detail=problem.detail,
                 hint=f"declare its streams as they were; {home / CHANGE_LOG} has the query",
             ) from None
-        queries[name] = replace(query, since=entry.tick)
+        # Older versions gave additions no name; the time of one is as good.
+        queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")
     return queries, set(recalled)

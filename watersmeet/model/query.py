@@ -87,7 +87,8 @@ class Query:
     sink: Sink = field(default_factory=Sink)
     sql: str = ""
     backfill: bool = False  # its first tick also emits the results among rows that were stored before
-    since: int = 0  # no tick before this one knew the query; 0 where it was declared before the start
+    since: int = 0  # the tick that was promised to be its first; 0 where it was declared before the start
+    addition: str = ""  # names the change that added it to a running engine, for ever; "" where it was declared
     predicates: tuple[Predicate, ...] = ()  # between two aliases, but no equalities
 
     def __post_init__(self) -> None:
@@ -108,7 +109,8 @@ class Query:
     @cached_property
     def definition(self) -> Query:
         """The query without what depends on when it came."""
-        return replace(self, since=0, backfill=False) if self.since or self.backfill else self
+        timeless = not (self.since or self.addition or self.backfill)
+        return self if timeless else replace(self, since=0, addition="", backfill=False)
 
     @cached_property
     def by_name(self) -> dict[str, Alias]:

@@ -187,6 +187,7 @@ class Tick:
                 query.name: self.number if self._is_new(query) else self.before.queries[query.name]
                 for query in self.queries
             },
+            additions={query.name: query.addition for query in self.queries if query.addition},
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
@@ -207,8 +208,13 @@ def walk_phases(
 
 
 def is_new(query: Query, before: Manifest) -> bool:
-    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's."""
-    return query.since > before.queries.get(query.name, -1)
+    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's. Nor
+    does the tick that was promised to it: if the engine is killed before that, an earlier one is its first."""
+    if query.name not in before.queries:
+        return True
+    if before.additions is None:
+        return query.since > before.queries[query.name]
+    return query.addition != before.additions.get(query.name, "")
 
 
 def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:

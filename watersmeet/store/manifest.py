@@ -48,6 +48,7 @@ class Manifest:
     plan: str = ""
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
     queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
+    additions: dict[str, str] | None = field(default_factory=dict)  # and the change that added it; None: not known
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -114,7 +115,7 @@ def load(path: Path) -> Manifest:
             hint="run the newer version on this home, or use another --home",
         )
     raw = json.loads(body)
-    manifest = Manifest(**raw)
+    manifest = Manifest(**{"additions": None, **raw})  # older versions did not write it down
     return replace(
         manifest,
         buckets=tuple(BucketInfo(**bucket) for bucket in raw["buckets"]),

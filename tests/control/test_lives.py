@@ -1,0 +1,256 @@
+"""An engine that dies again and again while queries come and go: each result of each life of a query is there once.
+
+The whole engine runs, with its log of changes and its recovery, on an embedded executor; a death is an exception that
+nobody catches, at any point of a tick, and a new engine on the same home.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from tests.oracle.inprocess import Died
+from watersmeet import Engine, points
+
+STREAM = "CREATE STREAM {0} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts RETAIN UNBOUNDED FROM parquet '{1}';"
+JOIN = "SELECT a.id AS a, b.id AS b FROM l {0} a, r {0} b WHERE a.k = b.k".format("[UNBOUNDED]")
+STANDING, NAMES = "standing", ("x", "y")
+KEYS = 3
+# Where a tick may be when somebody asks for a change, and where it may be when the engine dies.
+DURING = ("tick.begin", "gather.after", "probe.after", "manifest.draft", "manifest.linked", "discard.before")
+DEATHS = ("positions.before", *DURING, "publish.before", "tick.end")
+
+
+class World:
+    """A home, its input, and the engine that lives on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.input = folder / "home", folder / "input"
+        self.rows: dict[str, list[tuple[int, int]]] = {"l": [], "r": []}  # id, key
+        self.added: dict[str, str] = {}  # queries that were asked for while the engine ran, by name
+        self.before: dict[str, Counter[tuple[int, int]]] = {}  # results of earlier lives of a name
+        self._numbers = itertools.count()
+        for name in self.rows:
+            (self.input / name).mkdir(parents=True)
+        self.engine = self._start()
+
+    def _start(self) -> Engine:
+        engine = Engine(home=self.home, executor="local", adaptive="off")
+        for name in self.rows:
+            engine.sql(STREAM.format(name, self.input / name))
+        engine.query(STANDING, JOIN)
+        return engine
+
+    # What happens --------------------------------------------------------------------------------
+
+    def feed(self, stream: str, keys: list[int]) -> None:
+        first = len(self.rows[stream])
+        new = [(first + at, key) for at, key in enumerate(keys)]
+        self.rows[stream] += new
+        table = pa.table(
+            {
+                "ts": pa.array([row * 1_000_000 for row, _ in new], pa.timestamp("us", tz="UTC")),
+                "id": pa.array([row for row, _ in new], pa.int64()),
+                "k": pa.array([key for _, key in new], pa.int64()),
+            }
+        )
+        pq.write_table(table, self.input / stream / f"{next(self._numbers):06d}.parquet")
+
+    def add(self, name: str) -> None:
+        self.engine.query(name, JOIN, backfill=True)
+        self.added[name] = name
+
+    def drop(self, name: str) -> None:
+        self.engine.drop(name)
+        del self.added[name]
+        self.before[name] = self.stored(name)
+
+    def run(self, death: str = "", during: str = "", change: Callable[[], None] = lambda: None) -> bool:
+        """All ticks there are to run. The engine dies at the first point `death`; `change` happens once at `during`."""
+        died = threading.Event()
+        asked = threading.Event()
+
+        def reached(point: str, about: object) -> None:
+            if died.is_set():
+                raise Died(point)
+            if point == during and not asked.is_set():
+                asked.set()
+                change()
+            if point == death:
+                died.set()
+                raise Died(point)
+
+        with subscribed(reached), silent_threads():
+            try:
+                # As Engine.run_once, without the thread that serves requests: it would outlive the death.
+                self.engine._open()
+                self.engine._feeds.start(self.engine._streams, self.engine._frames, once=True)
+                for feed in list(self.engine._feeds.running.values()):
+                    feed.wait()
+                if not died.is_set():
+                    self.engine.wait()
+                self.engine._feeds.running.clear()
+            except Died:
+                pass
+        if died.is_set():
+            self.die()
+        return not died.is_set()
+
+    def die(self) -> None:
+        """Nothing is finished; the operating system takes back the lock."""
+        self.engine._held.close()
+        self.engine = self._start()
+
+    def stop(self) -> None:
+        self.engine.stop()
+        self.engine = self._start()
+
+    # What must be there --------------------------------------------------------------------------
+
+    def check(self) -> None:
+        pairs = Counter((a, b) for a, key in self.rows["l"] for b, other in self.rows["r"] if key == other)
+        assert self.stored(STANDING) == pairs
+        for name in self.added:
+            wanted = self.before.get(name, Counter()) + pairs
+            found = self.stored(name)
+            assert found == wanted, f"{name}: missing {wanted - found}, too many {found - wanted}"
+
+    def stored(self, name: str) -> Counter[tuple[int, int]]:
+        folder = self.home / "results" / name
+        rows = [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+        return Counter((row["a"], row["b"]) for row in rows)
+
+
+@contextmanager
+def subscribed(subscriber: points.Subscriber):  # type: ignore[no-untyped-def]
+    points.subscribe(subscriber)
+    try:
+        yield
+    finally:
+        points.unsubscribe(subscriber)
+
+
+@contextmanager
+def silent_threads():  # type: ignore[no-untyped-def]
+    """A death in the thread of a feed is what the test wants, and nothing to print."""
+    hook, threading.excepthook = threading.excepthook, lambda told: None
+    try:
+        yield
+    finally:
+        threading.excepthook = hook
+
+
+def test_a_query_promised_for_a_later_tick_than_its_first_is_backfilled_once(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.feed("l", [0, 1, 2])
+    world.feed("r", [0, 1, 1])
+    assert world.run()
+    world.feed("l", [1, 1])
+    # It is promised tick 3 while tick 2 runs, which is not committed: tick 2 of the next life is its first.
+    assert not world.run(death="probe.after", during="gather.after", change=lambda: world.add("x"))
+    for _ in range(3):
+        assert world.run()
+        world.check()
+        world.stop()
+
+
+@pytest.mark.parametrize("point", DURING)
+def test_a_query_that_is_dropped_while_a_tick_runs_that_dies_stays_dropped(tmp_path: Path, point: str) -> None:
+    world = World(tmp_path)
+    world.feed("l", [0, 1, 2])
+    world.feed("r", [0, 1, 1])
+    assert world.run()
+    world.add("x")
+    assert world.run()
+    world.feed("l", [1, 1])
+    world.run(death="tick.end", during=point, change=lambda: world.engine.drop("x"))
+    dropped = world.stored("x")
+    for _ in range(2):
+        assert world.run()
+        assert world.stored("x") == dropped, "nothing is added after the tick in which it was dropped"
+        assert set(world.stored("x").values()) == {1}
+        world.stop()
+
+
+class Lives(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(prefix="watersmeet-test-")
+        self.world = World(Path(self.folder.name))
+
+    def teardown(self) -> None:
+        assert self.world.run()
+        self.world.check()
+        self.world.engine.stop()
+        self.folder.cleanup()
+
+    @property
+    def absent(self) -> list[str]:
+        return [name for name in NAMES if name not in self.world.added]
+
+    @rule(stream=st.sampled_from("lr"), keys=st.lists(st.integers(0, KEYS - 1), min_size=1, max_size=4))
+    def feed(self, stream: str, keys: list[int]) -> None:
+        self.world.feed(stream, keys)
+
+    @rule()
+    def run(self) -> None:
+        assert self.world.run()
+        self.world.check()
+
+    @rule()
+    def stop_and_start(self) -> None:
+        self.world.stop()
+
+    @rule()
+    def die_while_nothing_runs(self) -> None:
+        self.world.die()
+
+    @rule(death=st.sampled_from(DEATHS))
+    def die_in_a_tick(self, death: str) -> None:
+        if self.world.run(death):
+            self.world.check()
+
+    @precondition(lambda self: self.absent)
+    @rule(data=st.data())
+    def add(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.absent))
+        assert self.world.run()  # the engine is open, so that the change goes into the log
+        self.world.add(name)
+
+    @precondition(lambda self: self.absent)
+    @rule(data=st.data(), during=st.sampled_from(DURING), death=st.sampled_from(("", *DEATHS)))
+    def add_in_a_tick_and_die(self, data: st.DataObject, during: str, death: str) -> None:
+        name = data.draw(st.sampled_from(self.absent))
+        if self.world.run(death, during, lambda: self.world.add(name)):
+            self.world.check()
+
+    @precondition(lambda self: self.world.added)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.world.added)))
+        assert self.world.run()
+        self.world.drop(name)
+
+    @precondition(lambda self: self.world.added)
+    @rule(data=st.data())
+    def drop_and_add_again(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.world.added)))
+        assert self.world.run()
+        self.world.drop(name)
+        self.world.add(name)
+
+
+Lives.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+test_lives_in_any_order = Lives.TestCase
