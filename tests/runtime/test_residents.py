@@ -7,6 +7,7 @@ engine's process. The session of the tests has four slots.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import struct
@@ -24,6 +25,8 @@ import pytest
 from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine, points
 from watersmeet.errors import RunError
+from watersmeet.runtime.exec import residents
+from watersmeet.runtime.exec.link import Listener
 from watersmeet.runtime.exec.residents import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed import batches
@@ -306,6 +309,52 @@ def test_an_order_that_fails_each_time_fails_the_tick_and_the_next_start_repeats
     with one.engine:
         one.engine.run_once()
         one.check()
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one of another version of this package, in an installation that is being replaced."""
+    damaged: list[bytes] = []
+
+    class Damaging:
+        dumps = staticmethod(pickle.dumps)
+
+        @staticmethod
+        def loads(message: bytes) -> Any:
+            if not damaged:
+                damaged.append(message)
+                raise pickle.UnpicklingError("damaged on the way")
+            return pickle.loads(message)
+
+    monkeypatch.setattr(residents, "pickle", Damaging)
+    running.tick(2)
+    assert damaged
+
+
+def test_an_engine_ends_though_its_residents_hang(running: Running, processes: list[int]) -> None:
+    stopped = list(processes)
+    for victim in stopped:
+        os.kill(victim, signal.SIGSTOP)
+    running.engine.stop()
+    wait_for(lambda: not any(psutil.pid_exists(victim) for victim in stopped))
+
+
+def test_residents_of_other_hosts_connect_by_tcp(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen = Listener.__init__
+
+    def elsewhere(self: Listener, key: bytes, host: str | None, arrived: Callable[[Connection], None]) -> None:
+        listen(self, key, "127.0.0.1", arrived)
+        del self.addresses[0]  # of the Unix socket, as on a host where it is not
+
+    monkeypatch.setattr(Listener, "__init__", elsewhere)
+    one = declare(spark, tmp_path)
+    with one.engine:
+        one.engine.start()
+        one.tick(3)
+        wait_for(lambda: one.residents._connected == 2)
+        one.tick()
+    one.check()
 
 
 # Ticks overlap -------------------------------------------------------------------------------------------------------
