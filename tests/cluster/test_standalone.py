@@ -42,6 +42,19 @@ def test_executors_are_killed_while_they_write(
     check_state(home)
 
 
+@pytest.mark.parametrize("in_parts", [False, True], ids=["a tick is one order", "in parts"])
+def test_an_executor_is_killed_while_its_resident_works(
+    cluster: Cluster, victim: Callable[..., Victim], in_parts: bool
+) -> None:
+    """There are two slots, so it is the only resident, and the engine goes on with one in another executor."""
+    home = victim(ticks=8, master=cluster.address, options=["--in-parts"] if in_parts else [])
+    home.finish("resident.begin:1:java", "resident.order:3:java", "gather.write:12:java", "resident.reply:4:java")
+    assert home.starts == 1
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+
+
 def test_executors_are_killed_from_outside(cluster: Cluster, victim: Callable[..., Victim]) -> None:
     home = victim(ticks=10, partitions=3, plans=("kept",), master=cluster.address)
     run = home.start()

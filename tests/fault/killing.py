@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import subprocess
@@ -174,12 +175,20 @@ def clean_start(victim: Victim) -> None:
         recover(victim.home, [victim.results(query.name) for query in victim.case.queries])
 
 
-def end_leftovers(folder: Path) -> None:
-    """End what outlived its killed driver: Spark's Java process notices that within seconds, but not at once."""
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """The processes of all runs with homes in a folder."""
+    found = []
     for process in psutil.process_iter():
         try:
-            ours = process.environ().get(FOLDER_VARIABLE, "").startswith(str(folder))
-            if ours:
-                process.kill()
+            if process.environ().get(FOLDER_VARIABLE, "").startswith(str(folder)):
+                found.append(process)
         except psutil.Error:
             continue
+    return found
+
+
+def end_leftovers(folder: Path) -> None:
+    """End what outlived its killed driver: Spark's Java process notices that within seconds, but not at once."""
+    for process in processes_of(folder):
+        with contextlib.suppress(psutil.Error):
+            process.kill()

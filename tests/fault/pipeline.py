@@ -69,6 +69,8 @@ def build(given: argparse.Namespace) -> Engine:
         master=given.master,
         residents=given.residents,
         resident_seconds=given.resident_seconds,
+        # With a searcher that was asked for, the engine does not weigh its plan against one that keeps nothing.
+        searcher="" if given.plan == "own" else "greedy",
         **settings,
     )
     case = make_case(ticks=1)

@@ -1,4 +1,5 @@
-"""The three kills that tell most, on one home, cheap enough for every run; `test_kills.py` has the rest."""
+"""The kills that tell most, on two homes, cheap enough for every run; `test_kills.py` and `test_residents.py` have the
+rest."""
 
 from __future__ import annotations
 
@@ -13,6 +14,17 @@ def test_three_kills_lose_and_double_nothing(victim: Callable[..., Victim]) -> N
     # that is committed.
     home.killed_at("results.write:2", "publish.between:4")
     home.finish("merge.write:1")
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+
+
+def test_residents_that_break_do_not_stop_the_engine(victim: Callable[..., Victim]) -> None:
+    home = victim(ticks=8, options=["--resident-seconds", "3"])
+    # One is killed with an order in its hands, one is cut off before it can reply, one is stopped while it writes, and
+    # the job of all of them is cancelled.
+    home.finish("resident.order:2", "resident.reply:3:connection", "gather.write:16:stop", "resident.order:6:jobs")
+    assert home.starts == 1
     check_results(home)
     clean_start(home)
     check_state(home)

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 
 Address = str | tuple[str, int]  # the path of a Unix socket, or host and port
 GREETING_SECONDS = 10.0
+_PAUSE = 0.1
 
 
 class Listener:
@@ -28,6 +29,7 @@ class Listener:
         """`host` is the name by which others reach this machine; None where all tasks are on it."""
         self._key = key
         self._arrived = arrived
+        self._closed = threading.Event()
         self._folder = tempfile.mkdtemp(prefix="watersmeet-")  # which only this user may enter
         path = os.path.join(self._folder, "residents")
         self._sockets = [_listening(socket.AF_UNIX, path)]
@@ -39,6 +41,7 @@ class Listener:
             threading.Thread(target=self._accept, args=(each,), name="watersmeet residents", daemon=True).start()
 
     def close(self) -> None:
+        self._closed.set()
         for each in self._sockets:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
@@ -49,13 +52,16 @@ class Listener:
         while True:
             try:
                 accepted, _ = listening.accept()
-            except OSError:
-                return
+            except OSError:  # closed, or a moment without free file numbers
+                if self._closed.wait(_PAUSE):
+                    return
+                continue
             # Whoever is silent keeps only a thread of its own waiting.
             threading.Thread(target=self._greet, args=(accepted,), name="watersmeet resident", daemon=True).start()
 
     def _greet(self, accepted: socket.socket) -> None:
         limit_waiting(accepted, GREETING_SECONDS)
+        send_at_once(accepted)
         connection = Connection(accepted.detach())
         try:
             deliver_challenge(connection, self._key)
@@ -84,18 +90,31 @@ def connect(addresses: list[Address], key: bytes) -> Connection:
             made.settimeout(GREETING_SECONDS)
             made.connect(address)
             made.settimeout(None)
+            limit_waiting(made, GREETING_SECONDS)
+            send_at_once(made)
         except OSError:
             made.close()
             continue
         connection = Connection(made.detach())
-        answer_challenge(connection, key)
-        deliver_challenge(connection, key)
+        try:
+            answer_challenge(connection, key)
+            deliver_challenge(connection, key)
+            limit_waiting(connection, 0)  # an order may be long in coming
+        except BaseException:
+            connection.close()
+            raise
         return connection
     raise ConnectionError(f"the engine of this resident task cannot be reached at {addresses}")
 
 
+def send_at_once(of: socket.socket) -> None:
+    """Do not let the second part of a message wait until the first has been acknowledged."""
+    if of.family == socket.AF_INET:
+        of.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def limit_waiting(of: socket.socket | Connection, seconds: float) -> None:
-    """Let each read and write fail that waits longer than this for the other side."""
+    """Let each read and write fail that waits longer than this for the other side; 0: wait for ever."""
     limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
     with socket.socket(fileno=os.dup(of.fileno())) as same:
         same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)

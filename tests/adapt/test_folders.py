@@ -1,0 +1,78 @@
+"""On Spark, with streams that are plain folders of Parquet files: the follower hears of every gather."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.adapt.changing import COLUMNS, TICKS_IN_WINDOW, explosion, right_number, script
+from tests.oracle.plans import plan_by
+from watersmeet import Engine, planning
+from watersmeet.adapt.measure import all_links, step_facts
+from watersmeet.adapt.memory import STATISTICS, recall
+from watersmeet.optimize.joingraph import Subquery
+from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.statistics import named_ends
+from watersmeet.runtime.exec.spark import SparkExecutor
+from watersmeet.runtime.feed import batches
+from watersmeet.runtime.feed.folder import FolderFeed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS, TICKS = 400, 6
+MIDDLE = frozenset((("s", "b"), ("t", "b")))
+
+
+def outside_first(problem: Problem, **_: object) -> Solution:
+    """S probes R before T, T probes U before S: no step's counts tell how often S and T join."""
+
+    def prefer(options: list[Subquery]) -> Subquery:
+        streams = [option for option in options if option.is_stream]
+        return min(streams, key=lambda option: not option.relations & {"r", "u"})
+
+    return plan_by(problem, prefer)
+
+
+@pytest.mark.parametrize("small", [batches.SMALL, -1], ids=["a tick is one order", "a tick in parts"])
+def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(batches, "SMALL", small)
+    monkeypatch.setattr(planning, "optimize", outside_first)
+    explosion(ROWS, ticks=TICKS, change=TICKS).write(tmp_path / "made")
+    for name in COLUMNS:
+        (tmp_path / "in" / name).mkdir(parents=True)
+    # With a searcher that was asked for, the engine does not look for another plan; and it is to keep this one.
+    engine = Engine(spark, home=tmp_path / "home", epoch=3, adaptive="off", searcher="greedy")
+    engine.sql(script(tmp_path / "in").replace(" WITH (maxFilesPerTrigger = 1)", ""))
+    with engine:
+        engine._open()
+        loop, plan = engine._loop, engine._keeper.current
+        assert loop is not None and isinstance(loop.executor, SparkExecutor)
+        links = {frozenset(named_ends(link)) for link in all_links(plan.problem)}
+        assert MIDDLE in links - {fact.measures for fact in step_facts(plan).values()}
+        for tick in range(TICKS):
+            for name in COLUMNS:
+                file = f"{name}/{tick:06d}.parquet"
+                (tmp_path / "made" / file).rename(tmp_path / "in" / file)
+            engine.start(once=True)
+            assert all(isinstance(feed, FolderFeed) for feed in engine._feeds.running.values())
+            engine.run_once()
+        assert loop.manifest.tick == TICKS
+    assert engine["q"].results().count() == right_number(tmp_path / "in")
+
+    told: dict[str, Any] = json.loads((tmp_path / "home" / STATISTICS).read_text())
+    keys = {f"{name}.{column}" for name, columns in COLUMNS.items() for column in columns}
+    assert told["key_groups"].keys() == keys
+    for key in keys:
+        assert sum(told["key_groups"][key]["rows"]) == 3 * ROWS, "the rows of an epoch, none left out or counted twice"
+    known = recall(tmp_path / "home")
+    assert known is not None
+    assert known.distinct.keys() == {tuple(key.split(".")) for key in keys}
+    assert known.selectivities.keys() == links
+    held = ROWS * TICKS_IN_WINDOW  # keys, all equally frequent
+    assert 1 / (3 * held) < known.selectivities[MIDDLE] < 3 / held

@@ -1,0 +1,485 @@
+"""Resident tasks: how many there are, whom they leave room for, and what the engine does when one breaks.
+
+`tests/fault/test_residents.py` strikes them at every point of a task; here is what can be seen from inside of the
+engine's process. The session of the tests has four slots.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
+from watersmeet import Engine, points
+from watersmeet.errors import RunError
+from watersmeet.runtime.exec import residents
+from watersmeet.runtime.exec.link import Listener
+from watersmeet.runtime.exec.residents import Residents
+from watersmeet.runtime.exec.spark import SparkExecutor
+from watersmeet.runtime.feed import batches
+from watersmeet.runtime.orders import GatherOrder, Order, ProbeOrder, TickOrder
+from watersmeet.store.manifest import Manifest, load_newest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes that are connected as residents, as the operating system names them."""
+    connected: list[int] = []
+    serve = Residents._serve
+
+    def told(self: Residents, connection: Connection) -> None:
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:
+            peer, _, _ = struct.unpack("3i", same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        connected.append(peer)
+        try:
+            serve(self, connection)
+        finally:
+            connected.remove(peer)
+
+    monkeypatch.setattr(Residents, "_serve", told)
+    return connected
+
+
+@dataclass
+class Running:
+    """An engine that joins l and r. Every row of l finds row 0 of r, so that what was lost or doubled shows."""
+
+    folder: Path
+    engine: Engine
+    written: int = 0
+
+    def write(self) -> None:
+        write(self.folder / "l", [(1, self.written, 7)])
+        self.written += 1
+
+    def caught_up(self) -> bool:
+        self.engine.wait(0.01)  # raises what has failed
+        return self.engine.stats().streams[0].rows == self.written
+
+    def tick(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.write()
+            wait_for(self.caught_up)
+
+    def check(self) -> None:
+        assert pairs(self.engine["q"].results()) == [(number, 0) for number in range(self.written)]
+
+    @property
+    def executor(self) -> SparkExecutor:
+        assert self.engine._loop is not None and isinstance(self.engine._loop.executor, SparkExecutor)
+        return self.engine._loop.executor
+
+    @property
+    def residents(self) -> Residents:
+        assert self.executor.residents is not None
+        return self.executor.residents
+
+
+def declare(spark: SparkSession, folder: Path, with_options: str = "", **options: Any) -> Running:
+    write(folder / "r", [(1, 0, 7)])
+    (folder / "l").mkdir(parents=True)
+    engine = Engine(spark, home=folder / "home", **options)
+    engine.sql(create("l", folder / "l", with_options) + create("r", folder / "r", with_options))
+    engine.query("q", JOIN)
+    return Running(folder, engine)
+
+
+@pytest.fixture
+def running(spark: SparkSession, tmp_path: Path, processes: list[int]) -> Iterator[Running]:
+    made = declare(spark, tmp_path, resident_seconds=2)
+    with made.engine:
+        made.engine.start()
+        made.tick()
+        wait_for(lambda: len(processes) == 2)
+        yield made
+        made.check()
+
+
+# How many ------------------------------------------------------------------------------------------------------------
+
+
+def test_residents_take_half_of_the_slots(running: Running, processes: list[int]) -> None:
+    assert running.executor._slots() == 4
+    assert running.residents.held == running.executor.parallelism == len(set(processes)) == 2
+    running.tick(3)
+    assert running.residents.held == len(set(processes)) == 2
+    assert os.getpid() not in processes
+
+
+def test_they_end_with_the_engine(spark: SparkSession, tmp_path: Path, processes: list[int]) -> None:
+    one = declare(spark, tmp_path)
+    with one.engine:
+        one.engine.start()
+        one.tick()
+    wait_for(lambda: not processes)
+    tracker = spark.sparkContext.statusTracker()
+    wait_for(lambda: not tracker.getActiveJobsIds())
+
+
+@pytest.mark.parametrize("residents", ["0", "1"])
+def test_fewer_are_held_if_fewer_are_asked_for(
+    spark: SparkSession, tmp_path: Path, processes: list[int], residents: str
+) -> None:
+    one = declare(spark, tmp_path, residents=residents)
+    with one.engine:
+        one.engine.start()
+        one.tick(2)
+        assert len(processes) == int(residents)
+        if residents == "0":
+            assert one.executor.residents is None
+    one.check()
+
+
+def test_where_spark_has_one_slot_each_order_is_a_job(
+    spark: SparkSession, tmp_path: Path, processes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkExecutor, "_slots", lambda self: 1)
+    one = declare(spark, tmp_path)
+    with one.engine:
+        one.engine.start()
+        one.tick(2)
+        assert one.residents.held == 0 and not processes
+        monkeypatch.setattr(SparkExecutor, "_slots", lambda self: 2)  # as if an executor had come
+        wait_for(lambda: len(processes) == 1)
+        one.tick(2)
+    one.check()
+
+
+# Others in the same session ------------------------------------------------------------------------------------------
+
+
+def test_jobs_of_users_and_results_run_beside_the_ticks(running: Running, spark: SparkSession) -> None:
+    done = threading.Event()
+    problems: list[BaseException] = []
+    counted: list[int] = []
+
+    def use() -> None:
+        try:
+            while not done.is_set():
+                assert spark.sparkContext.parallelize(range(1000), 8).map(lambda number: number % 7).sum() == 2997
+                counted.append(running.engine["q"].results().count())
+        except BaseException as problem:
+            problems.append(problem)
+
+    user = threading.Thread(target=use)
+    user.start()
+    try:
+        wait_for(lambda: bool(counted or problems))
+        before = len(counted)
+        running.tick(6)
+        wait_for(lambda: len(counted) > before + 1 or bool(problems))
+    finally:
+        done.set()
+        user.join(60)
+    assert not problems and not user.is_alive()
+    assert counted == sorted(counted), "results that were there stay there"
+    assert running.residents.held == 2
+
+
+def test_two_engines_share_the_slots(running: Running, spark: SparkSession, tmp_path: Path) -> None:
+    other = declare(spark, tmp_path / "other")
+    with other.engine:
+        other.engine.start()
+        for _ in range(3):
+            running.write()
+            other.write()
+            wait_for(lambda: running.caught_up() and other.caught_up())
+            assert running.residents.held + other.residents.held <= 2
+        running.engine.stop()
+        wait_for(lambda: other.residents.held == 2)  # those that are free now
+        other.tick(2)
+    other.check()
+
+
+# One breaks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_resident_that_is_killed_between_ticks_is_replaced(running: Running, processes: list[int]) -> None:
+    for _ in range(3):
+        victim = processes[0]
+        os.kill(victim, signal.SIGKILL)
+        running.tick()
+        wait_for(lambda gone=victim: gone not in processes and len(processes) == 2)  # type: ignore[misc]
+    running.tick()
+
+
+def test_all_residents_are_killed_at_once(running: Running, processes: list[int]) -> None:
+    for victim in list(processes):
+        os.kill(victim, signal.SIGKILL)
+    running.tick(2)
+    wait_for(lambda: len(processes) == 2)
+
+
+def test_the_job_of_the_residents_is_cancelled(running: Running, spark: SparkSession, processes: list[int]) -> None:
+    for _ in range(2):
+        before = set(processes)
+        running.write()
+        spark.sparkContext.cancelAllJobs()
+        wait_for(running.caught_up)
+        wait_for(lambda before=before: len(processes) == 2 and not before & set(processes))  # type: ignore[misc]
+        running.tick()
+
+
+def test_a_resident_that_hangs_is_replaced(running: Running, processes: list[int]) -> None:
+    stopped = list(processes)
+    for victim in stopped:  # both, so that the next order meets one of them
+        os.kill(victim, signal.SIGSTOP)
+    try:
+        running.tick(2)
+        met = [victim for victim in stopped if victim not in processes]
+        assert met, "a stopped process cannot have carried out the order"
+        wait_for(lambda: not any(psutil.pid_exists(victim) for victim in met))
+    finally:
+        for victim in stopped:
+            if psutil.pid_exists(victim):
+                os.kill(victim, signal.SIGCONT)
+    wait_for(lambda: len(processes) == 2)
+    running.tick(2)
+
+
+def test_whoever_lacks_the_key_gets_nothing_and_disturbs_nothing(running: Running, processes: list[int]) -> None:
+    (address, *others) = running.residents._listener.addresses
+    assert isinstance(address, str) and not others, "nobody else can reach it"
+    assert os.stat(os.path.dirname(address)).st_mode & 0o077 == 0
+    silent = [_connected(address) for _ in range(5)]
+    with _connected(address) as wrong:
+        wrong.recv_bytes()  # a challenge
+        wrong.send_bytes(b"{md5}" + bytes(16))
+        assert wrong.recv_bytes() == b"#FAILURE#"
+        with pytest.raises((EOFError, ConnectionError)):
+            wrong.recv_bytes()
+    with _connected(address) as noisy, pytest.raises((EOFError, OSError)):
+        os.write(noisy.fileno(), b"\x7f\xff\xff\xff" + bytes(100_000))  # a message of two gigabytes
+        while True:
+            noisy.recv_bytes()
+    assert len(processes) == 2
+    running.tick(3)
+    assert len(processes) == 2
+    for connection in silent:
+        connection.close()
+
+
+def _connected(address: str) -> Connection:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(30)
+    made.connect(address)
+    made.settimeout(None)
+    return Connection(made.detach())
+
+
+def test_an_order_that_fails_each_time_fails_the_tick_and_the_next_start_repeats_it(
+    spark: SparkSession, tmp_path: Path, processes: list[int]
+) -> None:
+    one = declare(spark, tmp_path)
+    one.write()
+    in_the_way = one.engine.home / "state" / "l"  # where a folder has to be
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("")
+    tried: list[object] = []
+    again = Residents._again
+
+    def tell(self: Residents, task: Any, problem: BaseException) -> None:
+        tried.append(problem)
+        again(self, task, problem)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Residents, "_again", tell)
+        with pytest.raises(RunError, match="a task failed 4 times; nothing of its tick was committed") as raised:
+            one.engine.run_once()
+    assert "state/l" in raised.value.detail, "the cause is named"
+    assert len(tried) == 4
+    assert load_newest(one.engine.home).tick == 0
+    in_the_way.unlink()
+    with one.engine:
+        one.engine.run_once()
+        one.check()
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one of another version of this package, in an installation that is being replaced."""
+    damaged: list[bytes] = []
+
+    class Damaging:
+        dumps = staticmethod(pickle.dumps)
+
+        @staticmethod
+        def loads(message: bytes) -> Any:
+            if not damaged:
+                damaged.append(message)
+                raise pickle.UnpicklingError("damaged on the way")
+            return pickle.loads(message)
+
+    monkeypatch.setattr(residents, "pickle", Damaging)
+    running.tick(2)
+    assert damaged
+
+
+def test_an_engine_ends_though_its_residents_hang(running: Running, processes: list[int]) -> None:
+    stopped = list(processes)
+    for victim in stopped:
+        os.kill(victim, signal.SIGSTOP)
+    running.engine.stop()
+    wait_for(lambda: not any(psutil.pid_exists(victim) for victim in stopped))
+
+
+def test_residents_of_other_hosts_connect_by_tcp(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen = Listener.__init__
+
+    def elsewhere(self: Listener, key: bytes, host: str | None, arrived: Callable[[Connection], None]) -> None:
+        listen(self, key, "127.0.0.1", arrived)
+        del self.addresses[0]  # of the Unix socket, as on a host where it is not
+
+    monkeypatch.setattr(Listener, "__init__", elsewhere)
+    one = declare(spark, tmp_path)
+    with one.engine:
+        one.engine.start()
+        one.tick(3)
+        wait_for(lambda: one.residents._connected == 2)
+        one.tick()
+    one.check()
+
+
+# Ticks overlap -------------------------------------------------------------------------------------------------------
+
+
+class Heard:
+    """What the engine did, in the order in which it did it: ("gather", tick), ("probe", tick), ("commit", tick)."""
+
+    def __init__(self, engine: Engine) -> None:
+        engine._open()
+        assert engine._loop is not None
+        self.events: list[tuple[str, int]] = []
+        self.then: Callable[[str, int], None] = lambda what, tick: None
+        engine._loop.observers.append(self)
+        self._executor: Any = engine._loop.executor
+        self._submit = self._executor.submit
+        self._executor.submit = self.submit
+
+    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+        kinds = {GatherOrder: "gather", ProbeOrder: "probe", TickOrder: "whole"}
+        if type(order) in kinds:
+            tick = order.gather.tick if isinstance(order, TickOrder) else order.tick  # type: ignore[union-attr]
+            self._tell(kinds[type(order)], tick)
+        found: Future[list[Any]] = self._submit(order, beside=beside)
+        return found
+
+    def gathered(self, reports: object) -> None:
+        pass
+
+    def committed(self, manifest: Manifest) -> None:
+        self._tell("commit", manifest.tick)
+
+    def _tell(self, what: str, tick: int) -> None:
+        self.events.append((what, tick))
+        self.then(what, tick)
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SMALL", -1)
+
+
+def test_the_next_tick_is_gathered_while_one_is_probed(spark: SparkSession, tmp_path: Path, in_parts: None) -> None:
+    one = declare(spark, tmp_path, "WITH (maxFilesPerTrigger = 1)")
+    for _ in range(6):
+        one.write()
+    with one.engine:
+        heard = Heard(one.engine)
+        one.engine.run_once()
+    for tick in range(1, 6):
+        assert heard.events.index(("gather", tick + 1)) < heard.events.index(("commit", tick))
+        assert heard.events.index(("commit", tick)) < heard.events.index(("probe", tick + 1))
+    assert [tick for what, tick in heard.events if what == "commit"] == list(range(1, 7))
+    one.check()
+
+
+def test_a_query_that_comes_in_between_is_in_force_from_the_tick_after(
+    spark: SparkSession, tmp_path: Path, in_parts: None
+) -> None:
+    one = declare(spark, tmp_path, "WITH (maxFilesPerTrigger = 1)")
+    for _ in range(6):
+        one.write()
+    with one.engine:
+        heard = Heard(one.engine)
+        added = []
+
+        def add(what: str, tick: int) -> None:
+            if (what, tick) == ("probe", 2):  # tick 3 is being gathered, under the plan that it began with
+                assert ("gather", 3) in heard.events
+                added.append(one.engine.query("new", JOIN))
+                added.append(one.engine.query("filled", JOIN, backfill=True))
+
+        heard.then = add
+        one.engine.run_once()
+        assert [query.since for query in added] == [4, 4]
+        assert pairs(one.engine["new"].results()) == [(number, 0) for number in range(3, 6)]
+        assert pairs(one.engine["filled"].results()) == [(number, 0) for number in range(6)]
+    one.check()
+
+
+@pytest.mark.parametrize("moment", ["probe", "commit"])
+def test_a_stop_in_the_middle_leaves_no_file_that_the_manifest_does_not_name(
+    spark: SparkSession, tmp_path: Path, in_parts: None, moment: str
+) -> None:
+    one = declare(spark, tmp_path, "WITH (maxFilesPerTrigger = 1)")
+    for _ in range(7):
+        one.write()
+    home = one.engine.home
+    heard = Heard(one.engine)
+    stopping = threading.Thread(target=one.engine.stop)
+
+    def stop(what: str, tick: int) -> None:
+        if (what, tick) == (moment, 3):
+            assert ("gather", 4) in heard.events, "there is something to leave behind"
+            stopping.start()
+            wait_for(lambda: one.engine._loop is None or one.engine._loop._finished)
+
+    heard.then = stop
+    one.engine.start()
+    wait_for(lambda: stopping.ident is not None)
+    stopping.join(60)
+    assert not stopping.is_alive()
+    manifest = load_newest(home)
+    assert manifest.tick == 3
+    assert {str(path.relative_to(home)) for path in (home / "state").glob("*/*")} == {
+        bucket.file for bucket in manifest.buckets
+    }
+    assert not list(home.glob("results/*/_staging/*"))
+    with one.engine:
+        one.engine.run_once()
+        one.check()
+    assert load_newest(home).tick == 7
+
+
+def test_the_driver_passes_the_points_of_a_tick_that_is_one_order(running: Running) -> None:
+    """Those between gathering and probing are passed by the task."""
+    reached: list[str] = []
+
+    def hear(point: str, about: object) -> None:
+        reached.append(point)
+
+    points.subscribe(hear)
+    try:
+        running.tick()
+        wait_for(lambda: "tick.end" in reached)
+    finally:
+        points.unsubscribe(hear)
+    assert reached[:3] == ["positions.before", "tick.begin", "probe.after"]
