@@ -16,8 +16,8 @@ from watersmeet.adapt.memory import STATISTICS, recall
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.optimize.statistics import named_ends
+from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.feed import batches
 from watersmeet.runtime.feed.folder import FolderFeed
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def outside_first(problem: Problem, **_: object) -> Solution:
     return plan_by(problem, prefer)
 
 
-@pytest.mark.parametrize("small", [batches.SMALL, -1], ids=["a tick is one order", "a tick in parts"])
+@pytest.mark.parametrize("small", [spark_executor.FEW_BYTES, -1], ids=["a tick is one order", "a tick in parts"])
 def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(batches, "SMALL", small)
+    monkeypatch.setattr(spark_executor, "FEW_BYTES", small)
     monkeypatch.setattr(planning, "optimize", outside_first)
     explosion(ROWS, ticks=TICKS, change=TICKS).write(tmp_path / "made")
     for name in COLUMNS:

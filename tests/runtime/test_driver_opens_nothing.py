@@ -25,9 +25,9 @@ from watersmeet.errors import RunError
 from watersmeet.io import folders, sources
 from watersmeet.runtime import home as home_files
 from watersmeet.runtime import tick
+from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec import worker
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.feed import batches
 from watersmeet.store import bucket
 from watersmeet.store.manifest import load_newest
 
@@ -166,7 +166,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("partitions", "small", "large_merge"),
-    [(1, batches.SMALL, tick.LARGE_MERGE), (1, -1, 0), (3, -1, tick.LARGE_MERGE)],
+    [(1, spark_executor.FEW_BYTES, tick.LARGE_MERGE), (1, -1, 0), (3, -1, tick.LARGE_MERGE)],
     ids=["a tick is one order", "in parts, with merges beside the ticks", "three places"],
 )
 def test_the_demo_with_a_backfill_merges_and_a_restart(
@@ -180,7 +180,7 @@ def test_the_demo_with_a_backfill_merges_and_a_restart(
     small: int,
     large_merge: int,
 ) -> None:
-    monkeypatch.setattr(batches, "SMALL", small)
+    monkeypatch.setattr(spark_executor, "FEW_BYTES", small)
     monkeypatch.setattr(tick, "LARGE_MERGE", large_merge)
     auctions = Auctions(tmp_path)
     auctions.write(0)

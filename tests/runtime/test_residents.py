@@ -26,10 +26,11 @@ from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine, points
 from watersmeet.errors import RunError
 from watersmeet.runtime.exec import residents
+from watersmeet.runtime.exec import spark as spark_executor
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener
 from watersmeet.runtime.exec.residents import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.feed import batches
 from watersmeet.runtime.orders import GatherOrder, Order, ProbeOrder, TickOrder
 from watersmeet.store.manifest import Manifest, load_newest
 
@@ -373,12 +374,12 @@ class Heard:
         self._submit = self._executor.submit
         self._executor.submit = self.submit
 
-    def submit(self, order: Order, *, beside: bool = False) -> Future[list[Any]]:
+    def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         kinds = {GatherOrder: "gather", ProbeOrder: "probe", TickOrder: "whole"}
         if type(order) in kinds:
             tick = order.gather.tick if isinstance(order, TickOrder) else order.tick  # type: ignore[union-attr]
             self._tell(kinds[type(order)], tick)
-        found: Future[list[Any]] = self._submit(order, beside=beside)
+        found: Future[list[Any]] = self._submit(order, rank)
         return found
 
     def gathered(self, reports: object) -> None:
@@ -394,7 +395,7 @@ class Heard:
 
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "SMALL", -1)
+    monkeypatch.setattr(spark_executor, "FEW_BYTES", -1)
 
 
 def test_the_next_tick_is_gathered_while_one_is_probed(spark: SparkSession, tmp_path: Path, in_parts: None) -> None:
