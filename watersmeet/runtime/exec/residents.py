@@ -186,7 +186,7 @@ class Residents:
                 with self._changed:
                     self._connected -= 1
                     self._changed.notify_all()
-        except (Lost, OSError, EOFError) as problem:
+        except Exception as problem:  # whatever it is, somebody waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
                 problem = Lost(f"process {hello.process} gave no sign of life for {self._seconds:g} seconds")
                 self._kill(hello.attempt)
