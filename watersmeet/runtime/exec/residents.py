@@ -201,8 +201,10 @@ class Residents:
             while True:
                 if self._closed or self._failure is not None:
                     return None
+                if job not in self._jobs:  # it has ended, and Spark is about to kill what is left of it
+                    return None
                 if sum(self._jobs.values()) > max(1, self._enough):
-                    self._jobs[job] = self._jobs.get(job, 1) - 1
+                    self._jobs[job] -= 1
                     return None
                 if self._waiting:
                     return self._waiting.popleft()
