@@ -17,9 +17,9 @@ from tests.fault.killing import FAILED, Victim, check_results, check_state, clea
 pytestmark = pytest.mark.soak
 
 NewVictim = Callable[..., Victim]
-# By point, the pass at which a resident is struck. The numbers keep the strikes apart: a task that fails four times
-# stops the engine. `kept` is the plan that has materialized stores.
-STRIKES = {
+# By point, the pass at which a resident is struck; with the plan `kept`, which has materialized stores. The numbers
+# keep the strikes apart: a task that fails four times stops the engine.
+IN_PARTS = {
     "resident.begin": 1,
     "resident.order": 2,
     "resident.reply": 4,
@@ -32,7 +32,22 @@ STRIKES = {
     "results.write": 20,
     "results.written": 42,
 }
-BETWEEN = {"gather.after": 9, "phase.between": 11}  # reached by the task where a tick is one order
+# Where a tick is one order, all of it is one task, which also passes the points between gathering and probing.
+WHOLE = {
+    "resident.begin": 1,
+    "resident.order": 2,
+    "gather.write": 5,
+    "gather.written": 9,
+    "resident.reply": 3,
+    "gather.after": 5,
+    "phase.between": 5,
+    "merge.write": 2,
+    "merge.written": 9,
+    "keep.write": 30,
+    "keep.written": 40,
+    "results.write": 100,
+    "results.written": 125,
+}
 WAYS = {
     "self": "killed",
     "stop": "stopped",
@@ -43,15 +58,21 @@ SHORT = ["--resident-seconds", "3"]  # without a sign of life
 
 
 def test_every_point_of_a_task_is_struck() -> None:
-    assert STRIKES.keys() == {*daemon.RESIDENT_POINTS, *daemon.WRITING_POINTS}
+    assert IN_PARTS.keys() == {*daemon.RESIDENT_POINTS, *daemon.WRITING_POINTS}
+    assert WHOLE.keys() == {*IN_PARTS, "gather.after", "phase.between"}
 
 
-@pytest.mark.parametrize("in_parts", [False, True], ids=["a tick is one order", "in parts"])
+@pytest.mark.parametrize(
+    ("story", "ticks", "options"),
+    [(WHOLE, 24, []), (IN_PARTS, 16, ["--in-parts"])],
+    ids=["a tick is one order", "in parts"],
+)
 @pytest.mark.parametrize("way", WAYS, ids=WAYS.values())
-def test_residents_are_struck_at_every_point(victim: NewVictim, way: str, in_parts: bool) -> None:
-    home = victim(ticks=16, plans=("kept",), options=[*SHORT, *(["--in-parts"] if in_parts else [])])
-    points = STRIKES if in_parts else {**STRIKES, **BETWEEN}
-    home.finish(*(f"{point}:{number}:{way}" for point, number in points.items()))
+def test_residents_are_struck_at_every_point(
+    victim: NewVictim, way: str, story: dict[str, int], ticks: int, options: list[str]
+) -> None:
+    home = victim(ticks=ticks, plans=("kept",), options=[*SHORT, *options])
+    home.finish(*(f"{point}:{number}:{way}" for point, number in story.items()))
     assert home.starts == 1
     check_results(home)
     clean_start(home)  # the files of the tries that were lost stay until the next start
@@ -64,11 +85,11 @@ def test_residents_are_struck_with_three_places(victim: NewVictim) -> None:
     home.finish(
         "resident.begin:1:connection",
         "resident.order:3",
-        "resident.order:5:stop",
-        "resident.reply:6:connection",
-        "gather.write:9",
-        "gather.write:6:connection",
-        "gather.written:18:stop",
+        "resident.order:9:stop",
+        "resident.reply:8:connection",
+        "gather.write:22",  # about nine a tick, in two tasks
+        "gather.write:20:connection",
+        "gather.written:60:stop",
         "merge.write:2",
         "merge.written:3",
     )
@@ -80,7 +101,7 @@ def test_residents_are_struck_with_three_places(victim: NewVictim) -> None:
 def test_strikes_and_deaths_of_the_engine_take_turns(victim: NewVictim) -> None:
     home = victim(ticks=14, plans=("kept", "own"), options=[*SHORT, "--in-parts"])
     home.killed_at("gather.write:4:connection", "resident.reply:6", "resident.order:8:driver")
-    home.killed_at("resident.begin:2", "merge.write:1:jobs", "probe.after:3")
+    home.killed_at("resident.begin:2", "merge.write:1:jobs", "probe.after:7")
     home.killed_at("results.write:4:stop", "resident.reply:9:tree")
     home.finish("resident.begin:1:jobs", "gather.written:5", "resident.reply:3:connection")
     check_results(home)
@@ -88,11 +109,16 @@ def test_strikes_and_deaths_of_the_engine_take_turns(victim: NewVictim) -> None:
     check_state(home)
 
 
-@pytest.mark.parametrize("in_parts", [False, True], ids=["a tick is one order", "in parts"])
-def test_without_residents_tasks_of_jobs_die(victim: NewVictim, in_parts: bool) -> None:
-    options = ["--residents", "0", *(["--in-parts"] if in_parts else [])]
-    home = victim(ticks=14, plans=("kept",), options=options)
-    home.finish(*(f"{point}:{STRIKES[point]}" for point in daemon.WRITING_POINTS))
+@pytest.mark.parametrize(
+    ("story", "ticks", "options"),
+    [(WHOLE, 24, []), (IN_PARTS, 16, ["--in-parts"])],
+    ids=["a tick is one order", "in parts"],
+)
+def test_without_residents_tasks_of_jobs_die(
+    victim: NewVictim, story: dict[str, int], ticks: int, options: list[str]
+) -> None:
+    home = victim(ticks=ticks, plans=("kept",), options=["--residents", "0", *options])
+    home.finish(*(f"{point}:{number}" for point, number in story.items() if point in daemon.WRITING_POINTS))
     check_results(home)
     clean_start(home)
     check_state(home)

@@ -185,7 +185,7 @@ class Residents:
                 with self._changed:
                     self._connected -= 1
                     self._changed.notify_all()
-        except (Lost, OSError, EOFError) as problem:
+        except Exception as problem:  # whatever it is, somebody waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
                 problem = Lost(f"process {hello.process} gave no sign of life for {self._seconds:g} seconds")
                 self._kill(hello.attempt)
@@ -200,8 +200,10 @@ class Residents:
             while True:
                 if self._closed or self._failure is not None:
                     return None
+                if job not in self._jobs:  # it has ended, and Spark is about to kill what is left of it
+                    return None
                 if sum(self._jobs.values()) > max(1, self._enough):
-                    self._jobs[job] = self._jobs.get(job, 1) - 1
+                    self._jobs[job] -= 1
                     return None
                 for rank in (Rank.TICK, Rank.AHEAD):
                     if self._waiting[rank]:
