@@ -166,8 +166,10 @@ class TickLoop:
         if idle and (self._busy or self._ahead is not None):
             return  # a tick runs, or is about to
         with self._taking_turn(None):
-            if self._waiting_since is not None and self.failure is None and not self._finished:
-                self._try(lambda: self._run_tick(None, lambda: None))
+            while self._waiting_since is not None and self.failure is None and not self._finished:
+                self._try(lambda: self._run_tick(None, lambda: None))  # while it runs, another change may come
+                if idle:
+                    break
 
     def finish(self) -> None:
         """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
