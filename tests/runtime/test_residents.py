@@ -229,11 +229,12 @@ def test_all_residents_are_killed_at_once(running: Running, processes: list[int]
 
 def test_the_job_of_the_residents_is_cancelled(running: Running, spark: SparkSession, processes: list[int]) -> None:
     for _ in range(2):
-        before = set(processes)
+        before = set(running.residents._jobs)
         running.write()
         spark.sparkContext.cancelAllJobs()
         wait_for(running.caught_up)
-        wait_for(lambda before=before: len(processes) == 2 and not before & set(processes))  # type: ignore[misc]
+        wait_for(lambda before=before: not before & set(running.residents._jobs))  # type: ignore[misc]
+        wait_for(lambda: len(processes) == 2)
         running.tick()
 
 
