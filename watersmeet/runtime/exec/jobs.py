@@ -10,8 +10,9 @@ from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.worker import worker_of
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
 
+TRIES = 4
 _AT_A_TIME = 3  # jobs: the probes of a tick, its merges, the gathering of the next
 
 
@@ -34,8 +35,20 @@ class Jobs:
             return []
         # Elements other than numbers, left unread, would keep PySpark from using a Python worker again.
         numbers = self._context.parallelize(range(tasks), tasks)
-        found: list[Any] = numbers.mapPartitionsWithIndex(obeying(packed, self._run)).collect()
-        return found
+        return collected(numbers.mapPartitionsWithIndex(obeying(packed, self._run)))
+
+
+def collected(found: RDD[Any]) -> list[Any]:
+    """What a job makes. One that somebody cancels is begun again: its tasks have new names then."""
+    from py4j.protocol import Py4JJavaError
+
+    for _ in range(TRIES - 1):
+        try:
+            return found.collect()
+        except Py4JJavaError as problem:
+            if "cancelled" not in str(problem):
+                raise
+    return found.collect()
 
 
 def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:

@@ -250,9 +250,9 @@ class Residents:
             task.order.future.set_exception(
                 self._failure
                 or RunError(
-                    f"a task failed {task.tries} times; nothing of its tick was committed, and the next run repeats it",
+                    f"a task failed {task.tries} times",
                     detail=lines[-1].strip()[:500],
-                    hint="correct the cause and run again with the same home",
+                    hint="correct the cause and run again with the same home: a tick that was not committed is repeated",
                 )
             )
 

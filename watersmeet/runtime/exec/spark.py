@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.exec.jobs import Jobs, task_name
+from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
 from watersmeet.runtime.exec.residents import Residents
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.orders import Order, ProbeOrder, ProbeReport
@@ -77,7 +77,7 @@ class SparkExecutor:
         for _ in range(order.exchanges):
             sent = blobs.partitionBy(places, lambda place: place)
             blobs = sent.mapPartitionsWithIndex(_next_step(packed, self.run))
-        return [pickle.loads(data) for _, (_, data) in blobs.collect()]
+        return [pickle.loads(data) for _, (_, data) in collected(blobs)]
 
     def close(self) -> None:
         with _counting:
