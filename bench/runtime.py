@@ -30,6 +30,7 @@ from watersmeet.runtime.ticklog import TICK_LOG
 
 T = TypeVar("T")
 LARGE, MIDDLE, SMALL = 200_000, 50_000, 20_000  # rows a stream and tick
+PLACES_FROM = 10  # ticks until Java has compiled what a shuffle runs
 STEADY_TICKS, STEADY_FROM = 240, 80  # behind the epochs in which it learns how the data is: process, first plans
 
 
@@ -53,18 +54,25 @@ def run(
     others = ("spark", "flink", "pathway") if peers else ()
     small = _three_way(SMALL, 30, ["joint", "embedded", *others, "duckdb"])
     middle = _three_way(MIDDLE, 8, ["joint", *(name for name in others if name == "spark"), "duckdb"])
-    large = _three_way(LARGE, 16, ["joint", "places", *(name for name in others if name != "spark"), "duckdb"])
+    large = _three_way(LARGE, 16, ["joint", *(name for name in others if name != "spark"), "duckdb"])
+    places = _three_way(LARGE, 40, ["joint", "places"], PLACES_FROM)
     steady = _three_way(SMALL, STEADY_TICKS, ["joint", "adaptive"], STEADY_FROM)
     found = [
         *_best(others, small, middle, large),
         *([Target("60,000 rows a tick: × Spark", 20, _ratio(small, "joint", "spark"))] if peers else []),
         Target("60,000 rows a tick: × embedded", 0.85, _ratio(small, "joint", "embedded")),
         *(_small_ticks(seconds) if peers else []),
-        Target("600,000 rows a tick: P = 2 × P = 1", 0.5, _ratio(large, "places", "joint")),
+        Target("600,000 rows a tick: P = 2 × P = 1", 0.5, _ratio(places, "places", "joint")),
         Target("first tick after Spark is up, seconds", 2.5, first_tick(), at_most=True),
         Target("adaptation on: × CPU of off", 1.05, _cpu(steady, "adaptive") / _cpu(steady, "joint"), at_most=True),
     ]
-    runs = {"60,000": small, "150,000": middle, "600,000": large, "steady": steady}
+    runs = {
+        "60,000": small,
+        "150,000": middle,
+        "600,000": large,
+        "600,000, P = 1 and 2": places,
+        "60,000, steady": steady,
+    }
     _show(runs, found)
 
 

@@ -158,7 +158,7 @@ def test_a_task_that_is_struck_each_time_stops_the_engine_and_the_next_start_goe
     run = home.start("gather.write:4", *["gather.write:1"] * 11)
     run.wait(may_fail=True)
     assert home.last_code == FAILED
-    assert "a task failed 4 times; nothing of its tick was committed, and the next run repeats it" in run.tail()
+    assert "a task failed 4 times" in run.tail()
     home.finish()
     check_results(home)
     check_state(home)

@@ -186,6 +186,13 @@ class Walk:
             place[codes.valid == 0] = -1
         return [np.flatnonzero(place == number) for number in range(self.order.rules.partitions)]
 
+    def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
+        """Whether all rows of a bucket find their partners of a first step in the place where they are stored."""
+        own, layout = self.order.rules.store(start.stream).layout, self.order.rules.store(step.store).layout
+        if own is None or layout is None or layout not in step.key or step.store in self._mixed:
+            return False
+        return self._placed(info) and step.sources[step.key.index(layout)] == (0, own)
+
     def step(self, step: Step, partial: Partial) -> Iterator[Partial]:
         """The partial results that one probe makes, in chunks."""
         self.counts[f"step_in/{step.id}"] += len(partial)

@@ -7,7 +7,7 @@ each place, and somebody brings them there: Spark's shuffle, or a `LocalExecutor
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from watersmeet.plan.ruleset import Start, Step, all_steps
 from watersmeet.runtime.orders import ProbeOrder
@@ -25,8 +25,16 @@ def first_step(order: ProbeOrder, stores: Stores, task: int, name: str) -> Itera
         for info in order.buckets.get(start.stream, ()):
             if order.is_new(info) == (order.phase == 0):
                 continue
+            own = info.partition % order.rules.partitions == task
+            staying = [step for step in start.steps if place.walk.stays(start, step, info)]
+            leaving = [step for step in start.steps if step not in staying]
+            if not (leaving or (own and (staying or start.emits))):
+                continue
             for partial in place.walk.arrivals(start, info, 0, info.rows):
-                yield from place.arrive(start, partial, own=info.partition % order.rules.partitions == task)
+                if own:
+                    yield from place.arrive(start, staying, partial)
+                for step in leaving:
+                    yield from place.pick(start, step, partial)
     yield from place.finish()
 
 
@@ -51,15 +59,19 @@ class _Place:
         self.results = Results(order, stores, name)
         self.walk = Walk(order, stores, self.results.add, place)
 
-    def arrive(self, start: Start, partial: Partial, own: bool) -> Iterator[Blob]:
-        if own:  # a row is stored in one place, which is the one that emits what needs no probe
-            for emit in start.emits:
-                self.results.add(emit, partial, start)
-        for step in start.steps:
-            targets = self.walk.targets(step, partial)
-            mine = partial if targets is None else partial.take(targets[self.place])
-            if len(mine):
-                yield from self.advance(step, start, mine)
+    def arrive(self, start: Start, steps: Sequence[Step], partial: Partial) -> Iterator[Blob]:
+        """Rows that are stored here: this place emits what needs no probe, and takes the steps that stay here."""
+        for emit in start.emits:
+            self.results.add(emit, partial, start)
+        for step in steps:
+            yield from self.advance(step, start, partial)
+
+    def pick(self, start: Start, step: Step, partial: Partial) -> Iterator[Blob]:
+        """Rows that are stored anywhere: those that find their partners here take the step."""
+        targets = self.walk.targets(step, partial)
+        mine = partial if targets is None else partial.take(targets[self.place])
+        if len(mine):
+            yield from self.advance(step, start, mine)
 
     def advance(self, step: Step, start: Start, partial: Partial) -> Iterator[Blob]:
         for found in self.walk.step(step, partial):

@@ -252,7 +252,7 @@ class Residents:
                 or RunError(
                     f"a task failed {task.tries} times",
                     detail=lines[-1].strip()[:500],
-                    hint="correct the cause and run again with the same home: a tick that was not committed is repeated",
+                    hint="correct the cause and run again with the same home: what was not committed is repeated",
                 )
             )
 
