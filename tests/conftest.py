@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -29,3 +30,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = make_session("local[4,4]")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_resident_is_left() -> Iterator[None]:
+    """An engine that a test did not stop would hold slots of the session that the next test counts on."""
+    yield
+    for executor in list(getattr(sys.modules.get("watersmeet.runtime.exec.spark"), "_executors", ())):
+        executor.close()
