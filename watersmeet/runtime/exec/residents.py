@@ -136,8 +136,8 @@ class Residents:
                     threading.Thread(target=self._hold, args=(number, missing), name=name, daemon=True).start()
                 if self._fruitless > 1:  # whatever ends them, it need not end a hundred a second
                     self._changed.wait_for(lambda: self._closed, _LOOK * self._fruitless)
-                else:
-                    self._changed.wait(_LOOK)
+                else:  # not at every order: asking how many are wanted is a question to Java
+                    self._changed.wait_for(lambda: self._closed or sum(self._jobs.values()) < self._enough, _LOOK)
 
     def _hold(self, number: int, count: int) -> None:
         """A job of residents, from its beginning to its end."""
