@@ -88,7 +88,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
     died_in = load_newest(home.home).tick + 1
     home.home.joinpath("manifests", f"{died_in:012d}.4711.draft").write_text('{"format":')
     left = unnamed_files(home.home)
-    assert {path.suffix for path in left} == {".bucket", ".staged", ".draft", ".pickle", ".rules"}
+    assert {path.suffix for path in left} == {".bucket", ".staged", ".draft", ".plan"}
     for path in left:
         kept = home.folder / "kept" / path.relative_to(home.home)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
 def test_a_late_order_does_not_reach_the_tasks_of_the_next_engine(victim: Callable[..., Victim]) -> None:
     """The dead engine had fewer queries: a task that obeyed its order would not store what the others read."""
     home = victim(ticks=4, reader="spark")
-    assert home.run("gather.after:1", more=["--queries", "paid,paid_late,again"]) == ["gather.after"]
+    assert home.run("gather.write:1:driver", more=["--queries", "paid,paid_late,again"]) == ["gather.write"]
     (order,) = (home.home / "orders").rglob("*.pickle")
     (home.folder / "order").write_bytes(order.read_bytes())
     assert home.run(more=["--late-order", str(home.folder / "order"), str(order)]) == []

@@ -32,21 +32,22 @@ IN_PARTS = {
     "results.write": 20,
     "results.written": 42,
 }
-# Where a tick is one order, all of it is one task, which also passes the points between gathering and probing.
+# Where a tick is one order, all of it is one task, which also passes the points between gathering and probing. One that
+# was cut off works on for a while, so that the same rows pass points twice.
 WHOLE = {
     "resident.begin": 1,
     "resident.order": 2,
-    "gather.write": 5,
-    "gather.written": 9,
-    "resident.reply": 3,
-    "gather.after": 5,
-    "phase.between": 5,
-    "merge.write": 2,
-    "merge.written": 9,
-    "keep.write": 30,
-    "keep.written": 40,
-    "results.write": 100,
-    "results.written": 125,
+    "resident.reply": 5,
+    "gather.write": 22,
+    "gather.after": 13,
+    "merge.write": 6,
+    "phase.between": 18,
+    "keep.write": 56,
+    "gather.written": 58,
+    "keep.written": 78,
+    "merge.written": 22,
+    "results.write": 112,
+    "results.written": 126,
 }
 WAYS = {
     "self": "killed",
