@@ -14,6 +14,8 @@ from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 
+_OFTEN = 0.02  # seconds from one look into the folders to the next
+
 
 def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     """Whether tasks read the files of a group themselves. A group keeps the way in which it was begun."""
@@ -45,6 +47,7 @@ class FolderFeed:
         self._streams = tuple(streams)
         self._seconds = seconds
         self._once = once
+        self._idle = seconds
         self._alone = alone
         self._positions = load_positions(loop.home, group)
         self._folders = {s.name: Folder(s, self._positions.taken.setdefault(s.name, set())) for s in streams}
@@ -80,7 +83,8 @@ class FolderFeed:
                 elif self._once:
                     return
                 if not self._once:
-                    self._stopped.wait(self._seconds - (time.monotonic() - began))
+                    pause = self._seconds - (time.monotonic() - began) if batch is not None else self._idle
+                    self._stopped.wait(pause)
                 if self._next is None:
                     self._look()
         except Exception as problem:
@@ -88,8 +92,11 @@ class FolderFeed:
                 self._problem = problem
 
     def _look(self) -> None:
+        began = time.monotonic()
         for folder in self._folders.values():
             folder.look()
+        # A new file is found soon, unless looking takes long: it takes at most a twentieth of the time.
+        self._idle = min(self._seconds, max(_OFTEN, 20 * (time.monotonic() - began)))
 
     def _ahead(self) -> FileBatch | None:
         """The batch after the one that is probed now."""
