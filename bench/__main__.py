@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -19,6 +16,7 @@ from bench.many_queries import add_while_running, run_many, shared_selects
 from bench.multistream.__main__ import main as multistream
 from bench.pipeline import run_pipeline
 from bench.report import write_json
+from bench.scratch import in_scratch
 from bench.suite import register
 from bench.three_streams import query_sql, streams_sql, write_streams
 
@@ -33,14 +31,6 @@ def report(workload: str, title: str, columns: list[str], rows: list[list[str]],
         table.add_row(*row)
     Console().print(table)
     write_json(workload, figures)
-
-
-def in_scratch(work: Callable[[Path], None]) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
-    try:
-        work(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @app.command()

@@ -6,15 +6,12 @@ All rows are processed in Spark tasks, except in the row that says "embedded".
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -23,12 +20,12 @@ from rich.table import Table
 from bench import small_ticks
 from bench.comparing import Figures, Problem, compare, date_files
 from bench.report import write_json
+from bench.scratch import in_scratch
 from bench.three_streams import query_sql, streams_sql, write_streams
 from bench.workloads import three_way
 from bench.workloads.model import Workload
 from watersmeet.runtime.ticklog import TICK_LOG
 
-T = TypeVar("T")
 LARGE, MIDDLE, SMALL = 200_000, 50_000, 20_000  # rows a stream and tick
 PLACES_FROM = 10  # ticks until Java has compiled what a shuffle runs
 STEADY_TICKS, STEADY_FROM = 240, 80  # behind the epochs in which it learns how the data is: process, first plans
@@ -89,15 +86,7 @@ def _three_way(rows: int, ticks: int, systems: list[str], warm_up: int = 2) -> d
             raise SystemExit("no figures of these:\n" + "\n".join(problems))
         return {one.system: one for one in outcomes if isinstance(one, Figures)}
 
-    return _in_scratch(measure)
-
-
-def _in_scratch(work: Callable[[Path], T]) -> T:
-    folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
-    try:
-        return work(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return in_scratch(measure)
 
 
 def _ratio(found: dict[str, Figures], one: str, other: str) -> float:
@@ -127,7 +116,7 @@ def _small_ticks(seconds: float) -> list[Target]:
     periods = int(seconds / small_ticks.PERIOD)
     median = {}
     for name in small_ticks.SYSTEMS:
-        latency = _in_scratch(lambda folder, name=name: small_ticks.measure(name, folder, periods, periods // 4))
+        latency = in_scratch(lambda folder, name=name: small_ticks.measure(name, folder, periods, periods // 4))
         median[name] = latency.p50
     return [Target("5,000 rows every 0.5 s: p50 of Spark × ours", 20, median["spark"] / median["joint"])]
 
@@ -142,7 +131,7 @@ def first_tick() -> float:
         )
         return float(done.stdout.splitlines()[-1])
 
-    return _in_scratch(measure)
+    return in_scratch(measure)
 
 
 def _first_tick(folder: Path) -> None:
