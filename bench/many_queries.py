@@ -18,8 +18,8 @@ from typing import Any
 from bench import ajoin
 from bench.pipeline import run_pipeline
 from watersmeet.control.mailbox import Mailbox, Request
-from watersmeet.runtime.ticklog import TICK_LOG
-from watersmeet.store.manifest import load_newest
+from watersmeet.home.manifest import load_newest
+from watersmeet.home.tick_log import TICK_LOG
 
 CHECKED = 20  # queries whose matches are compared with DuckDB's
 

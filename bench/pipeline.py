@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from watersmeet.runtime.ticklog import TICK_LOG
-from watersmeet.store.manifest import load_newest
+from watersmeet.home.manifest import load_newest
+from watersmeet.home.tick_log import TICK_LOG
 
 
 @dataclass(frozen=True)

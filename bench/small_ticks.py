@@ -25,7 +25,7 @@ from bench.three_streams import COLUMNS, write_streams
 from bench.workloads.model import Workload
 from bench.workloads.texts import watersmeet_script
 from bench.workloads.three_way import QUERY, WINDOW, streams
-from watersmeet.runtime.ticklog import TICK_LOG
+from watersmeet.home.tick_log import TICK_LOG
 
 PERIOD = 0.5
 ROWS = 5000 // len(COLUMNS)  # for each stream and period

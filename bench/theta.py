@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
-from watersmeet.planning import make_plan
-from watersmeet.runtime.orders import ProbeOrder
-from watersmeet.runtime.walk import OpenBuckets, Stores, Walk
+from watersmeet.plan.planner import make_plan
+from watersmeet.runtime.probe.walk import OpenBuckets, Stores, Walk
+from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import Bucket, BucketInfo, Derived
 

@@ -20,8 +20,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.adapt.keeper import PlanKeeper, first_plan
-from watersmeet.catalog import Catalog, folder_of, path_in
+from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
+from watersmeet.control.change_log import append_entries, entries_of, recall
 from watersmeet.control.changes import (
     Add,
     Asked,
@@ -34,35 +34,35 @@ from watersmeet.control.changes import (
     not_written,
     staged,
 )
-from watersmeet.control.describe import write_description
-from watersmeet.control.log import append_entries, entries_of, recall
+from watersmeet.control.description import write_description
 from watersmeet.control.mailbox import Mailbox
 from watersmeet.control.server import ControlServer
+from watersmeet.control.stats import Stats, collect_stats
 from watersmeet.errors import ModelError, SqlError, WatersmeetError
 from watersmeet.handle import QueryHandle
+from watersmeet.home.manifest import Manifest, home_lock, load_newest
+from watersmeet.home.recovery import check_positions, recover
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
+from watersmeet.pipeline import Catalog, folder_of, path_in
 from watersmeet.plan.explain import explain
+from watersmeet.plan.planner import make_plan
 from watersmeet.plan.render import RenderedPlan
-from watersmeet.planning import make_plan
-from watersmeet.registering import register
-from watersmeet.runtime.calls import complaints_in
-from watersmeet.runtime.deliver import Deliveries
+from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor, Sampler, verify
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.failure import explain_failure, no_space
-from watersmeet.runtime.feed.feeds import Feeds
-from watersmeet.runtime.groups import Groups
-from watersmeet.runtime.home import check_positions, recover
+from watersmeet.runtime.feed.feed_set import Feeds
+from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.loop import TickLoop
+from watersmeet.runtime.tick.failure import explain_failure, no_space
+from watersmeet.runtime.udf.predicate_calls import complaints_in
+from watersmeet.runtime.udf.registration import register
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
-from watersmeet.stats import Stats, collect_stats
-from watersmeet.store.manifest import Manifest, home_lock, load_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "spark.python.daemon.module": "watersmeet.runtime.exec.daemon",
+    "spark.python.daemon.module": "watersmeet.runtime.daemon",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet import Engine
-from watersmeet.adapt.history import decisions
-from watersmeet.adapt.memory import STATISTICS
-from watersmeet.runtime.ticklog import TICK_LOG
+from watersmeet.adapt.decisions import decisions
+from watersmeet.adapt.statistics_file import STATISTICS
+from watersmeet.home.tick_log import TICK_LOG
 
 
 @dataclass(frozen=True)

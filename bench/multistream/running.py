@@ -29,17 +29,17 @@ from bench.report import OUT
 from bench.three_streams import EPOCH
 from bench.workloads.model import MICROS, Workload
 from bench.workloads.texts import watersmeet_script
-from watersmeet.adapt.memory import STATISTICS, as_json
+from watersmeet.adapt.statistics_file import STATISTICS, as_json
+from watersmeet.home.tick_log import TICK_LOG
 from watersmeet.optimize.joingraph import graph_of, stream_of
 from watersmeet.optimize.statistics import Statistics, named_ends
-from watersmeet.runtime.ticklog import TICK_LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from watersmeet import Engine
+    from watersmeet.home.manifest import Manifest
     from watersmeet.plan.render import RenderedPlan
-    from watersmeet.store.manifest import Manifest
 
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 WARM = 3  # batches of a fed run that do not count

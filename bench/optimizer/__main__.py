@@ -26,10 +26,10 @@ from bench.optimizer.chart import Line, chart
 from bench.report import OUT, write_json
 from tests.optimize.problems import paper_problem
 from watersmeet.errors import ModelError
-from watersmeet.optimize.exact import exact
-from watersmeet.optimize.fast import fast
-from watersmeet.optimize.improve import improve
-from watersmeet.optimize.individual import individual_cost
+from watersmeet.optimize.exact.search import exact
+from watersmeet.optimize.heuristic.annealing import improve
+from watersmeet.optimize.heuristic.greedy import fast
+from watersmeet.optimize.heuristic.individual import individual_cost
 from watersmeet.optimize.paper import PaperProgram, solve_paper
 from watersmeet.optimize.problem import Problem
 

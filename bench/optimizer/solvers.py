@@ -16,11 +16,11 @@ import typer
 
 from bench.__main__ import report
 from tests.optimize.problems import link, paper_problem
-from watersmeet.optimize.exact import exact
-from watersmeet.optimize.fast import fast
+from watersmeet.optimize.exact.search import exact
+from watersmeet.optimize.exact.solvers import SOLVERS, Solver, solve_highs
+from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Problem
-from watersmeet.optimize.solvers import SOLVERS, Solver, solve_highs
 from watersmeet.optimize.statistics import Statistics
 
 SIZES = [(10, 100, 3), (100, 100, 3), (100, 10, 4), (100, 30, 4), (100, 30, 5)]  # relations, queries, relations of each

@@ -12,9 +12,9 @@ from pathlib import Path
 from bench.workloads.knowledge import statistics
 from bench.workloads.model import Outcome, Query, Workload
 from bench.workloads.texts import watersmeet_script
-from watersmeet.adapt.memory import STATISTICS
-from watersmeet.runtime.ticklog import TICK_LOG
-from watersmeet.store.manifest import load_newest
+from watersmeet.adapt.statistics_file import STATISTICS
+from watersmeet.home.manifest import load_newest
+from watersmeet.home.tick_log import TICK_LOG
 
 # Plans are compared, so none of them changes while it runs.
 ALONE = {"sharing": "none", "searcher": "individual", "materialize": "off", "adaptive": "off"}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.three_streams import EPOCH
 from bench.workloads.model import MICROS, Query, Stream, Table, Workload
-from watersmeet.demo.events import Site
+from watersmeet.cli.demo.events import Site
 
 RATE = 10_000  # events a second of event time
 PANE = 10

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from watersmeet.adapt.history import PLANS, Decision, decisions, record
-from watersmeet.cli import app
+from watersmeet.adapt.decisions import PLANS, Decision, decisions, record
+from watersmeet.cli.app import app
 
 START = Decision(0, 0, "start", "the engine started; queries: 1", True, "v1", 7000.0, searcher="exact")
 CHANGE = Decision(

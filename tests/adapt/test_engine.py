@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from tests.adapt.changing import explosion, right_number, script
 from tests.runtime.test_engine import wait_for
 from watersmeet import Engine
-from watersmeet.adapt.history import decisions
-from watersmeet.adapt.memory import STATISTICS, recall
-from watersmeet.store.manifest import Manifest
+from watersmeet.adapt.decisions import decisions
+from watersmeet.adapt.statistics_file import STATISTICS, recall
+from watersmeet.home.manifest import Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

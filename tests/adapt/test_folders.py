@@ -10,12 +10,13 @@ import pytest
 
 from tests.adapt.changing import COLUMNS, TICKS_IN_WINDOW, explosion, right_number, script
 from tests.oracle.plans import plan_by
-from watersmeet import Engine, planning
+from watersmeet import Engine
 from watersmeet.adapt.measure import all_links, step_facts
-from watersmeet.adapt.memory import STATISTICS, recall
+from watersmeet.adapt.statistics_file import STATISTICS, recall
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.optimize.statistics import named_ends
+from watersmeet.plan import planner
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.folder import FolderFeed
@@ -42,7 +43,7 @@ def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     monkeypatch.setattr(spark_executor, "FEW_BYTES", small)
-    monkeypatch.setattr(planning, "optimize", outside_first)
+    monkeypatch.setattr(planner, "optimize", outside_first)
     explosion(ROWS, ticks=TICKS, change=TICKS).write(tmp_path / "made")
     for name in COLUMNS:
         (tmp_path / "in" / name).mkdir(parents=True)

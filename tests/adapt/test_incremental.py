@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.optimize.problems import mixed_problem
 from watersmeet.model import Query, Stream
-from watersmeet.optimize.incremental import extended
+from watersmeet.optimize.heuristic.incremental import extended
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize, verify
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
+from watersmeet.plan.planner import Plan, make_plan
 from watersmeet.plan.ruleset import Step
-from watersmeet.planning import Plan, make_plan
 from watersmeet.sql import CreateStream, build_query, parse_script
 
 COLUMNS = {"r": "ad", "s": "ab", "t": "bc", "u": "c", "v": "d"}

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.adapt.history import changes, largest, reason
+from watersmeet.adapt.decisions import changes, largest, reason
 from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick, step_facts
-from watersmeet.adapt.memory import STATISTICS, recall, remember
+from watersmeet.adapt.statistics_file import STATISTICS, recall, remember
+from watersmeet.home.manifest import Manifest
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import KeyPart
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.planning import Plan, make_plan
+from watersmeet.plan.planner import Plan, make_plan
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
-from watersmeet.runtime.tick import Tick, walk_phases
+from watersmeet.runtime.tick.tick import Tick, walk_phases
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import BucketInfo
-from watersmeet.store.manifest import Manifest
 from watersmeet.store.sketch import Sketch
 
 SECOND = 1_000_000

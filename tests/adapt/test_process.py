@@ -11,12 +11,12 @@ import pytest
 
 from tests.adapt.test_incremental import with_a_store
 from tests.runtime.test_engine import wait_for
-from watersmeet.adapt.process import OptimizerProcess
+from watersmeet.adapt.optimizer_process import OptimizerProcess
 from watersmeet.adapt.proposal import Request, propose
 from watersmeet.optimize.search import optimize, verify
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.planning import make_plan, problem_of
+from watersmeet.plan.planner import make_plan, problem_of
 
 
 @pytest.fixture

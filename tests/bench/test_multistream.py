@@ -18,7 +18,7 @@ from bench.workloads import tpch
 from bench.workloads.model import Query, Stream, Workload
 from bench.workloads.texts import watersmeet_script
 from watersmeet.options import Options
-from watersmeet.planning import make_plan
+from watersmeet.plan.planner import make_plan
 from watersmeet.sql import CreateQuery, CreateStream, build_query, parse_script
 
 if TYPE_CHECKING:

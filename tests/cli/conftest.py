@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from watersmeet.cli import app
+from watersmeet.cli.app import app
 
 Command = Callable[..., Result]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.demo.events import EPOCH, FIRST_ID, Site
-from watersmeet.demo.feeder import HISTORY, Feeder
+from watersmeet.cli.demo.events import EPOCH, FIRST_ID, Site
+from watersmeet.cli.demo.feeder import HISTORY, Feeder
 
 SITE = Site(1_700_000_000_000_000, 2000)
 

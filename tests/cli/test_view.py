@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from watersmeet.runtime.ticklog import TickTimes
-from watersmeet.stats import QueryStats, Stats, StoreStats, StreamStats
-from watersmeet.view import as_line, as_table, bytes_text, make_picture, seconds_text
+from watersmeet.cli.dashboard import as_line, as_table, bytes_text, make_picture, seconds_text
+from watersmeet.control.stats import QueryStats, Stats, StoreStats, StreamStats
+from watersmeet.home.tick_log import TickTimes
 
 
 def _stats(tick: int, rows: int, results: int) -> Stats:

@@ -17,10 +17,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.runtime.test_engine import JOIN, create, wait_for, write
-from watersmeet.cli import app
+from watersmeet.cli.app import app
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.errors import RunError
-from watersmeet.store.manifest import home_lock
+from watersmeet.home.manifest import home_lock
 
 
 def command(*arguments: object) -> Result:

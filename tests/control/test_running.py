@@ -14,9 +14,9 @@ import pytest
 
 from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine
+from watersmeet.control.change_log import read_entries
 from watersmeet.control.changes import Add, Asked, Drop, InForce
-from watersmeet.control.log import read_entries
-from watersmeet.control.look import figures, list_queries
+from watersmeet.control.figures import figures, list_queries
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.errors import ModelError, RunError, SqlError, StateError, WatersmeetError
 from watersmeet.sql import build_query
@@ -239,7 +239,7 @@ def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
         raise ModelError("no plan can be found")
 
     with monkeypatch.context() as broken:
-        broken.setattr("watersmeet.adapt.keeper.make_plan", fail)
+        broken.setattr("watersmeet.adapt.plan_keeper.make_plan", fail)
         verdicts = running.apply([Asked(0.0, (Drop("a"),)), Asked(0.0, (Drop("nothing"),))])
         assert [str(verdict).split("\n")[0] for verdict in verdicts] == [
             "no plan can be found",

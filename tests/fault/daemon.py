@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark import daemon
 
-import watersmeet.runtime.exec.daemon  # noqa: F401 - what a worker of the product has before the fork
+import watersmeet.runtime.daemon  # noqa: F401 - what a worker of the product has before the fork
 from tests.fault.strikes import FOLDER_VARIABLE, Strikes
 from tests.fault.workload import COLUMNS
 from watersmeet import points

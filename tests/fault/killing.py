@@ -21,10 +21,10 @@ from tests.fault.strikes import FOLDER_VARIABLE, Strikes, kill_tree
 from tests.fault.workload import make_case, write_input
 from tests.oracle.answers import oracle_answers, stored_answers
 from tests.oracle.cases import Case
+from watersmeet.home.manifest import home_lock, load, load_newest
+from watersmeet.home.recovery import recover
 from watersmeet.io.sinks import STAGING
-from watersmeet.runtime.home import recover
 from watersmeet.store.bucket import verify_file
-from watersmeet.store.manifest import home_lock, load, load_newest
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600  # seconds, far beyond what any run takes: a run that hangs must not hang the tests for ever

@@ -16,12 +16,13 @@ from tests.fault.daemon import LATE_VARIABLE, Armed
 from tests.fault.strikes import CANCEL, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
 from tests.fault.workload import make_case
 from tests.oracle.plans import plan_by
-from watersmeet import Engine, planning, points
+from watersmeet import Engine, points
+from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Solution
+from watersmeet.plan import planner
 from watersmeet.runtime.exec import spark
-from watersmeet.store.manifest import load_newest
 
 # Those of watersmeet/points.py, and some that are told apart by what a tick does.
 TICK_POINTS = (
@@ -123,7 +124,7 @@ def main() -> None:
     if given.in_parts:
         spark.FEW_BYTES = spark.FEW_BYTES_OF_A_JOB = -1
     if given.plan != "own":
-        planning.optimize = _chosen(given.plan)
+        planner.optimize = _chosen(given.plan)
     engine = build(given)
 
     def tell(point: str, about: object) -> None:

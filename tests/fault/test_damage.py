@@ -18,8 +18,8 @@ from tests.fault.stepwise import Stepwise
 from tests.fault.workload import make_case
 from watersmeet import Engine
 from watersmeet.errors import StateError
+from watersmeet.home.manifest import FORMAT, home_lock, load_newest, manifest_path
 from watersmeet.store.bucket import Bucket
-from watersmeet.store.manifest import FORMAT, home_lock, load_newest, manifest_path
 
 TICKS, BEFORE = 8, 5  # the damage happens after the fifth tick
 Damage = Callable[[Path], Path]  # damages a home, and says which file the message must name
@@ -169,7 +169,7 @@ def test_a_task_does_not_read_a_damaged_bucket_either(running: Stepwise, damage:
 def holder(running: Stepwise) -> Iterator[subprocess.Popen[str]]:
     """Another process that uses the home."""
     program = (
-        "import sys, time; from pathlib import Path; from watersmeet.store.manifest import home_lock\n"
+        "import sys, time; from pathlib import Path; from watersmeet.home.manifest import home_lock\n"
         "with home_lock(Path(sys.argv[1])): print('holding', flush=True); time.sleep(3600)"
     )
     command = [sys.executable, "-c", program, str(running.home)]

@@ -16,9 +16,9 @@ from tests.oracle.answers import oracle_answers, stored_answers
 from tests.oracle.cases import Case
 from watersmeet import Engine
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.runtime.failure import explain_failure
+from watersmeet.home.manifest import load_newest
+from watersmeet.runtime.tick.failure import explain_failure
 from watersmeet.store.bucket import verify_file
-from watersmeet.store.manifest import load_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

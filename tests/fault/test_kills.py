@@ -17,7 +17,7 @@ import pytest
 from tests.fault import daemon, pipeline
 from tests.fault.killing import FAILED, SIGKILLED, Victim, check_results, check_state, clean_start
 from tests.fault.strikes import kill_tree
-from watersmeet.store.manifest import load_newest
+from watersmeet.home.manifest import load_newest
 
 pytestmark = pytest.mark.soak
 

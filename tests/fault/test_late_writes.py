@@ -12,8 +12,8 @@ import pytest
 from tests.fault.killing import Victim, check_results, check_state, clean_start, state_files
 from tests.fault.stepwise import Stepwise
 from tests.fault.workload import make_case
+from watersmeet.home.manifest import load_newest, manifest_path
 from watersmeet.io.sinks import STAGING
-from watersmeet.store.manifest import load_newest, manifest_path
 
 TICKS = 9
 

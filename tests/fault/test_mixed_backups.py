@@ -15,7 +15,7 @@ from tests.fault.workload import make_case, write_input
 from tests.oracle.answers import oracle_answers, stored_answers
 from watersmeet import Engine
 from watersmeet.errors import StateError
-from watersmeet.store.manifest import load_newest
+from watersmeet.home.manifest import load_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from watersmeet.optimize.costs import (
     tree_probe_cost,
     worth_splitting,
 )
-from watersmeet.optimize.improve import improve
-from watersmeet.optimize.individual import individual_cost, plan_alone
+from watersmeet.optimize.heuristic.annealing import improve
+from watersmeet.optimize.heuristic.individual import individual_cost, plan_alone
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Statistics
 

@@ -16,14 +16,14 @@ import pytest
 from tests.optimize.brute_force import cheapest, effort
 from tests.optimize.problems import graph, link, paper_problem, with_thetas
 from watersmeet.errors import ModelError
-from watersmeet.optimize import tables
-from watersmeet.optimize.exact import exact, simple_plan
+from watersmeet.optimize.exact import layout_tables as tables
+from watersmeet.optimize.exact.search import exact, simple_plan
+from watersmeet.optimize.exact.solvers import Model, solve_scip
 from watersmeet.optimize.joingraph import QueryGraph, Subquery
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
-from watersmeet.optimize.solvers import Model, solve_scip
 from watersmeet.optimize.statistics import Statistics
 
-exact_module = importlib.import_module("watersmeet.optimize.exact")
+exact_module = importlib.import_module("watersmeet.optimize.exact.search")
 if importlib.util.find_spec("highspy") is None:
     pytest.skip("highspy is not installed", allow_module_level=True)
 
@@ -203,8 +203,8 @@ def test_other_solvers_agree(name: str) -> None:
     seeds = range(70_000, 70_030)
     text = (
         "from tests.optimize.test_exact import random_problem\n"
-        "from watersmeet.optimize.exact import exact\n"
-        "from watersmeet.optimize.solvers import SOLVERS\n"
+        "from watersmeet.optimize.exact.search import exact\n"
+        "from watersmeet.optimize.exact.solvers import SOLVERS\n"
         f"for seed in {seeds!r}: print(exact(random_problem(seed), solver=SOLVERS[{name!r}]).cost)"
     )
     run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)

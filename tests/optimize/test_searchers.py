@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from tests.optimize.problems import graph, mixed_problem, paper_problem
 from watersmeet.errors import ModelError
-from watersmeet.optimize.draft import Draft
-from watersmeet.optimize.fast import fast, first_draft
-from watersmeet.optimize.improve import Choices, improve
-from watersmeet.optimize.individual import individual, individual_cost, plan_alone
+from watersmeet.optimize.heuristic.annealing import Choices, improve
+from watersmeet.optimize.heuristic.draft_plan import Draft
+from watersmeet.optimize.heuristic.greedy import fast, first_draft
+from watersmeet.optimize.heuristic.individual import individual, individual_cost, plan_alone
+from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.multistream import linear_order
 from watersmeet.optimize.problem import Problem, Solution, price
 from watersmeet.optimize.search import optimize, searchers, verify
-from watersmeet.optimize.space import Space
 from watersmeet.optimize.statistics import Statistics
 
 ITERATIONS = 40

@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from tests.oracle.cases import Case
 from tests.oracle.plans import simple
 from watersmeet import points
+from watersmeet.home.manifest import Manifest
+from watersmeet.home.recovery import recover
 from watersmeet.io.folders import Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import Query, Registered, Stream
@@ -27,11 +29,9 @@ from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
-from watersmeet.runtime.home import recover
 from watersmeet.runtime.loop import TickLoop
-from watersmeet.runtime.orders import GatherOrder
+from watersmeet.runtime.tick.orders import GatherOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.manifest import Manifest
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 

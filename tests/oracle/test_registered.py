@@ -22,8 +22,8 @@ from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase
 from tests.oracle.inprocess import InProcess
 from tests.oracle.plans import plan_by
 from watersmeet.errors import ModelError, SqlError
-from watersmeet.registering import register
-from watersmeet.runtime.calls import complaints_in
+from watersmeet.runtime.udf.predicate_calls import complaints_in
+from watersmeet.runtime.udf.registration import register
 
 SELECTED = "SELECT a.id, b.id AS other FROM s0 {0} a, s1 {0} b WHERE "
 WINDOW = "[UNBOUNDED]"
@@ -158,8 +158,8 @@ def test_what_a_predicate_prints_disturbs_nobody(tmp_path: Path) -> None:
 WORKER = """
 import os, re, sys
 import pyarrow as pa
-from watersmeet.registering import register
-from watersmeet.runtime.calls import Calls
+from watersmeet.runtime.udf.registration import register
+from watersmeet.runtime.udf.predicate_calls import Calls
 
 def stuck(x):
     with open(path, "w") as file:

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from watersmeet import Engine
+from watersmeet.cli.explain import show_plan, what_one_more_adds
 from watersmeet.errors import ModelError
-from watersmeet.studying import show_plan, what_one_more_adds
 
 GOLDEN = Path(__file__).with_name("golden")
 PIPELINE = (GOLDEN / "two.sql").read_text()

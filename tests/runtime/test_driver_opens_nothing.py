@@ -19,17 +19,17 @@ import pytest
 from tests.oracle.answers import stored_answers
 from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine, Sink
-from watersmeet.demo.events import Site
-from watersmeet.demo.pipeline import PIPELINE
+from watersmeet.cli.demo.events import Site
+from watersmeet.cli.demo.pipeline import PIPELINE
 from watersmeet.errors import RunError
+from watersmeet.home import recovery as home_files
+from watersmeet.home.manifest import load_newest
 from watersmeet.io import folders, sources
-from watersmeet.runtime import home as home_files
-from watersmeet.runtime import tick
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec import worker
 from watersmeet.runtime.exec.spark import SparkExecutor
+from watersmeet.runtime.tick import tick
 from watersmeet.store import bucket
-from watersmeet.store.manifest import load_newest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

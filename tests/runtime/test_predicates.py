@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from tests.oracle import misbehaving
 from watersmeet import Engine, QueryHandle
-from watersmeet.cli import app
-from watersmeet.runtime.calls import COMPLAINTS
+from watersmeet.cli.app import app
+from watersmeet.runtime.udf.predicate_calls import COMPLAINTS
 
 SCRIPT = """
 CREATE STREAM r (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/r' WITH (maxFilesPerTrigger = 1);

@@ -25,14 +25,14 @@ import pytest
 from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine, points
 from watersmeet.errors import RunError
+from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.runtime.exec import residents
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener
-from watersmeet.runtime.exec.residents import Residents
+from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.orders import GatherOrder, Order, ProbeOrder, TickOrder
-from watersmeet.store.manifest import Manifest, load_newest
+from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

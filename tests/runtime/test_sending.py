@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from watersmeet.home.manifest import Manifest
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.planning import Plan, make_plan
-from watersmeet.runtime.orders import MergeOrder, ProbeOrder, TickOrder
-from watersmeet.runtime.sending import PlanFiles, PlansRead
-from watersmeet.runtime.tick import Tick
+from watersmeet.plan.planner import Plan, make_plan
+from watersmeet.runtime.exec.plan_files import PlanFiles, PlansRead
+from watersmeet.runtime.tick.orders import MergeOrder, ProbeOrder, TickOrder
+from watersmeet.runtime.tick.tick import Tick
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.manifest import Manifest
 
 STREAMS = "".join(
     f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';" for name in "rs"

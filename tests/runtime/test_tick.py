@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from watersmeet.home.manifest import Manifest, ResultFile, commit, load_newest, manifest_path
 from watersmeet.model import Alias, Column, Equality, KeyPart, Output, Query, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
-from watersmeet.runtime.orders import GatherReport, MergeReport, ProbeReport
-from watersmeet.runtime.tick import LARGE_MERGE, MIN_SLICE, Tick, split
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
+from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_SLICE, Tick, split
 from watersmeet.store.bucket import BucketInfo
-from watersmeet.store.manifest import Manifest, ResultFile, commit, load_newest, manifest_path
 from watersmeet.store.merge import FAN_IN
 
 KEY = KeyPart('"k"', "int", "k")

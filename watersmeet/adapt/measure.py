@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from watersmeet.home.manifest import Manifest
 from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
+from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset, Step, StoreRule, Test
-from watersmeet.planning import Plan
 from watersmeet.store.bucket import BucketInfo
-from watersmeet.store.manifest import Manifest
 from watersmeet.store.sketch import Sketch
 
 Pair = frozenset[Named]  # the two ends of an equality

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.model import Query, Stream
-from watersmeet.optimize.improve import improve
+from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.problem import Problem, Solution, price
 from watersmeet.optimize.search import ITERATIONS_PER_WANT, optimize, verify
 from watersmeet.optimize.statistics import Statistics
@@ -27,8 +27,8 @@ from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import materialized_stores
+from watersmeet.plan.planner import problem_of
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.planning import problem_of
 
 PAYBACK = 10
 WORTHWHILE = 0.05

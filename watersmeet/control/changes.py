@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watersmeet.catalog import Catalog
 from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
 from watersmeet.io.sinks import check_folder, check_sink, result_folder
 from watersmeet.model import Query, Sink
 from watersmeet.options import Options
+from watersmeet.pipeline import Catalog
 from watersmeet.sql import CreateQuery, CreateStream, parse_script
 
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError, StateError
+from watersmeet.home.manifest import sync_folder
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
-from watersmeet.store.manifest import sync_folder
 
 LIMIT = "maxfilespertrigger"  # Spark's name for it, in lower case
 Files = dict[str, list[str]]  # by stream, relative to its folder

@@ -14,7 +14,7 @@ from time import perf_counter
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.costs import Tree
-from watersmeet.optimize.individual import together
+from watersmeet.optimize.heuristic.individual import together
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 

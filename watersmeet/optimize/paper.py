@@ -21,11 +21,11 @@ from itertools import product
 from time import perf_counter
 
 from watersmeet.errors import ModelError
-from watersmeet.optimize.draft import Draft
+from watersmeet.optimize.exact.solvers import Model, solve_highs
+from watersmeet.optimize.heuristic.draft_plan import Draft
+from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, links_between
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
-from watersmeet.optimize.solvers import Model, solve_highs
-from watersmeet.optimize.space import Space
 
 MOST_ORDERS = 300_000
 

@@ -9,10 +9,10 @@ from math import inf, isclose
 from time import perf_counter
 
 from watersmeet.errors import ModelError
-from watersmeet.optimize.exact import exact
-from watersmeet.optimize.fast import fast
-from watersmeet.optimize.improve import improve
-from watersmeet.optimize.individual import individual
+from watersmeet.optimize.exact.search import exact
+from watersmeet.optimize.heuristic.annealing import improve
+from watersmeet.optimize.heuristic.greedy import fast
+from watersmeet.optimize.heuristic.individual import individual
 from watersmeet.optimize.joingraph import QueryGraph, stream_of
 from watersmeet.optimize.multistream import chain, flat, left_deep
 from watersmeet.optimize.paper import paper

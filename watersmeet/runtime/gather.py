@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.home.manifest import ResultFile
 from watersmeet.io.sinks import STAGING, open_writer
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
-from watersmeet.runtime.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
-from watersmeet.runtime.placement import places_of
+from watersmeet.runtime.probe.placement import places_of
+from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
-from watersmeet.store.manifest import ResultFile
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
 BUCKET_ROWS = 1 << 20

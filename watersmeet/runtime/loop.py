@@ -19,10 +19,13 @@ from typing import Protocol
 
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.home.manifest import Manifest, commit
+from watersmeet.home.recovery import discard, mixed, publish
+from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
-from watersmeet.runtime.failure import explain_failure
-from watersmeet.runtime.home import discard, mixed, publish
-from watersmeet.runtime.orders import (
+from watersmeet.runtime.exec.plan_files import PlanInForce
+from watersmeet.runtime.tick.failure import explain_failure
+from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
     MergeOrder,
@@ -32,10 +35,7 @@ from watersmeet.runtime.orders import (
     TickReport,
     raise_first,
 )
-from watersmeet.runtime.sending import PlanInForce
-from watersmeet.runtime.tick import Tick, is_new, walk_phases
-from watersmeet.runtime.ticklog import TickTimes, log_tick
-from watersmeet.store.manifest import Manifest, commit
+from watersmeet.runtime.tick.tick import Tick, is_new, walk_phases
 
 
 class Batch(Protocol):

@@ -18,10 +18,10 @@ import pyarrow as pa
 from watersmeet.errors import ModelError
 from watersmeet.model import Registered
 from watersmeet.model.types import type_of_arrow
-from watersmeet.sql.refuse import refuse
 from watersmeet.sql.scope import did_you_mean
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Refused, Scalar
+from watersmeet.sql.unsupported import refuse
 
 # DuckDB has them, but their values are its own and may change with its version.
 _OWN_VALUES = {"hash", "md5_number", "md5_number_lower", "md5_number_upper"}

@@ -13,10 +13,10 @@ from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
 from watersmeet.sql.outputs import build_outputs
-from watersmeet.sql.refuse import refuse
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Select
+from watersmeet.sql.unsupported import refuse
 from watersmeet.sql.windows import Windows, cut_windows
 
 

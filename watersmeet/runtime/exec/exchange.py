@@ -10,9 +10,9 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 
 from watersmeet.plan.ruleset import Start, Step, all_steps
-from watersmeet.runtime.orders import ProbeOrder
-from watersmeet.runtime.results import Results
-from watersmeet.runtime.walk import Partial, Stores, Walk
+from watersmeet.runtime.emit.results import Results
+from watersmeet.runtime.probe.walk import Partial, Stores, Walk
+from watersmeet.runtime.tick.orders import ProbeOrder
 
 Blob = tuple[int, tuple[int, bytes]]  # place, (step to take there, pickled partial results)
 REPORT = 0  # in the place of a step: the bytes are a pickled report

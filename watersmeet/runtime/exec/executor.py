@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.runtime.orders import HeadOrder, Order, ProbeOrder, ProbeReport, VerifyOrder
-from watersmeet.runtime.sending import PlanInForce
+from watersmeet.home.manifest import Manifest
+from watersmeet.runtime.exec.plan_files import PlanInForce
+from watersmeet.runtime.tick.orders import HeadOrder, Order, ProbeOrder, ProbeReport, VerifyOrder
 from watersmeet.store.bucket import BucketInfo
-from watersmeet.store.manifest import Manifest
 
 SAMPLED_ROWS = 1000
 

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from watersmeet.runtime.exec.executor import Rank
+from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.exec.worker import Worker
-from watersmeet.runtime.orders import Order, ProbeOrder, ProbeReport
-from watersmeet.runtime.sending import PlanInForce
+from watersmeet.runtime.tick.orders import Order, ProbeOrder, ProbeReport
 
 
 class LocalExecutor:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
-from watersmeet.runtime.exec.residents import Residents
+from watersmeet.runtime.exec.plan_files import PlanFiles, PlanInForce
+from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.orders import Order, ProbeOrder, ProbeReport
-from watersmeet.runtime.sending import PlanFiles, PlanInForce
+from watersmeet.runtime.tick.orders import Order, ProbeOrder, ProbeReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

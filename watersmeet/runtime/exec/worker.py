@@ -22,10 +22,13 @@ from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.plan.ruleset import StoreRule
+from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, first_step, next_step
-from watersmeet.runtime.failure import no_space
+from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
-from watersmeet.runtime.orders import (
+from watersmeet.runtime.probe.walk import OpenBuckets, Stores, Walk
+from watersmeet.runtime.tick.failure import no_space
+from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
     HeadOrder,
@@ -41,10 +44,7 @@ from watersmeet.runtime.orders import (
     VerifyOrder,
     raise_first,
 )
-from watersmeet.runtime.results import Results
-from watersmeet.runtime.sending import PlansRead
-from watersmeet.runtime.tick import walk_phases
-from watersmeet.runtime.walk import OpenBuckets, Stores, Walk
+from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.merge import merge
 

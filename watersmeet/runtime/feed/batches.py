@@ -19,9 +19,9 @@ from watersmeet.io.folders import share, size_of
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_name
+from watersmeet.runtime.exec.plan_files import write_whole
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.orders import GatherOrder, GatherReport
-from watersmeet.runtime.sending import write_whole
+from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,7 +16,7 @@ from watersmeet.errors import InputError
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.feed.batches import set_aside
-from watersmeet.runtime.orders import GatherReport, InspectOrder
+from watersmeet.runtime.tick.orders import GatherReport, InspectOrder
 
 _MOVE = "replace it or move it away, and run again with the same home"
 

@@ -1,0 +1,230 @@
+"""Lets the plan of a running engine follow the data: puts measurements, epochs, optimizer and history together.
+
+It is told of every tick, by the thread that runs ticks, and does only small things there; the search for plans is in a
+process of its own. What fails here must not stop a tick: without an answer, the plan in force stays in force.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.adapt.decisions import NOTICEABLE, Decision, largest, reason, record
+from watersmeet.adapt.epochs import Decide, Epochs
+from watersmeet.adapt.measure import Measurements, all_links, learned, measure_tick, step_facts
+from watersmeet.adapt.optimizer_process import OptimizerProcess
+from watersmeet.adapt.proposal import Proposal, Request
+from watersmeet.adapt.statistics_file import recall, remember
+from watersmeet.home.manifest import Manifest
+from watersmeet.model import KeyPart, Query
+from watersmeet.optimize.statistics import Statistics
+from watersmeet.options import Options
+from watersmeet.plan.planner import Plan, problem_of, statistics_of
+from watersmeet.runtime.exec.executor import Executor, Sampler
+from watersmeet.runtime.tick.orders import GatherReport
+from watersmeet.store.sketch import Sketch
+
+OLD_SHARE = 0.1  # of what was known before, in what is known after an epoch
+
+
+class Follower:
+    """`current` gives the plan in force; `take` puts another one in force from the next tick on, unless streams or
+    queries are not those that it was made for."""
+
+    def __init__(
+        self,
+        home: Path,
+        options: Options,
+        manifest: Manifest,
+        executor: Executor,
+        current: Callable[[], Plan],
+        take: Callable[[Plan], bool],
+    ) -> None:
+        self.home = home
+        self.options = options
+        self.executor = executor
+        self.current = current
+        self.take = take
+        self.optimizer = OptimizerProcess()
+        self.epochs = Epochs(options.epoch)
+        self.statistics = first_statistics(home, manifest)
+        self._turn = threading.Lock()  # queries change in other threads than the one that runs ticks
+        self._last = manifest
+        self._at = time.monotonic()
+        self._sketches: dict[tuple[str, KeyPart], Sketch] = {}
+        self._running = Measurements()
+        self._measured = Measurements()  # of the last epoch that has ended
+        self._asked: tuple[Plan, Statistics] | None = None  # what the optimizer works on,
+        self._thought: tuple[Plan, Statistics] | None = None  # what it has thought over,
+        self._proposal: Proposal | None = None  # and its answer
+        self._grouped: tuple[Query, ...] = ()  # those for which groups were chosen by what their streams hold
+        self._known = self._facts(current())
+
+    def _facts(self, plan: Plan) -> Plan:
+        self._steps = step_facts(plan)
+        return plan
+
+    # Told by the engine --------------------------------------------------------------------------
+
+    def gathered(self, reports: Sequence[GatherReport]) -> None:
+        """The reports of the tick that is running."""
+        self._sketches = {}
+        for report in reports:
+            for part, sketch in report.sketches.items():
+                name = (report.stream, part)
+                self._sketches[name] = self._sketches[name].merged(sketch) if name in self._sketches else sketch
+
+    def committed(self, manifest: Manifest) -> None:
+        """The tick was committed."""
+        with self._turn:
+            self._committed(manifest)
+
+    def _committed(self, manifest: Manifest) -> None:
+        plan = self.current()
+        if plan is not self._known:
+            self._known = self._facts(plan)
+        now = time.monotonic()
+        if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
+            told = measure_tick(self._last, manifest, plan, self._steps, self._sketches, now - self._at)
+            self._running = self._running.plus(told)
+        self._last, self._at = manifest, now
+        self._hear()
+        self.epochs, instructions = self.epochs.committed()
+        if self.epochs.ticks % self.epochs.length == 0:
+            self._end_epoch(plan)
+        for instruction in instructions:
+            if isinstance(instruction, Decide):
+                self._decide()
+            elif self.options.adaptive == "on":
+                self._ask(self.current())
+            else:
+                self._skip()
+
+    def changed(self, before: Plan | None) -> None:
+        """The engine has made its first plan, or one for other queries than before."""
+        plan = self.current()
+        with self._turn:
+            self.epochs = self.epochs.with_other_queries()
+            self._record("queries" if before else "start", _difference(before, plan), True, plan)
+
+    def close(self) -> None:
+        self.optimizer.close()
+
+    # An epoch ------------------------------------------------------------------------------------
+
+    def _end_epoch(self, plan: Plan) -> None:
+        self._measured, self._running = self._running, Measurements()
+        self.statistics = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE)
+        with contextlib.suppress(OSError):  # advice for the next start, not state
+            remember(self.home, self._last.tick, self.statistics, self._measured)
+
+    def _ask(self, plan: Plan) -> None:
+        samples = self._samples(plan)
+        self._proposal, last = None, self._thought
+        same = last is not None and last[0] is plan and largest(last[1], self.statistics) < NOTICEABLE
+        if not plan.queries or (same and not samples):
+            self._skip()
+            return
+        self._asked = self._thought = (plan, self.statistics)
+        request = Request(
+            plan.streams,
+            plan.queries,
+            self.options,
+            self.statistics,
+            self._measured.renewed,
+            plan.solution,
+            plan.rules,
+            plan.groups,
+            samples,
+        )
+        self.optimizer.ask(self.epochs.epoch, request)
+
+    def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
+        """Rows of the streams, where queries are in several groups; once for the same queries."""
+        named = {name for group in plan.groups for name in group}
+        if plan.queries == self._grouped:
+            return {}
+        streams = {alias.stream for query in plan.queries if query.name in named for alias in query.aliases}
+        rows = Sampler(self.executor, self.home, self._last)
+        found = {stream: rows(stream) for stream in sorted(streams)}
+        sampled = {stream: batch for stream, batch in found.items() if batch is not None}
+        self._grouped = plan.queries if sampled else ()
+        return sampled
+
+    def _skip(self) -> None:
+        """There is nothing to ask about: as if the optimizer had found nothing."""
+        self._asked = None
+        self.epochs = self.epochs.with_answer()
+
+    def _hear(self) -> None:
+        answer = self.optimizer.answer() if self.optimizer.busy else None
+        if answer is None:
+            return
+        self.epochs = self.epochs.with_answer()
+        self._proposal = answer.proposal
+        if answer.proposal is None:
+            plan = self.current()
+            self._record("statistics", f"no plan was found: {answer.failure}", False, plan)
+            self._asked = self._thought = None
+
+    def _decide(self) -> None:
+        if self._asked is None or self._proposal is None:
+            return
+        (plan, statistics), proposal = self._asked, self._proposal
+        self._asked = self._proposal = None
+        if self.current() is not plan or not proposal.differs:
+            return
+        why = reason(plan.problem.statistics, statistics)
+        problem = problem_of(plan.queries, self.options, statistics, plan)
+        new = Plan(plan.streams, plan.queries, problem, proposal.solution, proposal.rules, proposal.groups)
+        adopted = False
+        if proposal.is_worth_it:
+            adopted = self.take(new)
+            if not adopted:
+                self._thought = None  # queries change at this very moment: think it over again
+        self._record("statistics", why, adopted, new, proposal)
+
+    def _record(self, kind: str, why: str, adopted: bool, plan: Plan, proposal: Proposal | None = None) -> None:
+        middle, worst = self._measured.errors
+        decision = Decision(
+            self._last.tick,
+            self.epochs.epoch,
+            kind,
+            why,
+            adopted,
+            self.current().rules.version,
+            plan.solution.cost,
+            proposal.cost_in_force if proposal else None,
+            proposal.gain if proposal else 0.0,
+            proposal.price if proposal else 0.0,
+            plan.solution.searcher,
+            plan.solution.seconds,
+            middle,
+            worst,
+            tuple(str(store) for store in plan.solution.materialized),
+        )
+        with contextlib.suppress(OSError):
+            record(self.home, decision)
+
+
+def _difference(before: Plan | None, plan: Plan) -> str:
+    if before is None:
+        return f"the engine started; queries: {len(plan.queries)}"
+    old, new = ({query.name for query in one.queries} for one in (before, plan))
+    parts = [f"{what} {_some(names)}" for what, names in (("new:", new - old), ("dropped:", old - new)) if names]
+    return "; ".join(parts) or "streams or queries changed"
+
+
+def _some(names: set[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+
+
+def first_statistics(home: Path, manifest: Manifest) -> Statistics:
+    """What is known when an engine starts: what an earlier life of it measured, or the rows of the state alone."""
+    return recall(home) or statistics_of(manifest)

@@ -1,0 +1,5 @@
+"""The command line: every command, its screens and the demo."""
+
+from watersmeet.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,3 @@
+from watersmeet.cli import main
+
+main()

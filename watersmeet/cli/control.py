@@ -1,0 +1,189 @@
+"""The commands that look at a home or talk to the engine that runs on it: add, drop, list, stats."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from watersmeet.cli.errors import reporting
+from watersmeet.cli.help import help_text
+
+if TYPE_CHECKING:
+    from watersmeet.control.figures import Figures, ListedQuery
+
+Home = Annotated[Path, typer.Option(file_okay=False, help="The home of the engine.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the engine's answer.")]
+Format = Annotated[str, typer.Option("--format", help="text or json.")]
+HOME = Path("watersmeet-home")
+TIMEOUT = 30.0
+
+ADD_HELP = help_text(
+    "Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.",
+    "All are in force from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
+    "gives the results among rows that are stored already.",
+    examples=(
+        'watersmeet add --home state "CREATE QUERY hot AS SELECT … FROM bids [RANGE 10 SECONDS] b, …"',
+        "watersmeet add --home state more.sql",
+    ),
+)
+DROP_HELP = help_text(
+    "Drop queries of a running engine: all that are named, or none. Their results stay where they are.",
+    examples=("watersmeet drop --home state hot rivals",),
+)
+LIST_HELP = help_text(
+    "List the queries of a home: what they join, since which tick, how many results. The engine need not run.",
+    examples=("watersmeet list --home state",),
+)
+STATS_HELP = help_text(
+    "Show the figures of a home: rows, results, state, times of ticks and of changes. The engine need not run.",
+    examples=("watersmeet stats --home state --format json",),
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="add", help=ADD_HELP)(add)
+    app.command(name="drop", help=DROP_HELP)(drop)
+    app.command(name="list", help=LIST_HELP)(list_)
+    app.command(name="stats", help=STATS_HELP)(stats)
+
+
+def add(
+    statements: Annotated[
+        str, typer.Argument(metavar="SQL|FILE.SQL", show_default=False, help="CREATE QUERY statements, or a file.")
+    ],
+    home: Home = HOME,
+    timeout: Timeout = TIMEOUT,
+) -> None:
+    with reporting(None):
+        from watersmeet.errors import WatersmeetError
+
+        path, script = Path(statements), statements
+        is_file = statements.endswith(".sql") and "\n" not in statements
+        if is_file:
+            try:
+                script = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as problem:
+                raise WatersmeetError(f"{path} cannot be read", detail=str(problem)) from None
+        folder = path.absolute().parent if is_file else Path.cwd()
+        _change(home, script, str(path) if is_file else "", folder, timeout)
+
+
+def drop(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", show_default=False, help="Queries.")],
+    home: Home = HOME,
+    timeout: Timeout = TIMEOUT,
+) -> None:
+    with reporting(None):
+        from watersmeet.model.stream import check_name
+
+        for name in names:
+            check_name("query", name)
+        _change(home, " ".join(f"DROP QUERY {name};" for name in names), "", Path.cwd(), timeout)
+
+
+def _change(home: Path, script: str, file: str, folder: Path, timeout: float) -> None:
+    from watersmeet.control.mailbox import Mailbox, Request
+    from watersmeet.sql import CreateQuery, DropQuery, parse_script
+
+    statements = parse_script(script, file)  # what is no SQL at all need not go to the engine
+    request = Request("change", script=script, file=file, folder=str(folder))
+    answer = Mailbox(home.absolute()).ask(request, timeout)
+    for statement in statements:
+        if isinstance(statement, CreateQuery | DropQuery):
+            is_now = "in force" if isinstance(statement, CreateQuery) else "dropped"
+            after = f"{answer.latency:.2f} s after the request"
+            typer.echo(f"{statement.name} is {is_now} from tick {answer.tick} ({after})")
+
+
+def explain_running(home: Path, kind: str, timeout: float) -> str:
+    """The plan that is in force, from the engine itself."""
+    from watersmeet.control.mailbox import Mailbox, Request
+
+    return Mailbox(home.absolute()).ask(Request("explain", format=kind), timeout).text
+
+
+def list_(home: Home = HOME, format_: Format = "text") -> None:
+    _check_format(format_)
+    with reporting(None):
+        from watersmeet.control.figures import list_queries
+
+        listed = list_queries(home)
+        if format_ == "json":
+            typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
+        else:
+            _print(_query_table(listed))
+
+
+def stats(home: Home = HOME, format_: Format = "text") -> None:
+    _check_format(format_)
+    with reporting(None):
+        from watersmeet.control.figures import figures
+
+        found = figures(home)
+        if format_ == "json":
+            typer.echo(json.dumps(asdict(found), indent=1, ensure_ascii=False))
+        else:
+            _print_figures(found)
+
+
+def _check_format(kind: str) -> None:
+    if kind not in ("text", "json"):
+        raise typer.BadParameter(f"{kind} is not text or json", param_hint="--format")
+
+
+def _query_table(listed: list[ListedQuery]) -> Table:
+    table = _table("query", "since tick", "results", "put in force after", "joins")
+    table.columns[-1].justify = "left"
+    for query in listed:
+        since = f"{query.since:,}" if query.in_force else f"{query.since:,} (next)"
+        after = "–" if query.latency is None else f"{query.latency:.2f} s"
+        joins = f"{query.joins}{' (backfilled)' if query.backfill else ''}"
+        table.add_row(query.name, since, f"{query.results:,}", after, Text(joins))
+    return table
+
+
+def _print_figures(found: Figures) -> None:
+    from watersmeet.cli.dashboard import bytes_text, seconds_text
+
+    state = "running" if found.running else "stopped"
+    typer.echo(f"{state} · tick {found.tick:,} · state {bytes_text(found.state_bytes)}")
+    for title, one in (("ticks", found.ticks), ("changes in force after", found.deployments)):
+        if one is not None:
+            last, median, longest = (seconds_text(value) for value in (one.last, one.median, one.longest))
+            typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one.count:,})")
+    streams = _table("stream", "rows", "late")
+    for stream in found.streams:
+        streams.add_row(str(stream["name"]), f"{stream['rows']:,}", f"{stream['late']:,}")
+    stores = _table("store", "rows", "bytes", "buckets")
+    for store in found.stores:
+        stores.add_row(*(str(store["name"]), f"{store['rows']:,}", f"{store['bytes']:,}", f"{store['buckets']:,}"))
+    queries = _table("query", "results", "failed values")
+    for name, results in found.queries.items():
+        queries.add_row(name, f"{results:,}", f"{found.failed_values.get(name, 0):,}")
+    for table in (streams, stores, queries):
+        if table.row_count:
+            _print(table)
+    for name, problem in found.predicates.items():
+        typer.echo(f"predicate {name}: {problem}")
+
+
+def _table(first: str, *rest: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold cyan")
+    table.add_column(first, style="bold", no_wrap=True)
+    for title in rest:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def _print(table: Table) -> None:
+    console = Console()
+    # A table that goes into a file or a pipe is as wide as it needs to be.
+    console.print(table, width=None if console.is_terminal else 1000, soft_wrap=not console.is_terminal)

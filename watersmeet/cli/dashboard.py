@@ -1,0 +1,192 @@
+"""What a running engine looks like to a person: one Picture, drawn as a live table or as a line of text."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from watersmeet.control.stats import Stats
+from watersmeet.engine import Engine
+
+RATE_OVER = 5.0  # seconds; shorter jumps with every tick, longer hides a change
+_BARS = "▁▂▃▄▅▆▇█"
+
+Latency = tuple[float, float]  # median and 95th percentile, in seconds
+
+
+@dataclass(frozen=True)
+class StreamLine:
+    name: str
+    rows: int
+    per_second: float
+    set_aside: Mapping[str, int]
+    stored_rows: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True)
+class QueryLine:
+    name: str
+    joins: str
+    results: int
+    per_second: float
+    latency: Latency | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    tick: int
+    rows_per_second: float
+    streams: tuple[StreamLine, ...]
+    queries: tuple[QueryLine, ...]
+    tick_times: tuple[float, ...] = ()  # of this run, oldest first
+
+    @property
+    def rows(self) -> int:
+        return sum(stream.rows for stream in self.streams)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(stream.stored_bytes for stream in self.streams)
+
+
+class Watch:
+    """Looks at an engine again and again; what changed between two looks gives the rates."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._looks: deque[tuple[float, Stats]] = deque()
+
+    def look(self, latency: Mapping[str, Latency] | None = None) -> Picture:
+        now, stats = time.monotonic(), self._engine.stats()
+        self._looks.append((now, stats))
+        while len(self._looks) > 2 and self._looks[1][0] <= now - RATE_OVER:
+            self._looks.popleft()
+        then, before = self._looks[0]
+        seconds = max(now - then, 1e-9)
+        joins = {
+            handle.name: " ⋈ ".join(alias.stream for alias in handle.query.aliases) for handle in self._engine.queries
+        }
+        return make_picture(stats, before, seconds, joins, latency or {})
+
+
+def make_picture(
+    stats: Stats, before: Stats, seconds: float, joins: Mapping[str, str], latency: Mapping[str, Latency]
+) -> Picture:
+    """The figures now, with rates over the `seconds` since `before`."""
+    rows_before = {stream.name: stream.rows for stream in before.streams}
+    results_before = {query.name: query.results for query in before.queries}
+    stores = {store.name: store for store in stats.stores}
+    streams = []
+    for stream in stats.streams:
+        store = stores.get(stream.name)
+        grown = stream.rows - rows_before.get(stream.name, 0)
+        stored = (store.rows, store.bytes) if store else (0, 0)
+        streams.append(StreamLine(stream.name, stream.rows, grown / seconds, stream.set_aside, *stored))
+    queries = tuple(
+        QueryLine(
+            query.name,
+            joins.get(query.name, ""),
+            query.results,
+            (query.results - results_before.get(query.name, 0)) / seconds,
+            latency.get(query.name),
+        )
+        for query in stats.queries
+    )
+    rate = sum(stream.per_second for stream in streams)
+    return Picture(stats.tick, rate, tuple(streams), queries, tuple(tick.total for tick in stats.ticks))
+
+
+def as_line(picture: Picture) -> str:
+    """One line for a log."""
+    results = ", ".join(f"{query.name} {query.results:,}" for query in picture.queries) or "no queries"
+    last = f" · last tick {seconds_text(picture.tick_times[-1])}" if picture.tick_times else ""
+    return (
+        f"tick {picture.tick} · {picture.rows:,} rows ({picture.rows_per_second:,.0f}/s) · {results}"
+        f" · state {bytes_text(picture.state_bytes)}{last}"
+    )
+
+
+def as_table(picture: Picture) -> RenderableType:
+    """The whole picture for a terminal."""
+    return Group(_summary(picture), stream_table(picture), query_table(picture))
+
+
+def _summary(picture: Picture) -> Text:
+    line = Text(" ")
+    line.append(f"tick {picture.tick:,}", "bold")
+    if picture.tick_times:
+        line.append(f"  {_sparkline(picture.tick_times[-24:])} ", "cyan")
+        line.append(f"last {seconds_text(picture.tick_times[-1])}")
+    line.append(f"  ·  {picture.rows_per_second:,.0f} rows/s  ·  state {bytes_text(picture.state_bytes)}")
+    return line
+
+
+def stream_table(picture: Picture) -> Table:
+    table = _table("stream", "rows", "rows/s", "kept rows", "kept bytes", "set aside")
+    for stream in picture.streams:
+        table.add_row(
+            stream.name,
+            f"{stream.rows:,}",
+            f"{stream.per_second:,.0f}",
+            f"{stream.stored_rows:,}",
+            bytes_text(stream.stored_bytes),
+            set_aside_text(stream.set_aside) or "–",
+        )
+    return table
+
+
+def query_table(picture: Picture) -> Table:
+    measured = any(query.latency for query in picture.queries)
+    table = _table("query", "results", "per s", *(("latency p50", "p95") if measured else ()), "joins")
+    table.columns[-1].justify = "left"
+    for query in picture.queries:
+        latency = [seconds_text(value) for value in query.latency] if query.latency else ["–", "–"]
+        table.add_row(
+            query.name,
+            f"{query.results:,}",
+            f"{query.per_second:,.0f}",
+            *(latency if measured else ()),
+            Text(query.joins, "dim"),
+        )
+    return table
+
+
+def _table(first: str, *rest: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold cyan")
+    table.add_column(first, style="bold", no_wrap=True, min_width=16)
+    for title in rest:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def _sparkline(values: tuple[float, ...]) -> str:
+    top = max(values) or 1.0
+    return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in values)
+
+
+def set_aside_text(set_aside: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in set_aside.items() if count)
+
+
+def count_text(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def seconds_text(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def bytes_text(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"

@@ -1,0 +1,71 @@
+"""`watersmeet plans`: the history of the plan, of a running engine's home or of a stopped one's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from watersmeet.adapt.decisions import Decision, decisions
+from watersmeet.cli.errors import reporting
+from watersmeet.errors import WatersmeetError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        help="Show how the plan followed the data: each decision with its reason, what it gains and what it costs."
+        "\n\nExamples:\n\n  watersmeet plans --home shop\n  watersmeet plans --home shop --format json"
+    )(plans)
+
+
+def plans(
+    home: Annotated[Path, typer.Option(file_okay=False, help="The home folder of a running or stopped engine.")] = Path(
+        "watersmeet-home"
+    ),
+    format_: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+) -> None:
+    if format_ not in ("text", "json"):
+        raise typer.BadParameter(f"{format_!r} is neither text nor json", param_hint="--format")
+    with reporting(None):
+        if not home.is_dir():
+            raise WatersmeetError(f"there is no home {home}", hint="give the folder of an engine: --home DIR")
+        told = decisions(home)
+        if format_ == "json":
+            typer.echo(json.dumps([asdict(decision) for decision in told], indent=1))
+        elif told:
+            Console().print(as_table(told))
+        else:
+            typer.echo(f"no plan was made in {home} yet")
+
+
+def as_table(told: list[Decision]) -> Table:
+    table = Table(title="costs in tuples sent while the windows are renewed once; error: median / worst of estimates")
+    for name in ("tick", "epoch", "kind"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("reason", ratio=1)
+    for name in ("in force", "new", "gain", "price"):
+        table.add_column(name, justify="right")
+    table.add_column("adopted")
+    table.add_column("by")
+    table.add_column("error", justify="right")
+    for one in told:
+        stores = f" (keeps {', '.join(one.materialized)})" if one.materialized else ""
+        table.add_row(
+            str(one.tick),
+            str(one.epoch),
+            one.kind,
+            one.reason + stores,
+            "–" if one.cost_in_force is None else f"{one.cost_in_force:,.0f}",
+            f"{one.cost:,.0f}",
+            f"{one.gain:,.0f}" if one.cost_in_force is not None else "–",
+            f"{one.price:,.0f}" if one.cost_in_force is not None else "–",
+            "yes" if one.adopted else "no",
+            f"{one.searcher}, {one.seconds:.2f} s",
+            f"{one.median_error:.1f} / {one.worst_error:.1f}",
+        )
+    return table

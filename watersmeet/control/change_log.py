@@ -1,0 +1,116 @@
+"""`changes.jsonl` in the home: every change of the queries that was put in force while the engine ran.
+
+A line is on the disk before the plan with the change is handed over, so a change that any tick has obeyed is in the
+log. A last line that is cut short belongs to a change that was never in force, and is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from watersmeet.control.changes import Asked, Drop
+from watersmeet.errors import StateError, WatersmeetError
+from watersmeet.home.manifest import sync_folder
+from watersmeet.model import Query, Sink
+from watersmeet.pipeline import Catalog
+
+CHANGE_LOG = "changes.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    at: float  # unix time at which it was put in force
+    tick: int  # the first tick that obeys it
+    kind: str  # add or drop
+    name: str
+    latency: float  # seconds from the request to that moment
+    sql: str = ""
+    sink: Sink = field(default_factory=Sink)
+    backfill: bool = False
+    addition: str = ""  # see Query
+
+
+def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int, now: float) -> list[Entry]:
+    """One entry for each change of a batch that is put in force now; `after` has the queries as they will run."""
+    entries = []
+    for asked in accepted:
+        for change in asked.changes:
+            latency = round(now - asked.at, 6)
+            if isinstance(change, Drop):
+                entries.append(Entry(now, tick, "drop", change.name, latency))
+            else:
+                query = after.get(change.query.name, change.query)
+                parts = (query.sql, query.sink, query.backfill, query.addition)
+                entries.append(Entry(now, tick, "add", query.name, latency, *parts))
+    return entries
+
+
+def append_entries(home: Path, entries: Sequence[Entry]) -> None:
+    path = home / CHANGE_LOG
+    is_new = not path.exists()
+    with path.open("ab") as file:
+        size = _whole_lines(path)
+        file.truncate(size)
+        try:
+            file.write("".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.truncate(path, size)  # what is not in force must not be in the log
+            raise
+    if is_new:
+        sync_folder(home)
+
+
+def _whole_lines(path: Path) -> int:
+    """The size of the file without a last line that is cut short."""
+    return path.read_bytes().rfind(b"\n") + 1
+
+
+def read_entries(home: Path) -> list[Entry]:
+    path = home / CHANGE_LOG
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    try:
+        return [_entry(line) for line in whole.decode().splitlines() if line]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise StateError(
+            f"{path} is damaged: {problem}",
+            detail="It says which queries were added and dropped while the engine ran; nothing was changed.",
+            hint="restore it from a backup of the home folder, or start anew with another --home",
+        ) from None
+
+
+def _entry(line: str) -> Entry:
+    raw = json.loads(line)
+    sink = raw["sink"]
+    options = tuple((str(name), str(value)) for name, value in sink["options"])
+    return Entry(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})
+
+
+def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple[dict[str, Query], set[str]]:
+    """The declared queries with all that was changed while the engine ran, and the names that come from the log."""
+    queries = dict(declared)
+    recalled: dict[str, Entry] = {}
+    for entry in read_entries(home):
+        queries.pop(entry.name, None)
+        recalled.pop(entry.name, None)
+        if entry.kind == "add":
+            recalled[entry.name] = entry
+    for name, entry in recalled.items():
+        try:
+            query = catalog.query(name, entry.sql, entry.sink, entry.backfill)
+        except WatersmeetError as problem:
+            raise StateError(
+                f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",
+                detail=problem.detail,
+                hint=f"declare its streams as they were; {home / CHANGE_LOG} has the query",
+            ) from None
+        # Older versions gave additions no name; the time of one is as good.
+        queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")
+    return queries, set(recalled)

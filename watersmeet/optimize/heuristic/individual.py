@@ -1,0 +1,118 @@
+"""Each query by itself: what the queries would cost if nothing were shared, and the plan of these paths put together.
+
+Without materialized stores a query's plan is exact: given the layouts every start has its own shortest path through
+the lattice, and all combinations of layouts are tried (up to LAYOUTS of them, beyond that one store at a time).
+With materialized stores the exact flat plan is improved for a fixed number of iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations, product
+from math import inf, prod
+from time import perf_counter
+
+from watersmeet.optimize.heuristic.annealing import anneal
+from watersmeet.optimize.heuristic.draft_plan import Draft
+from watersmeet.optimize.heuristic.numbered_problem import Space
+from watersmeet.optimize.joingraph import Link, QueryGraph
+from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+
+LAYOUTS = 2000
+ITERATIONS = 300
+
+
+def individual(problem: Problem, time_limit: float = inf) -> Solution:
+    """The plans of all queries together. What they have in common is paid once, for `price` knows no other way."""
+    started = perf_counter()
+    draft = together(problem, plans_alone(problem, started + time_limit).values())
+    if not draft.fits:  # each query by itself stays within the budget, all of them do not
+        flat = replace(problem, materialize=False, storage_budget=None)
+        draft = together(problem, plans_alone(flat, started + time_limit).values())
+    return draft.solution("individual", perf_counter() - started)
+
+
+def together(problem: Problem, plans: Iterable[Solution]) -> Draft:
+    """One plan of several; of two paths to one store the first is kept. Layouts are chosen for all."""
+    paths: dict[Want, Path] = {}
+    for plan in plans:
+        for want, path in plan.paths.items():
+            paths.setdefault(want, path)
+    draft = Draft(Space(problem), stores=True)
+    space = draft.space
+    draft.load({space.goal(want): space.read(want, path) for want, path in paths.items() if path}, {})
+    for store in [*draft.streams, *sorted(draft.users)]:
+        draft.choose_layouts(store)
+    draft.commit()
+    return draft
+
+
+def individual_cost(problem: Problem, time_limit: float = inf) -> float:
+    """What the queries cost when each has its own steps and materialized stores. Streams are kept once, so that
+    all have one placement: the one that is best for their plans together."""
+    alone = plans_alone(problem, perf_counter() + time_limit)
+    if not problem.has_layouts:
+        return sum(alone[query.links].cost for query in problem.queries)
+    shared = together(problem, alone.values()).solution("individual", 0.0).layouts
+    total = 0.0
+    for query in problem.queries:
+        apart = replace(problem, queries=(query,), storage_budget=None)
+        plan = alone[query.links]
+        total += price(apart, plan.paths, {**plan.layouts, **shared}).cost
+    return total
+
+
+def plans_alone(problem: Problem, deadline: float) -> dict[frozenset[Link], Solution]:
+    plans: dict[frozenset[Link], Solution] = {}
+    for query in sorted(problem.queries, key=lambda query: query.whole.sort_key):
+        if query.links not in plans:
+            plans[query.links] = plan_alone(problem, query, deadline)
+    return plans
+
+
+def plan_alone(problem: Problem, query: QueryGraph, deadline: float = inf) -> Solution:
+    alone = replace(problem, queries=(query,), storage_budget=None)
+    draft = Draft(Space(alone))
+    _best_flat(draft)
+    if problem.materialize and len(query.relations) > 2:
+        anneal(draft, deadline, iterations=ITERATIONS)
+    return draft.solution("individual", 0.0)
+
+
+def _best_flat(draft: Draft) -> None:
+    space = draft.space
+    for want in space.wants:
+        draft.shortest(want)  # makes the moves known
+    stores = [store for store in draft.streams if store in space.moves_on]
+    choices = [_layouts(draft, store) for store in stores]
+    if prod(len(some) for some in choices) <= LAYOUTS:
+        best = min(product(*choices), key=lambda layouts: _cost(draft, dict(zip(stores, layouts, strict=True))))
+        chosen = dict(zip(stores, best, strict=True))
+    else:
+        chosen = {store: some[0] for store, some in zip(stores, choices, strict=True)}
+        for _ in range(2):
+            for store, some in zip(stores, choices, strict=True):
+                chosen[store] = min(some, key=lambda held, at=store: _cost(draft, {**chosen, at: held}))  # type: ignore[misc]
+    _cost(draft, chosen)
+    for want in space.wants:
+        draft.put(want, draft.shortest(want)[1])
+    draft.commit()
+
+
+def _layouts(draft: Draft, store: int) -> list[tuple[int, ...]]:
+    if not draft.problem.has_layouts:
+        return [()]
+    ends = sorted({end for move in draft.space.moves_on[store] for end in draft.space.ends[move]})
+    if not ends:
+        return [(draft.space.any_layout(store),)]
+    most = 1 if draft.problem.layouts == "one" else len(ends)
+    return [some for count in range(1, most + 1) for some in combinations(ends, count)]
+
+
+def _cost(draft: Draft, layouts: dict[int, tuple[int, ...]]) -> float:
+    """Of all starts by their shortest paths. They share nothing: a move belongs to one start."""
+    for store, held in layouts.items():
+        draft.set_layouts(store, held)
+    extra = sum((max(1, len(held)) - 1) * draft.space.size[store] for store, held in layouts.items())
+    return extra * draft.problem.keeping + sum(draft.shortest(want)[0] for want in draft.space.wants)

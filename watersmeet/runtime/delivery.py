@@ -1,0 +1,90 @@
+"""What happens with a tick's results after the commit, beyond files: Python callables and the console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watersmeet.errors import RunError
+from watersmeet.home.manifest import Manifest
+from watersmeet.model import Query
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.tick.orders import GatherReport, HeadOrder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Deliver = Callable[["DataFrame", int], None]
+_CONSOLE_ROWS = 20
+
+
+class Deliveries:
+    """Remembers for each query the last tick delivered, so that a crash after the commit leaves nothing out."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "delivered"
+        self._callables: dict[str, list[Deliver]] = {}
+        self._executor: Executor
+        self._spark: Callable[[], SparkSession]
+        self._queries: Callable[[], Mapping[str, Query]] = dict
+
+    def connect(
+        self, executor: Executor, spark: Callable[[], SparkSession], queries: Callable[[], Mapping[str, Query]]
+    ) -> None:
+        self._executor, self._spark, self._queries = executor, spark, queries
+
+    def register(self, query: str, deliver: Deliver) -> None:
+        self._callables.setdefault(query, []).append(deliver)
+
+    def forget(self, query: str) -> None:
+        self._callables.pop(query, None)
+
+    def gathered(self, reports: Sequence[GatherReport]) -> None:
+        """Nothing is to be delivered before the commit."""
+
+    def committed(self, manifest: Manifest) -> None:
+        for name, query in list(self._queries().items()):
+            files = [file.final for file in manifest.results if file.query == name]
+            wanted = name in self._callables or query.sink.format == "console"
+            if not files or not wanted or self._last(name) >= manifest.tick:
+                continue
+            if query.sink.format == "console":
+                self._print(query, files, manifest.tick)
+            for deliver in self._callables.get(name, ()):
+                self._call(name, deliver, files, manifest.tick)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / name).write_text(str(manifest.tick))
+
+    def _last(self, name: str) -> int:
+        path = self._folder / name
+        text = path.read_text() if path.exists() else ""
+        return int(text) if text.isdigit() else 0
+
+    def _call(self, name: str, deliver: Deliver, files: list[str], tick: int) -> None:
+        kind = Path(files[0]).suffix[1:]
+        try:
+            deliver(self._spark().read.format(kind).load(files), tick)
+        except Exception as problem:
+            raise RunError(
+                f"the callable of query {name} failed on tick {tick}: {type(problem).__name__}: {problem}",
+                detail="The tick is committed and its result files are complete; only the callable is behind.",
+                hint="correct it and start again with the same home: it gets this tick once more",
+            ) from problem
+
+    def _print(self, query: Query, files: list[str], tick: int) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        limit = int(dict(query.sink.options).get("rows", _CONSOLE_ROWS))
+        table = Table(*(output.name for output in query.outputs), title=f"{query.name}, tick {tick}")
+        total = shown = 0
+        for file in files:
+            for rows, count in self._executor.submit(HeadOrder("", file, limit - shown)).result():
+                total += count
+                for row in rows.to_pylist():
+                    table.add_row(*(str(value) for value in row.values()))
+                    shown += 1
+        if total > shown:
+            table.caption = f"{shown} of {total} results"
+        Console().print(table)

@@ -1,0 +1,115 @@
+"""Rows put together from references: the columns of members, wherever their rows are stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.model import KeyPart
+from watersmeet.plan.ruleset import TAU, Check, Member, Ruleset, filter_name, kept_name
+from watersmeet.runtime.probe.placement import Placement
+from watersmeet.runtime.probe.walk import Partial, Refs, Stores
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.evaluate import evaluate
+from watersmeet.store.kernels import I64
+
+
+class Assembly:
+    """Complete combinations of members, as references. `stored_in` names the store of each position."""
+
+    def __init__(
+        self, stores: Stores, rules: Ruleset, stored_in: tuple[str, ...], members: tuple[Member, ...], partial: Partial
+    ) -> None:
+        self.stores = stores
+        self.rules = rules
+        self.stored_in = stored_in
+        self.members = members
+        self.partial = partial
+        self._placements: dict[int, Placement] = {}
+
+    def __len__(self) -> int:
+        return len(self.partial)
+
+    def keep(self, rows: np.ndarray) -> Assembly:
+        return Assembly(self.stores, self.rules, self.stored_in, self.members, self.partial.take(rows))
+
+    def _placement(self, position: int) -> Placement:
+        if position not in self._placements:
+            self._placements[position] = Placement(self.partial.members[position])
+        return self._placements[position]
+
+    def columns(self, wanted: dict[int, list[str]]) -> dict[tuple[int, str], pa.ChunkedArray]:
+        """For each member the columns asked for; each position is visited once."""
+        by_position: dict[int, dict[str, tuple[int, str]]] = {}
+        for member, names in wanted.items():
+            position, prefix = self.members[member]
+            for name in names:
+                by_position.setdefault(position, {})[prefix + name] = (member, name)
+        found = {}
+        for position, names_here in by_position.items():
+            table = self._placement(position).columns(self.stores, self.stored_in[position], list(names_here))
+            for stored, asked in names_here.items():
+                found[asked] = table.column(stored)
+        return found
+
+    def key(self, member: int, part: KeyPart) -> pa.Array:
+        """The values of a member's key."""
+        position, prefix = self.members[member]
+        store = self.stored_in[position]
+        if prefix or part.column is not None:
+            name = kept_name(prefix, part)
+            return self._placement(position).columns(self.stores, store, [name]).column(0)
+        everything = [column.name for column in self.rules.store(store).columns]
+        return evaluate(self._placement(position).columns(self.stores, store, everything), [part.expression]).values[0]
+
+    def passes(self, member: int, text: str) -> np.ndarray:
+        """Which combinations have a member that passes a filter."""
+        position, prefix = self.members[member]
+        kept = '"' + filter_name(prefix, text).replace('"', '""') + '"' if prefix else text
+
+        def mask(bucket: Bucket) -> np.ndarray:
+            return bucket.words(((kept,),))
+
+        found = self.stores.gather(self.stored_in[position], self.partial.members[position], mask, np.uint8)
+        return np.asarray(found != 0)
+
+    def times(self, member: int) -> I64:
+        position, prefix = self.members[member]
+
+        def read(bucket: Bucket) -> np.ndarray:
+            return np.asarray(bucket.rows.column(prefix + TAU)) if prefix else bucket.tau
+
+        return self.stores.gather(self.stored_in[position], self.partial.members[position], read, np.int64)
+
+    def within(self, windows: tuple[int, ...]) -> Assembly:
+        """Those combinations that these windows hold, with the deadline that they give."""
+        times = [self.times(member) for member in range(len(windows))]
+        deadline = np.min([time + window for time, window in zip(times, windows, strict=True)], axis=0)
+        inside = np.flatnonzero(self.partial.latest <= deadline)
+        partial = replace(self.partial, deadline=deadline).take(inside)
+        return Assembly(self.stores, self.rules, self.stored_in, self.members, partial)
+
+    def verified(self, checks: tuple[Check, ...]) -> Assembly:
+        """Those combinations whose keys are equal by value, not only by code."""
+        keep = np.ones(len(self), bool)
+        for left, right in checks:
+            keep &= np.asarray(pc.equal(self.key(*left), self.key(*right)).fill_null(False))
+        return self if keep.all() else self.keep(np.flatnonzero(keep))
+
+
+def concatenate(partials: list[Partial]) -> Partial:
+    """Partial results of one path, end to end; the codes have done their work."""
+    if len(partials) == 1:
+        return partials[0]
+    members = tuple(
+        Refs(
+            np.concatenate([p.members[at].bucket for p in partials]),
+            np.concatenate([p.members[at].row for p in partials]),
+        )
+        for at in range(len(partials[0].members))
+    )
+    latest = np.concatenate([partial.latest for partial in partials])
+    return Partial(members, latest, np.concatenate([partial.deadline for partial in partials]), {}, {})

@@ -1,0 +1,62 @@
+"""What reads the streams of an engine and brings their batches to the tick loop: a feed for each group of streams."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from watersmeet.model import Stream
+from watersmeet.runtime.feed.folder import FolderFeed, reads_folders
+from watersmeet.runtime.feed.stream_groups import Groups
+from watersmeet.runtime.feed.streaming import StreamingFeed
+from watersmeet.runtime.loop import TickLoop
+from watersmeet.sql import parse_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Feed(Protocol):
+    """Runs a tick for each batch that it finds, in a thread of its own."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end, and raise what failed; False if the time was over first."""
+
+    def stop(self) -> None:
+        """Bring no more batches."""
+
+
+class Feeds:
+    def __init__(self, loop: TickLoop, groups: Groups, tick: str, spark: Callable[[], SparkSession]) -> None:
+        self._loop = loop
+        self._groups = groups
+        self._tick = tick
+        self._spark = spark
+        self.running: dict[str, Feed] = {}  # by group
+
+    def start(self, streams: Mapping[str, Stream], frames: Mapping[str, DataFrame], once: bool) -> None:
+        """One feed for the streams declared together, another for those that came later."""
+        self._groups.join(streams.values())
+        for group, members in self._groups.members().items():
+            if group not in self.running:
+                self.running[group] = self._start(group, [streams[name] for name in members], frames, once)
+
+    def _start(self, group: str, streams: list[Stream], frames: Mapping[str, DataFrame], once: bool) -> Feed:
+        loop = self._loop
+        if reads_folders(loop.home, group, streams):
+            seconds = parse_duration(self._tick) / 1e6
+            return FolderFeed(loop, group, streams, seconds, once, lambda: len(self._groups.members()) == 1)
+        return StreamingFeed(loop, group, streams, frames, self._spark, self._tick, once)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until all have ended (True), or the time is over (False). Raises what one has failed with."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for feed in list(self.running.values()):
+            if not feed.wait(None if end is None else max(0.0, end - time.monotonic())):
+                return False
+        return True
+
+    def stop(self) -> None:
+        for feed in list(self.running.values()):
+            feed.stop()

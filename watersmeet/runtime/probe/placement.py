@@ -1,0 +1,50 @@
+"""Where rows are: the place that a new row goes to, and the columns of rows that are only known by reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.plan.ruleset import StoreRule
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.kernels import I32, partition_of
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.probe.walk import Refs, Stores
+
+
+def places_of(rows: Bucket, rule: StoreRule, partitions: int) -> I32:
+    """The place of each row: by the layout's key, or spread evenly over the store's places where none decides."""
+    if rule.layout is None:
+        return np.array(rule.places, np.int32)[np.arange(len(rows)) % len(rule.places)]
+    return partition_of(rows.codes((rule.layout,)).values, partitions)
+
+
+class Placement:
+    """References sorted by bucket once, so that each column is taken from each bucket in one go."""
+
+    def __init__(self, refs: Refs) -> None:
+        self.refs = refs
+        self.numbers = np.flatnonzero(np.bincount(refs.bucket))
+        if len(self.numbers) > 1:
+            narrow = refs.bucket.astype(np.uint16) if self.numbers[-1] < 1 << 16 else refs.bucket
+            self.order = np.argsort(narrow, kind="stable")  # a radix sort for 16 bits
+            self.bounds = np.searchsorted(refs.bucket[self.order], self.numbers)
+            self.back = np.empty(len(self.order), np.int64)
+            self.back[self.order] = np.arange(len(self.order))
+
+    def columns(self, stores: Stores, store: str, names: list[str]) -> pa.Table:
+        if len(self.numbers) == 0:
+            return pa.Table.from_batches([stores.at(store, 0).rows.select(names).slice(0, 0)])
+        if len(self.numbers) == 1:
+            rows = stores.at(store, int(self.numbers[0])).rows.select(names)
+            return pa.Table.from_batches([rows.take(pa.array(self.refs.row))])
+        sorted_rows = self.refs.row[self.order]
+        ends = [*self.bounds[1:], len(sorted_rows)]
+        pieces = [
+            stores.at(store, int(number)).rows.select(names).take(pa.array(sorted_rows[begin:end]))
+            for number, begin, end in zip(self.numbers, self.bounds, ends, strict=True)
+        ]
+        return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(self.back))

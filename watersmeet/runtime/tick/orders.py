@@ -1,0 +1,195 @@
+"""What the driver tells the tasks of a tick, and what they report back: plain values that travel.
+
+Each order has a number of tasks, which are numbered from 0 and may run anywhere and at any time beside each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from watersmeet.errors import InputError, WatersmeetError
+from watersmeet.home.manifest import ResultFile
+from watersmeet.io.folders import Piece
+from watersmeet.model import KeyPart, Stream
+from watersmeet.plan.ruleset import Ruleset, Start
+from watersmeet.store.bucket import BucketInfo, Derived
+from watersmeet.store.merge import MergeJob
+from watersmeet.store.sketch import Sketch
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.tick.tick import Tick
+
+# Ticks before 0001-01-01 or after 9999-12-31 are typing mistakes, and arithmetic on them could overflow.
+TAU_MIN = -62_135_596_800_000_000
+TAU_MAX = 253_402_300_799_999_999
+
+
+@dataclass(frozen=True)
+class GatherOrder:
+    """For the tasks that read sources. `attempt` makes every file name of this try its own."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    watermarks: dict[str, int]
+    streams: tuple[Stream, ...]
+    sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
+    work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
+
+    @property
+    def tasks(self) -> int:
+        return len(self.work)
+
+
+@dataclass
+class GatherReport:
+    stream: str
+    buckets: list[BucketInfo] = field(default_factory=list)
+    rejected: list[ResultFile] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  # named as in Manifest.totals
+    newest: int | None = None
+    sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
+    refused: list[tuple[str, InputError]] = field(default_factory=list)  # files that are not of this stream, and why
+    failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows of a bucket of this tick that one task starts from."""
+
+    bucket: BucketInfo
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class ProbeOrder:
+    """For the tasks that probe: all buckets, by store, and what each task begins with.
+
+    With one place each task walks the whole plan with its share of the rows. With several there is a task for each
+    place, which takes the first step; what is left then goes through an exchange (see exec/exchange.py)."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    phase: int
+    starts: tuple[Start, ...]
+    buckets: dict[str, tuple[BucketInfo, ...]]
+    work: tuple[tuple[Slice, ...], ...]
+    off: frozenset[str] = frozenset()  # registered predicates that are not called any more
+
+    @property
+    def tasks(self) -> int:
+        if not self.work:
+            return 0
+        return len(self.work) if self.rules.partitions == 1 else self.rules.partitions
+
+    @property
+    def exchanges(self) -> int:
+        """How often partial results have to change their place."""
+        return 0 if self.rules.partitions == 1 else max(1, self.rules.depth(self.phase)) - 1
+
+    def is_new(self, bucket: BucketInfo) -> bool:
+        return bucket.first_tick == self.tick
+
+
+@dataclass
+class ProbeReport:
+    results: list[ResultFile] = field(default_factory=list)
+    kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
+    counts: Counter[str] = field(default_factory=Counter)
+    off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
+    failure: WatersmeetError | None = None
+
+
+@dataclass(frozen=True)
+class MergeOrder:
+    """Merges of buckets that were there before the tick, a task each."""
+
+    home: str
+    tick: int
+    attempt: str
+    jobs: tuple[MergeJob, ...]
+    derived: tuple[Derived, ...]  # what each merged bucket is written with
+
+    @property
+    def tasks(self) -> int:
+        return len(self.jobs)
+
+
+@dataclass
+class MergeReport:
+    job: MergeJob
+    merged: BucketInfo | None = None  # None: all rows had expired
+    failure: WatersmeetError | None = None
+
+
+@dataclass(frozen=True)
+class TickOrder:
+    """All of a tick of few rows, for one task: it reads, merges and probes without asking anybody in between."""
+
+    tick: Tick
+    gather: GatherOrder
+    merges: MergeOrder
+
+    tasks = 1
+
+    @property
+    def rules(self) -> Ruleset:
+        return self.gather.rules
+
+
+@dataclass
+class TickReport:
+    gathered: list[GatherReport]
+    probed: list[ProbeReport]
+    merged: list[MergeReport]
+    seconds: tuple[float, float]  # of gathering, and of the rest
+
+
+@dataclass(frozen=True)
+class VerifyOrder:
+    """Compare the files of the state with their checksums."""
+
+    home: str
+    work: tuple[tuple[BucketInfo, ...], ...]
+
+    @property
+    def tasks(self) -> int:
+        return len(self.work)
+
+
+@dataclass(frozen=True)
+class HeadOrder:
+    """The first rows of a bucket, or of a result file."""
+
+    home: str
+    of: BucketInfo | str
+    rows: int
+
+    tasks = 1
+
+
+@dataclass(frozen=True)
+class InspectOrder:
+    """What the heads of input files promise: the number of their rows, or why they are not files of the stream."""
+
+    stream: Stream
+    paths: tuple[str, ...]
+
+    tasks = 1
+
+
+Order = GatherOrder | ProbeOrder | MergeOrder | TickOrder | VerifyOrder | HeadOrder | InspectOrder
+Report = GatherReport | ProbeReport | MergeReport
+
+
+def raise_first(reports: Sequence[Report]) -> None:
+    for report in reports:
+        if report.failure is not None:
+            raise report.failure

@@ -1,0 +1,252 @@
+"""The tick, without any I/O: what was committed and what tasks report goes in, orders and manifests come out.
+
+    begin ► GatherOrder ─(tasks)─► for each phase: probe_order ► ProbeOrder ─(tasks)─► finished ► Manifest, garbage
+                                   beside it:      merge_order ► MergeOrder ─(tasks)─►
+
+`loop.py` has these carried out. Nothing here is visible to anybody until the manifest is committed, so a tick that
+fails anywhere is simply begun again under another attempt name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from watersmeet import points
+from watersmeet.home.manifest import Manifest
+from watersmeet.model import KeyPart, Query, Stream
+from watersmeet.plan.ruleset import Ruleset, Start, all_steps
+from watersmeet.runtime.tick.orders import (
+    GatherOrder,
+    GatherReport,
+    MergeOrder,
+    MergeReport,
+    ProbeOrder,
+    ProbeReport,
+    Slice,
+    raise_first,
+)
+from watersmeet.store.bucket import BucketInfo, Derived
+from watersmeet.store.merge import MergeJob, choose_merges
+from watersmeet.store.retention import horizons, materialized_horizons, watermarks
+
+MIN_SLICE = 4096  # fewer rows are not worth a task of their own
+LARGE_MERGE = 16 << 20  # bytes of a merge that takes so long that no tick should wait for it
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One try at one tick. One that no source asked for has no group: it only does what a change of the plan needs."""
+
+    home: str
+    group: str
+    batch: int
+    attempt: str
+    rules: Ruleset
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+    before: Manifest
+    off: frozenset[str] = frozenset()  # registered predicates that are not called any more
+
+    @property
+    def number(self) -> int:
+        return self.before.tick + 1
+
+    def begin(self) -> GatherOrder:
+        marks = watermarks(self.streams, self.before.newest)
+        keys = joined_keys(self.queries)
+        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, self.streams, keys)
+
+    def phases(self) -> list[int]:
+        """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
+        return [0, *self.rules.phases()] if self._new_stores() or self.backfills() else self.rules.phases()
+
+    def backfills(self) -> set[str]:
+        """The queries that are new in this tick and want the results among stored rows."""
+        return {query.name for query in self.queries if query.backfill and self._is_new(query)}
+
+    def _is_new(self, query: Query) -> bool:
+        return is_new(query, self.before)
+
+    def _new_stores(self) -> set[str]:
+        return set(self.rules.materialized) - set(self.before.materialized)
+
+    def probe_order(
+        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
+    ) -> ProbeOrder:
+        """Which task probes what: new rows split evenly, in phase 0 the stored ones."""
+        new = [bucket for report in gathered for bucket in report.buckets]
+        kept = [bucket for report in probed for bucket in report.kept]
+        buckets: dict[str, list[BucketInfo]] = {}
+        for bucket in (*self._standing(), *new, *kept):
+            buckets.setdefault(bucket.store, []).append(bucket)
+        starts = tuple(start for start in self.rules.starts if start.phase == phase)
+        if phase == 0:
+            starts = tuple(start for start in starts if self._is_due(start))
+        read = {start.stream for start in starts}
+        source = new if phase else [bucket for bucket in self._standing() if bucket.store in read]
+        return ProbeOrder(
+            self.home,
+            self.number,
+            self.attempt,
+            self.rules,
+            phase,
+            starts,
+            {store: tuple(infos) for store, infos in buckets.items()},
+            split([bucket for bucket in source if bucket.store in read], tasks),
+            self.off.union(*(report.off for report in probed)),
+        )
+
+    def _is_due(self, start: Start) -> bool:
+        """Whether a start of phase 0 has to run."""
+        if start.backfills:
+            return start.backfills in self.backfills()
+        return {keep.store for step in all_steps(start.steps) for keep in step.keeps} <= self._new_stores()
+
+    def _standing(self) -> list[BucketInfo]:
+        """The buckets of earlier ticks that the plan still has a store for."""
+        known = {rule.name for rule in self.rules.stores} - self._new_stores()
+        return [bucket for bucket in self.before.buckets if bucket.store in known]
+
+    def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
+        """The merges worth doing now, but for those that run already: to be done in this tick, and beside the ticks."""
+        alive = self._horizons(self.before.newest)
+        taken = {bucket.file for job in running for bucket in job.inputs}
+        free = [b for b in self._standing() if b.alive_until >= alive[b.store] and b.file not in taken]
+        small: list[MergeJob] = []
+        large: list[MergeJob] = []
+        for job in choose_merges(free, alive):
+            (small if sum(bucket.bytes for bucket in job.inputs) < LARGE_MERGE else large).append(job)
+        return self._merge_order(small), self._merge_order(large)
+
+    def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
+        rules = [self.rules.store(job.inputs[0].store) for job in jobs]
+        derived = tuple(Derived(rule.keys, rule.blocks, rule.sorted_by) for rule in rules)
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), derived)
+
+    def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
+        marks = watermarks(self.streams, newest)
+        outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
+        return {**horizons(self.queries, self.streams, marks), **materialized_horizons(outside, marks)}
+
+    def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
+        newest = dict(self.before.newest)
+        for report in gathered:
+            if report.newest is not None:
+                newest[report.stream] = max(report.newest, newest.get(report.stream, report.newest))
+        return newest
+
+    def foreseen(self, gathered: Sequence[GatherReport]) -> Manifest:
+        """What the next tick needs of this one's manifest to be gathered: its number, and watermarks."""
+        return replace(self.before, tick=self.number, newest=self._newest(gathered))
+
+    def lightened(self) -> Tick:
+        """The same without what only the commit needs, for a task that carries it out."""
+        return replace(self, before=replace(self.before, totals={}, results=(), batches={}))
+
+    def finished(
+        self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
+    ) -> tuple[Manifest, list[str]]:
+        """The manifest that commits the tick, and the state files that nobody needs after it.
+
+        A merge that took several ticks counts only if all that it read is still part of the state."""
+        newest = self._newest(gathered)
+        added = [bucket for report in gathered for bucket in report.buckets]
+        added += [bucket for report in probed for bucket in report.kept]
+        candidates = {bucket.file: bucket for bucket in (*self._standing(), *added)}
+        for merge in merged:
+            if merge.merged is not None:
+                added.append(merge.merged)
+            if all(bucket.file in candidates for bucket in merge.job.inputs):
+                for bucket in merge.job.inputs:
+                    del candidates[bucket.file]
+                if merge.merged is not None:
+                    candidates[merge.merged.file] = merge.merged
+        alive = self._horizons(newest)
+        kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
+        written = [*self.before.buckets, *added]
+        named = {bucket.file for bucket in kept}
+        totals = Counter(self.before.totals)
+        if self.rules.version != self.before.plan:  # the numbers of steps mean nothing under another plan
+            totals = Counter({name: count for name, count in totals.items() if not name.startswith("step_")})
+        for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
+            totals.update(counts)
+        manifest = replace(
+            self.before,
+            tick=self.number,
+            batches={**self.before.batches, self.group: self.batch} if self.group else self.before.batches,
+            newest=newest,
+            buckets=kept,
+            results=tuple(file for report in gathered for file in report.rejected)
+            + tuple(file for report in probed for file in report.results),
+            totals=dict(totals),
+            plan=self.rules.version,
+            materialized=self.rules.materialized,
+            queries={
+                query.name: self.number if self._is_new(query) else self.before.queries[query.name]
+                for query in self.queries
+            },
+            additions={query.name: query.addition for query in self.queries if query.addition},
+        )
+        manifest.validate()
+        return manifest, [bucket.file for bucket in written if bucket.file not in named]
+
+
+def walk_phases(
+    tick: Tick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[ProbeReport]]
+) -> list[ProbeReport]:
+    """All probes of a tick, one phase after the other; `probe` carries out an order."""
+    probed: list[ProbeReport] = []
+    for phase in tick.phases():
+        points.reach("phase.between" if probed else "gather.after")
+        order = tick.probe_order(phase, gathered, probed, tasks)
+        if order.tasks:
+            probed += probe(order)
+            raise_first(probed)
+    return probed
+
+
+def is_new(query: Query, before: Manifest) -> bool:
+    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's. Nor
+    does the tick that was promised to it: if the engine is killed before that, an earlier one is its first."""
+    if query.name not in before.queries:
+        return True
+    if before.additions is None:
+        return query.since > before.queries[query.name]
+    return query.addition != before.additions.get(query.name, "")
+
+
+def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:
+    """For each stream the keys that some query joins it by."""
+    found: dict[str, dict[KeyPart, None]] = {}
+    for query in queries:
+        for equality in query.equalities:
+            for alias, part in ((equality.left, equality.left_key), (equality.right, equality.right_key)):
+                found.setdefault(query.by_name[alias].stream, {})[part] = None
+    return {
+        stream: tuple(sorted(parts, key=lambda part: (part.expression, part.type))) for stream, parts in found.items()
+    }
+
+
+def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...]:
+    """The new rows in about equal shares."""
+    buckets = list(new)
+    total = sum(bucket.rows for bucket in buckets)
+    if not total:
+        return ()
+    shares = max(1, min(tasks, total // MIN_SLICE))
+    size = -(-total // shares)
+    work: list[list[Slice]] = [[]]
+    room = size
+    for bucket in buckets:
+        begin = 0
+        while begin < bucket.rows:
+            if not room:
+                work.append([])
+                room = size
+            end = min(bucket.rows, begin + room)
+            work[-1].append(Slice(bucket, begin, end))
+            room -= end - begin
+            begin = end
+    return tuple(tuple(share) for share in work)

@@ -1,0 +1,87 @@
+"""Calling registered predicates: code of users, which may raise, answer nonsense, never return, or end its process.
+
+None of that may disturb other queries, so the calls are made in another process (see caller.py). Where a call raises or
+does not answer with booleans, the predicate is false and the rows are counted. Where one takes longer than it may, or
+ends the process, the predicate is off: false without being called. The driver hears of that and tells the tasks of the
+ticks that follow. The first complaint about each predicate is kept, for people.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.model import Registered
+from watersmeet.runtime.udf.process import Ended, call_outside
+
+COMPLAINTS = "predicates.jsonl"  # in the home
+
+
+@dataclass(frozen=True)
+class Called:
+    passed: np.ndarray
+    failed: int  # rows
+
+
+@dataclass
+class Calls:
+    """The calls of one task."""
+
+    complaints: dict[str, str] = field(default_factory=dict)  # by predicate, what went wrong first, or why it is off
+    off: set[str] = field(default_factory=set)  # predicates that are not called any more
+
+    def call(self, function: Registered, arguments: list[pa.Array]) -> Called:
+        """Whether the predicate is true of each row. A NULL among the arguments makes it not true, without a call."""
+        rows = len(arguments[0])
+        passed, known = np.zeros(rows, bool), np.ones(rows, bool)
+        for argument in arguments:
+            known &= np.asarray(argument.is_valid())
+        asked = np.flatnonzero(known)
+        if not len(asked):
+            return Called(passed, 0)
+        if function.name in self.off:
+            return Called(passed, len(asked))
+        chosen = [argument.take(pa.array(asked)) for argument in arguments]
+        values = [argument.to_pylist() if function.by_row else _as_numpy(argument) for argument in chosen]
+        try:
+            answer = call_outside(function, values)
+        except Ended as problem:
+            self.off.add(function.name)
+            self.complaints[function.name] = f"{problem} ({len(asked):,} rows); it is off now"
+            return Called(passed, len(asked))
+        if answer.failed:
+            self.complaints.setdefault(function.name, answer.complaint)
+        if answer.passed:
+            passed[asked] = np.frombuffer(answer.passed, bool)
+        return Called(passed, answer.failed)
+
+    def tell(self, home: Path, tick: int) -> None:
+        """Write down what went wrong, where `complaints_in` finds it."""
+        if self.complaints:
+            lines = [
+                json.dumps({"tick": tick, "predicate": name, "problem": problem}) + "\n"
+                for name, problem in self.complaints.items()
+            ]
+            with (home / COMPLAINTS).open("a", encoding="utf-8") as file:
+                file.write("".join(lines))  # short enough to be appended in one piece
+
+
+def complaints_in(home: Path) -> dict[str, str]:
+    """For each predicate that failed what was last said of it, with the tick."""
+    found = {}
+    path = home / COMPLAINTS
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        try:
+            raw = json.loads(line)
+            found[str(raw["predicate"])] = f"{raw['problem']} (tick {raw['tick']})"
+        except (ValueError, KeyError, TypeError):
+            continue  # a line that a dying worker left half written
+    return found
+
+
+def _as_numpy(argument: pa.Array) -> np.ndarray:
+    return np.asarray(argument.to_numpy(zero_copy_only=False))
