@@ -26,7 +26,7 @@ from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine, points
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import Manifest, load_newest
-from watersmeet.runtime.exec import residents
+from watersmeet.runtime.exec import resident_pool as residents
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener
