@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+from watersmeet.home.manifest import Manifest
 from watersmeet.io.sinks import counts_folder, extension, prepare_folder, result_folder, result_schema
 from watersmeet.model import Query
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from watersmeet.engine import Engine
+
+class Owner(Protocol):
+    """The engine, as far as a handle needs it."""
+
+    home: Path
+
+    @property
+    def spark(self) -> SparkSession: ...
+
+    @property
+    def newest(self) -> Manifest: ...
+
+    def deliver_to(self, name: str, deliver: Callable[[DataFrame, int], None]) -> None: ...
 
 
 class QueryHandle:
     """One query of an engine, and its results."""
 
-    def __init__(self, engine: Engine, query: Query) -> None:
+    def __init__(self, engine: Owner, query: Query) -> None:
         self._engine = engine
         self.query = query
         self.name = query.name

@@ -1,66 +1,111 @@
-"""The settings of an engine, in one place: name, meaning, default, check."""
+"""The options of an engine, in one place: name, default, meaning, and what may be given for it."""
 
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from watersmeet.errors import ModelError
+from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.model.query import MAX_ALIASES
+from watersmeet.sql import parse_duration
+
+
+def _option(default: Any, meaning: str, check: Callable[[Any], str]) -> Any:
+    """`check` says what to give instead of a value that cannot be used, or nothing."""
+    return field(default=default, metadata={"help": meaning, "check": check})
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    return lambda value: "" if value in choices else f"use {', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _at_least(least: float, most: float | None = None) -> Callable[[float], str]:
+    allowed = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
+    return lambda value: "" if value >= least and (most is None or value <= most) else f"use {allowed}"
+
+
+def _more_than_zero(value: float) -> str:
+    return "" if value > 0 else "use more than 0"
+
+
+def _length_of_time(value: str) -> str:
+    try:
+        return "" if parse_duration(value) > 0 else "use more than 0, for example 100 milliseconds"
+    except WatersmeetError as problem:
+        return f"{problem.problem}; use for example 100 milliseconds or 2 seconds"
+
+
+def _residents(value: str) -> str:
+    return "" if value == "auto" or value.isdigit() else "use auto or a number; 0 for none"
+
+
+def _master(value: str) -> str:
+    known = re.fullmatch(r"|local|local(-cluster)?\[.+\]|yarn|(spark|k8s)://.+", value)
+    return "" if known else "use a master of Spark, for example local[4] or spark://host:7077"
+
+
+def _searcher(value: str) -> str:
+    from watersmeet.optimize.search import searchers
+
+    return "" if not value or value in searchers else f"use one of {', '.join(searchers)}, or leave it empty"
+
+
+_SWITCH = _one_of("on", "off")
 
 
 @dataclass(frozen=True)
 class Options:
-    partitions: int = field(default=1, metadata={"help": "places that the state is spread over"})
-    tick: str = field(default="100 milliseconds", metadata={"help": "shortest time from one tick to the next"})
-    executor: str = field(default="spark", metadata={"help": "spark, or local: embedded, without Spark tasks"})
-    residents: str = field(
-        default="auto",
-        metadata={"help": "resident tasks; auto: half of Spark's slots; 0: a Spark job for each order"},
+    partitions: int = _option(1, "number of partitions that the state is spread over", _at_least(1, 1024))
+    tick: str = _option("100 milliseconds", "shortest time from one tick to the next", _length_of_time)
+    executor: str = _option(
+        "spark", "spark, or local: embedded in the engine's process, without Spark tasks", _one_of("spark", "local")
     )
-    resident_seconds: float = field(
-        default=30.0, metadata={"help": "time without a sign of life after which a resident task is replaced"}
+    residents: str = _option(
+        "auto", "number of resident tasks; auto: half of Spark's slots; 0: a Spark job for each order", _residents
     )
-    master: str = field(default="", metadata={"help": "Spark master; empty: all cores of this machine"})
-    searcher: str = field(default="", metadata={"help": "how plans are found; empty: greedy, improved, then proven"})
-    plan_seconds: float = field(default=2.0, metadata={"help": "time for finding a plan"})
-    materialize: str = field(default="on", metadata={"help": "on or off: whether intermediate results may be kept"})
-    layouts: str = field(default="one", metadata={"help": "one, many or ignored: placements of a store, P > 1"})
-    parallelism: str = field(default="chosen", metadata={"help": "chosen, or all: places of a store without a key"})
-    storage_budget: float = field(default=0.0, metadata={"help": "most tuples to keep, as estimated; 0: no limit"})
-    adaptive: str = field(default="on", metadata={"help": "on or off: whether the plan follows the data"})
-    epoch: int = field(default=20, metadata={"help": "ticks after which the plan is thought over"})
-    predicate_seconds: float = field(
-        default=5.0, metadata={"help": "time that a registered predicate may take for a block of rows"}
+    resident_seconds: float = _option(
+        30.0, "seconds without a sign of life after which a resident task is replaced", _at_least(1)
     )
-
-    sharing: str = field(default="groups", metadata={"help": "groups; all or none to compare how queries share steps"})
-    max_queries: int = field(default=10_000, metadata={"help": "most queries at a time"})
-    max_aliases: int = field(default=MAX_ALIASES, metadata={"help": "most aliases that one query may join"})
+    master: str = _option("", "Spark master; empty: all cores of this machine", _master)
+    searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improved, then proven", _searcher)
+    plan_seconds: float = _option(2.0, "seconds that the search for a plan may take", _more_than_zero)
+    materialize: str = _option(
+        "on", "on or off: whether plans may materialize intermediate results", _one_of("on", "off")
+    )
+    layouts: str = _option(
+        "one",
+        "one, many or ignored: layouts of a store that plans with several partitions may use",
+        _one_of("one", "many", "ignored"),
+    )
+    parallelism: str = _option(
+        "chosen", "chosen or all: partitions of a store that no equality leads to", _one_of("chosen", "all")
+    )
+    storage_budget: float = _option(0.0, "estimated tuples that a plan may store; 0: no limit", _at_least(0))
+    adaptive: str = _option("on", "on or off: whether the plan follows the data", _SWITCH)
+    epoch: int = _option(20, "number of ticks after which the plan is reconsidered", _at_least(1))
+    predicate_seconds: float = _option(
+        5.0, "seconds that a registered predicate may take for a block of rows", _more_than_zero
+    )
+    sharing: str = _option(
+        "groups",
+        "groups; for comparison: all or none of the steps are shared by queries",
+        _one_of("groups", "all", "none"),
+    )
+    max_queries: int = _option(10_000, "limit for the number of queries", _at_least(1))
+    max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1))
 
     def __post_init__(self) -> None:
-        for name in ("max_queries", "max_aliases"):
-            if getattr(self, name) < 1:
-                raise ModelError(f"{name} = {getattr(self, name)} is out of range", hint="use 1 or more")
-        if not 1 <= self.partitions <= 1024:
-            raise ModelError(f"partitions = {self.partitions} is out of range", hint="use 1 to 1024")
-        if self.materialize not in ("on", "off"):
-            raise ModelError(f"materialize = {self.materialize} is unknown", hint="use on or off")
-        if self.adaptive not in ("on", "off"):
-            raise ModelError(f"adaptive = {self.adaptive} is unknown", hint="use on or off")
-        if self.sharing not in ("groups", "all", "none"):
-            raise ModelError(f"sharing = {self.sharing} is unknown", hint="use groups, all or none")
-        if not self.predicate_seconds > 0:
-            raise ModelError(f"predicate_seconds = {self.predicate_seconds} is out of range", hint="use more than 0")
-        if self.executor not in ("spark", "local"):
-            raise ModelError(f"executor = {self.executor} is unknown", hint="use spark or local")
-        if self.residents != "auto" and not self.residents.isdigit():
-            raise ModelError(f"residents = {self.residents} is unknown", hint="use auto, or a number; 0 for none")
-        if not self.resident_seconds >= 1:
-            raise ModelError(f"resident_seconds = {self.resident_seconds} is out of range", hint="use 1 or more")
-        if self.epoch < 1:
-            raise ModelError(f"epoch = {self.epoch} is out of range", hint="use a number of ticks, 1 or more")
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if advice := option.metadata["check"](value):
+                raise ModelError(
+                    f"option {option.name} cannot be {value!r}",
+                    detail=f"{option.name}: {option.metadata['help']}.",
+                    hint=advice,
+                )
 
 
 def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
@@ -79,14 +124,17 @@ def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
                 detail="Options: " + "; ".join(f"{o.name} ({o.metadata['help']})" for o in known.values()) + ".",
                 hint=f"did you mean {close[0]}?" if close else "settings of Spark have a dot in their name",
             )
-        try:
-            own[name] = _like(getattr(Options, name), value)
-        except ValueError:
-            raise ModelError(f"option {name} takes a number, not {value!r}") from None
+        own[name] = _converted(name, getattr(Options, name), value)
     return Options(**own), spark
 
 
-def _like(default: object, value: Any) -> Any:
-    if isinstance(default, int):
-        return int(value)
-    return float(value) if isinstance(default, float) else str(value)
+def _converted(name: str, default: Any, value: Any) -> Any:
+    """The value in the type of the default; a switch also takes a bool of Python."""
+    if isinstance(value, bool) and default in ("on", "off"):
+        return "on" if value else "off"
+    kind = type(default)
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        number = "a whole number" if kind is int else "a number"
+        raise ModelError(f"option {name} takes {number}, not {value!r}") from None

@@ -1,25 +1,62 @@
-"""What the text of a query is read against: streams, registered predicates, limits."""
+"""A pipeline: streams, queries and registered predicates as declared. A pure value.
+
+`check`, `explain` and what-if work on it, and an engine runs one. A method that changes something returns another
+pipeline, or raises and points at what is wrong.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from watersmeet.errors import Place
+from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
+from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.model import Query, Registered, Sink, Stream
-from watersmeet.sql import CreateQuery, build_query
+from watersmeet.options import Options
+from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
+from watersmeet.sql.registration import register
 
 
 @dataclass(frozen=True)
-class Catalog:
-    streams: Mapping[str, Stream]
-    predicates: Mapping[str, Registered]
-    max_aliases: int
+class Pipeline:
+    options: Options = field(default_factory=Options)
+    home: Path = Path("watersmeet-home")  # where results go that no INTO sends elsewhere
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    predicates: Mapping[str, Registered] = field(default_factory=dict)  # by lower-case name
+
+    @classmethod
+    def read(cls, script: str, file: str | Path = "", options: Options | None = None) -> Pipeline:
+        """The pipeline that a script declares. Relative paths are relative to the folder of `file`."""
+        pipeline = cls(options or Options())
+        for statement in parse_script(script, str(file)):
+            pipeline = pipeline.after(statement)
+        return pipeline
+
+    # Streams and predicates ----------------------------------------------------------------------
+
+    def with_stream(self, stream: Stream) -> Pipeline:
+        if stream.name in self.streams:
+            raise ModelError(f"there is already a stream named {stream.name}", hint="choose another name")
+        return replace(self, streams={**self.streams, stream.name: stream})
+
+    def with_predicate(self, name: str, function: Callable[..., Any], by_row: bool) -> Pipeline:
+        if name.lower() in self.predicates:
+            raise ModelError(f"there is already a predicate named {name}", hint="choose another name")
+        made = register(name, function, by_row, self.options.predicate_seconds)
+        return replace(self, predicates={**self.predicates, name.lower(): made})
+
+    # Queries -------------------------------------------------------------------------------------
 
     def query(
-        self, name: str, sql: str, sink: Sink | None, backfill: bool = False, origin: Place | None = None
+        self, name: str, sql: str, sink: Sink | None = None, backfill: bool = False, origin: Place | None = None
     ) -> Query:
+        """The query that a SELECT asks for, not yet part of the pipeline."""
         return build_query(
             name,
             sql,
@@ -27,15 +64,110 @@ class Catalog:
             sink,
             origin=origin,
             backfill=backfill,
-            max_aliases=self.max_aliases,
+            max_aliases=self.options.max_aliases,
             functions=self.predicates,
         )
 
     def created_by(self, statement: CreateQuery, folder: str) -> Query:
-        """The query of a statement; a relative path in it is seen from a folder."""
+        """The query of a statement; a relative path in it is relative to a folder."""
         path = statement.sink.path
         sink = replace(statement.sink, path=path and path_in(folder, path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
+
+    def with_query(self, query: Query) -> Pipeline:
+        name = query.name
+        if name in self.queries:
+            raise ModelError(f"there is already a query named {name}", hint=f"drop it first: DROP QUERY {name}")
+        if len(self.queries) >= self.options.max_queries:
+            raise ModelError(
+                f"there are {len(self.queries)} queries; the limit is {self.options.max_queries}",
+                hint="drop a query, or raise the option max_queries",
+            )
+        query = replace(query, sink=absolute_sink(query.sink))
+        check_sink(name, query.sink)
+        folder = self.folder_of(query)
+        for other in self.queries.values():
+            if self.folder_of(other) == folder:
+                raise ModelError(f"query {name} would write into the folder of query {other.name}: {folder}")
+        return replace(self, queries={**self.queries, name: query})
+
+    def without_query(self, name: str) -> Pipeline:
+        self.known_query(name)
+        return replace(self, queries={other: query for other, query in self.queries.items() if other != name})
+
+    def known_query(self, name: str) -> Query:
+        if name not in self.queries:
+            listed = ", ".join(sorted(self.queries)) or "none"
+            raise ModelError(f"there is no query named {name}", detail=f"Queries: {listed}.")
+        return self.queries[name]
+
+    def folder_of(self, query: Query) -> Path:
+        """Where the results of a query go."""
+        return result_folder(self.home, query.name, query.sink)
+
+    # Statements ----------------------------------------------------------------------------------
+
+    def after(self, statement: Statement) -> Pipeline:
+        """The pipeline after one statement; any error points at it."""
+        folder = folder_of(statement.place.file)
+        with pointing_at(statement.place):
+            if isinstance(statement, CreateStream):
+                return self.with_stream(source_in(folder, statement.stream))
+            if isinstance(statement, CreateQuery):
+                return self.with_query(self.created_by(statement, folder))
+            return self.without_query(statement.name)
+
+
+@contextlib.contextmanager
+def pointing_at(place: Place | None) -> Iterator[None]:
+    """Errors of the model that are raised inside point at a place of the SQL."""
+    try:
+        yield
+    except ModelError as error:
+        if place is None:
+            raise
+        raise SqlError(error.problem, detail=error.detail, hint=error.hint, place=place) from None
+
+
+def check_script(pipeline: Pipeline, script: str, file: str) -> tuple[Pipeline, list[WatersmeetError]]:
+    """The pipeline after a script and every error of the script, except those that only follow from another one.
+
+    An error follows from another if it points at the name of something whose own statement is wrong."""
+    errors: list[WatersmeetError] = []
+    statements = list(parse_each(script, file))
+    meant = {name.lower() for name in re.findall(r"create\s+(?:stream|query)\s+`?(\w+)", script, re.IGNORECASE)}
+    wrong = meant - {_created(statement) for statement in statements if not isinstance(statement, SqlError)}
+    for statement in statements:
+        if isinstance(statement, SqlError):
+            errors.append(statement)
+            continue
+        try:
+            pipeline = pipeline.after(statement)
+        except WatersmeetError as error:
+            if _pointed_at(error) not in wrong:
+                errors.append(error)
+            created = _created(statement)
+            if created and created not in map(str.lower, (*pipeline.streams, *pipeline.queries)):
+                wrong.add(created)
+    if not errors and not pipeline.streams:
+        errors.append(WatersmeetError(f"{file} declares no stream", hint="begin with CREATE STREAM …"))
+    return pipeline, errors
+
+
+def _created(statement: Statement) -> str:
+    """The name that a statement introduces, if it does."""
+    if isinstance(statement, CreateStream):
+        return statement.stream.name.lower()
+    return statement.name.lower() if isinstance(statement, CreateQuery) else ""
+
+
+def _pointed_at(error: WatersmeetError) -> str:
+    return error.place.text[error.place.start : error.place.end].strip("`").lower() if error.place else ""
+
+
+def source_in(folder: str, stream: Stream) -> Stream:
+    source = stream.source
+    return replace(stream, source=replace(source, path=path_in(folder, source.path))) if source else stream
 
 
 def path_in(folder: str, path: str) -> str:
@@ -47,3 +179,7 @@ def path_in(folder: str, path: str) -> str:
 
 def folder_of(file: str) -> str:
     return os.path.dirname(os.path.abspath(file)) if file else ""
+
+
+def absolute_sink(sink: Sink) -> Sink:
+    return replace(sink, path=str(Path(sink.path).absolute())) if sink.path else sink

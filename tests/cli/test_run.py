@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from tests.cli.conftest import Command
-from watersmeet.cli.sample import write_sample
+from watersmeet.cli.sample_project import write_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

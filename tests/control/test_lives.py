@@ -96,7 +96,7 @@ class World:
             try:
                 # As Engine.run_once, without the thread that serves requests: it would outlive the death.
                 self.engine._open()
-                self.engine._feeds.start(self.engine._streams, self.engine._frames, once=True)
+                self.engine._feeds.start(self.engine.pipeline.streams, self.engine._frames, once=True)
                 for feed in list(self.engine._feeds.running.values()):
                     feed.wait()
                 if not died.is_set():

@@ -29,6 +29,11 @@ class PlanKeeper:
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
 
+    @property
+    def next_tick(self) -> int:
+        """The number of the next tick to begin."""
+        return self._loop.next_tick
+
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest
         return make_plan(

@@ -13,17 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 
 if TYPE_CHECKING:
     from watersmeet.control.figures import Figures, ListedQuery
-
-Home = Annotated[Path, typer.Option(file_okay=False, help="The home of the engine.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the engine's answer.")]
-Format = Annotated[str, typer.Option("--format", help="text or json.")]
-HOME = Path("watersmeet-home")
-TIMEOUT = 30.0
 
 ADD_HELP = help_text(
     "Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.",
@@ -48,13 +43,6 @@ STATS_HELP = help_text(
 )
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="add", help=ADD_HELP)(add)
-    app.command(name="drop", help=DROP_HELP)(drop)
-    app.command(name="list", help=LIST_HELP)(list_)
-    app.command(name="stats", help=STATS_HELP)(stats)
-
-
 def add(
     statements: Annotated[
         str, typer.Argument(metavar="SQL|FILE.SQL", show_default=False, help="CREATE QUERY statements, or a file.")
@@ -63,15 +51,9 @@ def add(
     timeout: Timeout = TIMEOUT,
 ) -> None:
     with reporting(None):
-        from watersmeet.errors import WatersmeetError
-
-        path, script = Path(statements), statements
+        path = Path(statements)
         is_file = statements.endswith(".sql") and "\n" not in statements
-        if is_file:
-            try:
-                script = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as problem:
-                raise WatersmeetError(f"{path} cannot be read", detail=str(problem)) from None
+        script = text_of(path) if is_file else statements
         folder = path.absolute().parent if is_file else Path.cwd()
         _change(home, script, str(path) if is_file else "", folder, timeout)
 
@@ -103,15 +85,8 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
             typer.echo(f"{statement.name} is {is_now} from tick {answer.tick} ({after})")
 
 
-def explain_running(home: Path, kind: str, timeout: float) -> str:
-    """The plan that is in force, from the engine itself."""
-    from watersmeet.control.mailbox import Mailbox, Request
-
-    return Mailbox(home.absolute()).ask(Request("explain", format=kind), timeout).text
-
-
 def list_(home: Home = HOME, format_: Format = "text") -> None:
-    _check_format(format_)
+    check_format(format_)
     with reporting(None):
         from watersmeet.control.figures import list_queries
 
@@ -123,7 +98,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
 
 
 def stats(home: Home = HOME, format_: Format = "text") -> None:
-    _check_format(format_)
+    check_format(format_)
     with reporting(None):
         from watersmeet.control.figures import figures
 
@@ -132,11 +107,6 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
             typer.echo(json.dumps(asdict(found), indent=1, ensure_ascii=False))
         else:
             _print_figures(found)
-
-
-def _check_format(kind: str) -> None:
-    if kind not in ("text", "json"):
-        raise typer.BadParameter(f"{kind} is not text or json", param_hint="--format")
 
 
 def _query_table(listed: list[ListedQuery]) -> Table:

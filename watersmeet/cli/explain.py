@@ -1,35 +1,95 @@
-"""Plans looked at without running them: `watersmeet explain`."""
+"""`watersmeet explain`: the plan of a pipeline without running it, or of a running engine."""
 
 from __future__ import annotations
 
-from watersmeet.engine import Engine
-from watersmeet.optimize.statistics import Statistics, read_statistics
-from watersmeet.plan.formats import check_format, plan_text
-from watersmeet.plan.planner import window_seconds
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from watersmeet.cli.arguments import TIMEOUT, Settings, Timeout, given_options, text_of
+from watersmeet.cli.errors import reporting
+from watersmeet.cli.help import help_text
+
+if TYPE_CHECKING:
+    from watersmeet.pipeline import Pipeline
+    from watersmeet.plan.render import RenderedPlan
+
+HELP = help_text(
+    "Show the plan: what is stored, which steps serve which queries, what it costs. Does not start Spark.",
+    "With --home instead of a file, the plan of the running engine.",
+    examples=(
+        "watersmeet explain pipeline.sql",
+        "watersmeet explain --home state",
+        "watersmeet explain pipeline.sql --statistics stats.json --searcher exact --format json",
+        "watersmeet explain pipeline.sql --format svg > plan.svg",
+        "watersmeet explain pipeline.sql --what-if 'SELECT … FROM bids b, auctions a WHERE …'",
+    ),
+)
+WHAT_IF = "what_if"  # the name of the query that is only tried
 
 
-def show_plan(engine: Engine, statistics: str | None, kind: str) -> str:
-    """The plan for the engine's queries and these statistics (JSON) in one of the formats."""
+def explain(
+    pipeline: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PIPELINE.SQL]", exists=True, dir_okay=False, show_default=False, help="A pipeline."),
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option(file_okay=False, show_default=False, help="The home of a running engine.")
+    ] = None,
+    timeout: Timeout = TIMEOUT,
+    statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
+    searcher: Annotated[str, typer.Option(help="The algorithm that finds the plan; see docs/optimizer.md.")] = "",
+    format_: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
+    what_if: Annotated[str, typer.Option(help="A SELECT: what would this query add?")] = "",
+    set_: Settings = None,
+) -> None:
+    options = given_options([*(set_ or ()), *([f"searcher={searcher}"] if searcher else [])])
+    if (pipeline is None) == (home is None):
+        raise typer.BadParameter("give either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
+    if home is not None and (statistics or what_if or options):
+        raise typer.BadParameter("a running engine shows the plan that it has", param_hint="--home")
+    with reporting(None):
+        if home is not None:
+            text = _plan_of_engine(home, format_, timeout)
+        else:
+            from watersmeet.options import read_options
+            from watersmeet.pipeline import Pipeline
+
+            assert pipeline is not None
+            declared = Pipeline.read(text_of(pipeline), pipeline, read_options(options)[0])
+            known = text_of(statistics) if statistics else None
+            text = what_one_more_adds(declared, what_if, known) if what_if else show_plan(declared, known, format_)
+        typer.echo(text, nl=format_ != "svg")
+
+
+def _plan_of_engine(home: Path, kind: str, timeout: float) -> str:
+    from watersmeet.control.mailbox import Mailbox, Request
+
+    return Mailbox(home.absolute()).ask(Request("explain", format=kind), timeout).text
+
+
+def show_plan(pipeline: Pipeline, statistics: str | None, kind: str) -> str:
+    """The plan for the queries of a pipeline and these statistics (JSON) in one of the formats."""
+    from watersmeet.plan.formats import check_format, plan_text
+
     check_format(kind)
-    return plan_text(engine.plan(_known(engine, statistics)), kind)
+    return plan_text(_planned(pipeline, statistics), kind)
 
 
-def what_one_more_adds(engine: Engine, select: str, statistics: str | None) -> str:
-    """What one more query costs beside those that are there, and what it would cost alone."""
-    known = _known(engine, statistics)
-    before = engine.plan(known) if engine.queries else None
-    name = "what_if"
-    engine.query(name, select)
-    after = engine.plan(_known(engine, statistics))
-    for other in engine.queries:
-        if other.name != name:
-            engine.drop(other.name)
-    alone = engine.plan(known)
-    added = after.cost - (before.cost if before else 0.0)
+def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) -> str:
+    """What one more query costs beside those that exist, and what it would cost alone."""
+    before = _planned(pipeline, statistics) if pipeline.queries else None
+    query = pipeline.query(WHAT_IF, select)
+    after = _planned(pipeline.with_query(query), statistics)
+    alone = _planned(replace(pipeline, queries={WHAT_IF: query}), statistics)
+    cost_before = before.cost if before else 0.0
+    added = after.cost - cost_before
     old = {(step.start, step.joined, step.store) for step in before.steps} if before else set()
     new = [step for step in after.steps if (step.start, step.joined, step.store) not in old]
     lines = [
-        f"cost now {before.cost if before else 0:,.0f}, with the query {after.cost:,.0f}: it adds {added:,.0f}",
+        f"cost now {cost_before:,.0f}, with the query {after.cost:,.0f}: it adds {added:,.0f}",
         f"alone it would cost {alone.cost:,.0f}; sharing saves {alone.cost - added:,.0f}",
         f"{len(new)} new steps" + (":" if new else ""),
     ]
@@ -39,7 +99,10 @@ def what_one_more_adds(engine: Engine, select: str, statistics: str | None) -> s
     return "\n".join(lines)
 
 
-def _known(engine: Engine, statistics: str | None) -> Statistics:
-    if statistics is None:
-        return Statistics()
-    return read_statistics(statistics, window_seconds([handle.query for handle in engine.queries]))
+def _planned(pipeline: Pipeline, statistics: str | None) -> RenderedPlan:
+    from watersmeet.optimize.statistics import Statistics, read_statistics
+    from watersmeet.plan.planner import make_plan, window_seconds
+
+    queries = tuple(pipeline.queries.values())
+    known = Statistics() if statistics is None else read_statistics(statistics, window_seconds(queries))
+    return make_plan(tuple(pipeline.streams.values()), queries, pipeline.options, known).rendered()

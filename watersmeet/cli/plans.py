@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from watersmeet.adapt.decisions import Decision, decisions
+from watersmeet.cli.arguments import HOME, Format, Home, check_format
 from watersmeet.cli.errors import reporting
+from watersmeet.cli.help import help_text
 from watersmeet.errors import WatersmeetError
 
-
-def register(app: typer.Typer) -> None:
-    app.command(
-        help="Show how the plan followed the data: each decision with its reason, what it gains and what it costs."
-        "\n\nExamples:\n\n  watersmeet plans --home shop\n  watersmeet plans --home shop --format json"
-    )(plans)
+HELP = help_text(
+    "Show how the plan followed the data: each decision with its reason, its gain and its price.",
+    examples=("watersmeet plans --home shop", "watersmeet plans --home shop --format json"),
+)
 
 
-def plans(
-    home: Annotated[Path, typer.Option(file_okay=False, help="The home folder of a running or stopped engine.")] = Path(
-        "watersmeet-home"
-    ),
-    format_: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-) -> None:
-    if format_ not in ("text", "json"):
-        raise typer.BadParameter(f"{format_!r} is neither text nor json", param_hint="--format")
+def plans(home: Home = HOME, format_: Format = "text") -> None:
+    check_format(format_)
     with reporting(None):
         if not home.is_dir():
             raise WatersmeetError(f"there is no home {home}", hint="give the folder of an engine: --home DIR")

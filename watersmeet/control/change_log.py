@@ -16,7 +16,7 @@ from watersmeet.control.changes import Asked, Drop
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home.manifest import sync_folder
 from watersmeet.model import Query, Sink
-from watersmeet.pipeline import Catalog
+from watersmeet.pipeline import Pipeline
 
 CHANGE_LOG = "changes.jsonl"
 
@@ -93,9 +93,9 @@ def _entry(line: str) -> Entry:
     return Entry(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})
 
 
-def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple[dict[str, Query], set[str]]:
-    """The declared queries with all that was changed while the engine ran, and the names that come from the log."""
-    queries = dict(declared)
+def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
+    """The declared pipeline with all changes that were made while the engine ran, and the names that the log adds."""
+    queries = dict(declared.queries)
     recalled: dict[str, Entry] = {}
     for entry in read_entries(home):
         queries.pop(entry.name, None)
@@ -104,7 +104,7 @@ def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple
             recalled[entry.name] = entry
     for name, entry in recalled.items():
         try:
-            query = catalog.query(name, entry.sql, entry.sink, entry.backfill)
+            query = declared.query(name, entry.sql, entry.sink, entry.backfill)
         except WatersmeetError as problem:
             raise StateError(
                 f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",
@@ -113,4 +113,4 @@ def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple
             ) from None
         # Older versions gave additions no name; the time of one is as good.
         queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")
-    return queries, set(recalled)
+    return replace(declared, queries=queries), set(recalled)

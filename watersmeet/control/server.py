@@ -6,21 +6,33 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from watersmeet.control.changes import Asked, InForce, read_changes
+from watersmeet.control.changes import Asked, InForce, Verdict, read_changes
 from watersmeet.control.mailbox import POLL, Answer, Mailbox, Request, error_of
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.pipeline import Pipeline
 from watersmeet.plan.formats import plan_text
-
-if TYPE_CHECKING:
-    from watersmeet.engine import Engine
+from watersmeet.plan.render import RenderedPlan
 
 IDLE = 1.0  # seconds that a change waits for a tick of the sources before it gets a tick of its own
 
 
+class Controlled(Protocol):
+    """The engine, as far as other processes control it."""
+
+    @property
+    def pipeline(self) -> Pipeline: ...
+
+    def plan(self) -> RenderedPlan: ...
+
+    def apply(self, requests: Sequence[Asked]) -> list[Verdict]: ...
+
+    def settle(self, idle: float) -> None: ...
+
+
 class ControlServer:
-    def __init__(self, engine: Engine, mailbox: Mailbox) -> None:
+    def __init__(self, engine: Controlled, mailbox: Mailbox) -> None:
         self._engine = engine
         self._mailbox = mailbox
         self._over = threading.Event()
@@ -51,7 +63,7 @@ class ControlServer:
                 if request.kind == "explain":
                     self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
                     continue
-                changes = read_changes(request.script, request.file, request.folder, self._engine.catalog)
+                changes = read_changes(request.script, request.file, request.folder, self._engine.pipeline)
                 accepted.append((request, Asked(min(request.at, time.time()), changes)))
             except Exception as problem:
                 self._refuse(request, problem)

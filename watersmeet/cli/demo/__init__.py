@@ -1,184 +1,35 @@
-"""The embedded demo: an auction site whose events arrive in files while seven queries join them."""
+"""`watersmeet demo`: an auction site whose events arrive in files while seven queries join them."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-import time
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from rich.console import Console, Group, RenderableType
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+import typer
+from rich.console import Console
 
-from watersmeet.cli.dashboard import (
-    Latency,
-    Picture,
-    Watch,
-    as_line,
-    as_table,
-    count_text,
-    query_table,
-    seconds_text,
-    stream_table,
+from watersmeet.cli.arguments import Settings, given_options
+from watersmeet.cli.errors import reporting
+from watersmeet.cli.help import help_text
+
+HELP = help_text(
+    "Watch seven join queries over the live events of an auction site, with their rates and latencies.",
+    "The events are written into files at a steady rate, as another program would do it; Spark reads them, and the "
+    "results are Parquet files. It ends by itself; Ctrl-C ends it earlier.",
+    examples=("watersmeet demo", "watersmeet demo --seconds 60 --rate 10000"),
 )
-from watersmeet.cli.demo.feeder import Feeder
-from watersmeet.cli.demo.latency import RECENT, Latencies
-from watersmeet.cli.demo.pipeline import PIPELINE
-from watersmeet.cli.screen import WAIT, StopRequest, say, show_until, start_spark, step
-from watersmeet.engine import Engine
-from watersmeet.errors import WatersmeetError
-
-MARK = "watersmeet-demo.txt"  # says that a folder may be emptied by the next demo
-CATCH_UP = 20.0  # seconds at most for what is still on its way when the events end
 
 
-def run_demo(console: Console, home: Path, seconds: float, rate: float, options: Mapping[str, Any]) -> None:
-    """Run the demo until its time is over or a person stops it, then tell what came out of it."""
-    prepare_home(home)
-    engine = Engine(home=home, **options)
-    feeder = Feeder(home / "input", rate, seconds)
-    script = home / "pipeline.sql"
-    script.write_text(PIPELINE)
-    engine.sql(PIPELINE, script)
-    start_spark(console, engine)
-    with StopRequest(console) as stop, engine:
-        with step(console, "first tick, with the first events"):
-            feeder.write_history()
-            engine.start()
-            while not stop.wanted and not engine.stats().tick and not engine.wait(WAIT):
-                pass
-        demo = _Demo(engine, feeder, seconds, stop)
-        if not stop.wanted:
-            feeder.start()
-            show_until(console, demo.finished, demo.draw, demo.line)
-            feeder.finish()
-        demo.stop()
-    demo.report(console)
+def demo(
+    seconds: Annotated[float, typer.Option(min=1, help="How long events happen.")] = 30,
+    rate: Annotated[float, typer.Option(min=10, max=1_000_000, help="Events each second.")] = 2000,
+    home: Annotated[
+        Path, typer.Option(file_okay=False, help="The demo's folder; what an earlier demo left there is removed.")
+    ] = Path("watersmeet-demo"),
+    set_: Settings = None,
+) -> None:
+    options = given_options(set_)
+    with reporting(home):
+        from watersmeet.cli.demo.show import run_demo
 
-
-def prepare_home(home: Path) -> None:
-    """An empty folder; one that an earlier demo left is emptied, any other is refused."""
-    if (home / MARK).exists():
-        shutil.rmtree(home)
-    if home.exists() and any(home.iterdir()):
-        raise WatersmeetError(
-            f"{home} holds something else than an earlier demo", hint="give the demo a folder of its own with --home"
-        )
-    home.mkdir(parents=True, exist_ok=True)
-    (home / MARK).write_text("This folder was made by `watersmeet demo`. The next demo empties it.\n")
-
-
-class _Demo:
-    """The state of the show: what to draw, and when it is over."""
-
-    def __init__(self, engine: Engine, feeder: Feeder, seconds: float, stop: StopRequest) -> None:
-        self._engine = engine
-        self._feeder = feeder
-        self._seconds = seconds
-        self._stop = stop
-        self._watch = Watch(engine)
-        self._latencies = Latencies(engine, feeder)
-        self._picture = self._watch.look()
-        self._before = self._picture
-        self._ended_at: float | None = None
-
-    def finished(self) -> bool:
-        """Wait a little and look; over when every event written is committed, or a person wants the end."""
-        ended = self._engine.wait(WAIT)
-        self._look(self._latencies.recent())
-        if self._feeder.failure is not None:
-            raise self._feeder.failure
-        if self._stop.wanted or ended:
-            return True
-        if self._feeder.is_alive():
-            return False
-        self._ended_at = self._ended_at or time.time()
-        return self._caught_up() or time.time() > self._ended_at + CATCH_UP
-
-    def stop(self) -> None:
-        """End the engine after its running tick, and count that tick too."""
-        self._engine.stop()
-        self._look(self._latencies.recent())
-
-    def _look(self, latency: Mapping[str, Latency]) -> None:
-        stats = self._engine.stats()
-        self._latencies.update(stats)
-        self._picture = self._watch.look(latency)
-
-    def _caught_up(self) -> bool:
-        committed = {stream.name: stream.newest or 0 for stream in self._engine.stats().streams}
-        return all(committed[stream] >= newest for stream, newest in self._feeder.newest.items())
-
-    def draw(self) -> RenderableType:
-        elapsed = self._feeder.elapsed
-        title = Table.grid(padding=(0, 2))
-        title.add_row(
-            Text(" Watersmeet demo", "bold"),
-            Text(f"{elapsed:.0f} of {self._seconds:.0f} s"),
-            ProgressBar(total=self._seconds, completed=elapsed, width=24),
-            Text("people, auctions and bids come in" if self._feeder.is_alive() else "catching up", "dim"),
-        )
-        hint = Text(f" Latency: from a row's file to its results, last {RECENT:.0f} s. Ctrl-C ends the demo.", "dim")
-        return Group(Text(), title, Text(), as_table(self._picture), hint)
-
-    def line(self) -> str:
-        known = [query.latency for query in self._picture.queries if query.latency]
-        worst = (max(median for median, _ in known), max(high for _, high in known)) if known else None
-        return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture)}{_latency_text(worst)}"
-
-    def report(self, console: Console) -> None:
-        """The figures of the whole run, and where to look at the results."""
-        picture = self._whole_run()
-        home = self._engine.home
-        if console.is_terminal:
-            console.print(Group(Text(), stream_table(picture), query_table(picture)))
-        else:
-            for stream in picture.streams:
-                say(console, f"{stream.name}: {stream.rows:,} rows, {stream.per_second:,.0f}/s")
-            for query in picture.queries:
-                say(
-                    console,
-                    f"{query.name}: {query.results:,} results, {query.per_second:,.0f}/s{_latency_text(query.latency)}",
-                )
-        ticks = count_text(picture.tick, "tick", "ticks")
-        say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
-        say(console, f"Results:  {_nearby(home / 'results')} (a folder for each query)")
-        say(console, f"Plan:     watersmeet explain {_nearby(home / 'pipeline.sql')}")
-        files = _nearby(home / "results" / "high_bids" / "*.parquet")
-        look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"
-        say(console, f'Look:     {_nearby(Path(sys.executable))} -c "{look}"')
-
-    def _whole_run(self) -> Picture:
-        seconds = max(self._feeder.elapsed, 1e-9)
-        rows = {stream.name: stream.rows for stream in self._before.streams}
-        results = {query.name: query.results for query in self._before.queries}
-        latency = self._latencies.whole_run()
-        return replace(
-            self._picture,
-            streams=tuple(
-                replace(stream, per_second=(stream.rows - rows[stream.name]) / seconds)
-                for stream in self._picture.streams
-            ),
-            queries=tuple(
-                replace(
-                    query,
-                    per_second=(query.results - results.get(query.name, 0)) / seconds,
-                    latency=latency.get(query.name),
-                )
-                for query in self._picture.queries
-            ),
-        )
-
-
-def _latency_text(latency: Latency | None) -> str:
-    return f", latency p50 {seconds_text(latency[0])}, p95 {seconds_text(latency[1])}" if latency else ""
-
-
-def _nearby(path: Path) -> Path:
-    """A path as a person here would type it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        run_demo(Console(), home, seconds, rate, options)

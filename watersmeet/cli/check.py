@@ -1,0 +1,38 @@
+"""`watersmeet check`: every error of a pipeline, without data and without Spark."""
+
+from __future__ import annotations
+
+import typer
+
+from watersmeet.cli.arguments import PipelineFile, Settings, given_options, text_of
+from watersmeet.cli.errors import reporting, show_error
+from watersmeet.cli.help import help_text
+
+HELP = help_text(
+    "Check a pipeline without reading data or starting Spark; reports every error.",
+    examples=("watersmeet check pipeline.sql",),
+)
+
+
+def check(pipeline: PipelineFile, set_: Settings = None) -> None:
+    options = given_options(set_)
+    with reporting(None):
+        from watersmeet.cli.dashboard import count_text
+        from watersmeet.io.sources import missing_folder
+        from watersmeet.options import read_options
+        from watersmeet.pipeline import Pipeline, check_script
+        from watersmeet.plan.planner import make_plan
+
+        declared, errors = check_script(Pipeline(read_options(options)[0]), text_of(pipeline), str(pipeline))
+        for error in errors:
+            show_error(error)
+        if errors:
+            typer.echo(count_text(len(errors), "error", "errors"), err=True)
+            raise typer.Exit(1)
+        streams, queries = tuple(declared.streams.values()), tuple(declared.queries.values())
+        make_plan(streams, queries, declared.options)  # the last step that could reject the queries
+        counted = (count_text(len(streams), "stream", "streams"), count_text(len(queries), "query", "queries"))
+        typer.echo(f"ok: {', '.join(counted)}")
+        for stream in streams:
+            if problem := missing_folder(stream):
+                typer.echo(f"note: {problem.problem}; it has to exist when the pipeline runs")

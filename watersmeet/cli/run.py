@@ -1,0 +1,89 @@
+"""`watersmeet run`: a pipeline in front of a person, until Ctrl-C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.spinner import Spinner
+from rich.text import Text
+
+from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, text_of
+from watersmeet.cli.errors import reporting
+from watersmeet.cli.help import help_text
+
+if TYPE_CHECKING:
+    from watersmeet.engine import Engine
+
+HELP = help_text(
+    "Run a pipeline and show its progress, until Ctrl-C.",
+    "Ctrl-C or SIGTERM ends it after the running tick. Started again with the same home it resumes where it stopped: "
+    "nothing is lost, nothing repeated. Relative paths in the file are relative to the file's folder.",
+    examples=(
+        "watersmeet run pipeline.sql --once",
+        "watersmeet run pipeline.sql --home /var/lib/shop --set tick='1 second'",
+        "watersmeet run pipeline.sql --set spark.driver.memory=4g",
+    ),
+)
+
+
+def run(
+    pipeline: PipelineFile,
+    once: Annotated[bool, typer.Option("--once", help="Process what the sources hold now, then end.")] = False,
+    home: Annotated[
+        Path, typer.Option(file_okay=False, help="The folder of all state; a run on the same one resumes it.")
+    ] = HOME,
+    set_: Settings = None,
+) -> None:
+    options = given_options(set_)
+    with reporting(home):
+        from watersmeet.cli.dashboard import Watch, as_line, as_table
+        from watersmeet.cli.screen import WAIT, StopRequest, show_until, start_spark, step
+        from watersmeet.engine import Engine
+
+        console = Console()
+        engine = Engine(home=home, **options)
+        engine.sql(text_of(pipeline), pipeline)
+        start_spark(console, engine)
+        with StopRequest(console) as stop, engine:
+            with step(console, "recovering" if engine.newest.tick else "preparing"):
+                engine.start(once=once)
+            watch = Watch(engine)
+            picture = watch.look()
+
+            def finished() -> bool:
+                nonlocal picture
+                ended = engine.wait(WAIT)
+                picture = watch.look()
+                return ended or stop.wanted
+
+            waiting = Spinner("dots", "waiting for the first tick …")
+            hint = Text(" Ctrl-C ends it after the running tick.", "dim")
+            show_until(
+                console,
+                finished,
+                lambda: Group(Text(), as_table(picture), hint) if picture.tick_times else waiting,
+                lambda: as_line(picture) if picture.tick_times else "waiting for the first tick …",
+            )
+            engine.stop()
+        _summary(console, engine, stopped=stop.wanted)
+
+
+def _summary(console: Console, engine: Engine, stopped: bool) -> None:
+    from watersmeet.cli.dashboard import set_aside_text
+    from watersmeet.cli.screen import say
+
+    stats = engine.stats()
+    say(console, f"{'stopped' if stopped else 'done'} after tick {stats.tick}")
+    for stream in stats.streams:
+        aside = set_aside_text(stream.set_aside)
+        rejected = engine.home / "rejected" / stream.name
+        if aside and rejected.exists():
+            aside += f"; see {rejected}"
+        say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")
+    for query in stats.queries:
+        say(console, f"  {query.name}: {query.results:,} results in {engine[query.name].folder}")
+    if stopped:
+        say(console, f"The same command resumes from here; the state is in {engine.home}")

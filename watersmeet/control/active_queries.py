@@ -1,0 +1,129 @@
+"""The queries of an engine: declared before the start, changed while it runs, recalled after a restart.
+
+All changes go one way, whoever asks for them: `apply` checks each request, plans all of them once, writes them into the
+log, and hands the plan over to the tick loop. If planning or the log fails, nothing has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from watersmeet.adapt.plan_keeper import PlanKeeper
+from watersmeet.control.change_log import append_entries, entries_of, recall
+from watersmeet.control.changes import Add, Asked, Change, Drop, InForce, Verdict, changed, not_written
+from watersmeet.control.description import write_description
+from watersmeet.errors import WatersmeetError
+from watersmeet.home.manifest import load_newest
+from watersmeet.io.sinks import prepare_folder
+from watersmeet.model import Query
+from watersmeet.pipeline import Pipeline, absolute_sink
+
+
+class ActiveQueries:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.changing = threading.RLock()  # held by whoever changes the pipeline
+        self._keeper: PlanKeeper | None = None  # while the engine runs
+        self._recalled: set[str] | None = None  # queries that the log brought back; None before it was read
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        return tuple(self.pipeline.queries.values())
+
+    # The life of the engine ----------------------------------------------------------------------
+
+    def recall(self) -> None:
+        """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
+        if self._recalled is None:
+            self.pipeline, self._recalled = recall(self.pipeline.home, self.pipeline)
+        # The tick that was promised may never have been committed, and then the next one is the first.
+        following = load_newest(self.pipeline.home).tick + 1
+        due = {n: replace(query, since=min(query.since, following)) for n, query in self.pipeline.queries.items()}
+        self.pipeline = replace(self.pipeline, queries=due)
+
+    def prepare(self, query: Query) -> None:
+        prepare_folder(self.pipeline.folder_of(query), query.sink, query.outputs)
+
+    def run_on(self, keeper: PlanKeeper | None) -> None:
+        """From now on changes take effect at ticks; with None, they are declarations again."""
+        self._keeper = keeper
+        if keeper is not None:
+            write_description(self.pipeline.home, self.queries)
+
+    # Changes -------------------------------------------------------------------------------------
+
+    def add(self, query: Query) -> None:
+        with self.changing:
+            if query.name in (self._recalled or ()) and query.name in self.pipeline.queries:
+                # The same program ran before on this home and added it while running; now it does so again.
+                present = self.pipeline.queries[query.name]
+                given = replace(query, since=present.since, addition=present.addition, sink=absolute_sink(query.sink))
+                if given == present:
+                    self._recalled = (self._recalled or set()) - {query.name}
+                    return
+            self._apply_one(Add(query))
+
+    def drop(self, name: str) -> None:
+        self._apply_one(Drop(name))
+
+    def _apply_one(self, change: Change) -> None:
+        (verdict,) = self.apply([Asked(time.time(), (change,))])
+        if isinstance(verdict, WatersmeetError):
+            raise verdict
+
+    def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
+        """Carry out requests as one batch; for each, the tick from which it is active, or why it is rejected.
+
+        A request that is wrong is rejected alone. The others are planned once and become active together, with the
+        next tick that begins; if that cannot be done, all are rejected and everything stays as it was."""
+        with self.changing:
+            after = self.pipeline
+            verdicts: list[WatersmeetError | None] = []
+            for asked in requests:
+                try:
+                    after = changed(after, asked.changes, self._keeper is not None)
+                    verdicts.append(None)
+                except WatersmeetError as problem:
+                    verdicts.append(problem)
+            accepted = [asked for asked, rejected in zip(requests, verdicts, strict=True) if rejected is None]
+            tick, now = 0, time.time()
+            if accepted:
+                try:
+                    tick, now = self._activate(after, accepted)
+                except (WatersmeetError, OSError) as problem:
+                    failed = problem if isinstance(problem, WatersmeetError) else not_written(after.home, problem)
+                    verdicts = [rejected or failed for rejected in verdicts]
+            return [bad or InForce(tick, now - asked.at) for asked, bad in zip(requests, verdicts, strict=True)]
+
+    def _activate(self, after: Pipeline, accepted: Sequence[Asked]) -> tuple[int, float]:
+        """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""
+        keeper, tick, now = self._keeper, 0, time.time()
+        before = self.pipeline.queries
+        if keeper is not None:
+            fresh = {name for name, query in after.queries.items() if query is not before.get(name)}
+            since = keeper.next_tick
+            added = {n: replace(after.queries[n], since=since, addition=secrets.token_hex(8)) for n in fresh}
+            after = replace(after, queries={**after.queries, **added})
+            plan = keeper.plan_for(tuple(after.streams.values()), after.queries.values())
+            for name in fresh:
+                self.prepare(after.queries[name])
+
+            def record(tick: int) -> None:
+                nonlocal now
+                now = time.time()
+                append_entries(after.home, entries_of(accepted, after.queries, tick, now))
+
+            tick = keeper.obey(plan, record)
+            due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}
+            after = replace(after, queries=due)
+            with contextlib.suppress(OSError):  # only for people who look, and the change is active
+                write_description(after.home, after.queries.values())
+        if self._recalled is not None:
+            self._recalled &= {name for name, query in after.queries.items() if query is before.get(name)}
+        self.pipeline = after
+        return tick, now
