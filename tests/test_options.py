@@ -1,0 +1,71 @@
+"""Options are checked as soon as they are given, in Python and on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from watersmeet import Engine
+from watersmeet.cli.app import app
+from watersmeet.errors import ModelError
+from watersmeet.options import Options, read_options
+
+WRONG = [
+    ("tick", "banana", "100 milliseconds"),
+    ("tick", "0 seconds", "more than 0"),
+    ("tick", "3 fortnights", "100 milliseconds"),
+    ("partitions", "0", "1 to 1024"),
+    ("partitions", "1.5", "a whole number"),
+    ("plan_seconds", "soon", "a number"),
+    ("plan_seconds", "nan", "more than 0"),
+    ("storage_budget", "-1", "0 or more"),
+    ("executor", "flink", "spark or local"),
+    ("residents", "-1", "auto or a number"),
+    ("resident_seconds", "0.5", "1 or more"),
+    ("master", "spark:/host", "local[4]"),
+    ("searcher", "luck", "greedy"),
+    ("materialize", "maybe", "on or off"),
+    ("layouts", "two", "one, many or ignored"),
+    ("parallelism", "some", "chosen or all"),
+    ("adaptive", "yes", "on or off"),
+    ("epoch", "0", "1 or more"),
+    ("predicate_seconds", "0", "more than 0"),
+    ("sharing", "some", "groups, all or none"),
+    ("max_queries", "0", "1 or more"),
+    ("max_aliases", "0", "1 or more"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "advice"), WRONG)
+def test_a_wrong_value_is_rejected_with_what_to_give_instead(name: str, value: str, advice: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        Engine(**{name: value})
+    assert f"option {name} " in str(caught.value)
+    assert advice in str(caught.value)
+
+
+def test_every_option_has_a_wrong_value_in_this_test() -> None:
+    assert {name for name, _, _ in WRONG} == {option.name for option in fields(Options)}
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "run"])
+def test_the_command_line_rejects_it_before_anything_else(command: str, tmp_path: Path) -> None:
+    pipeline = tmp_path / "pipeline.sql"
+    pipeline.write_text("CREATE STREAM s (a INT, at TIMESTAMP) TIMESTAMP BY at FROM parquet 's';")
+    result = CliRunner().invoke(app, [command, str(pipeline), "--set", "tick=banana"])
+    assert (result.exit_code, "banana" in result.stderr) == (2, True)
+
+
+def test_an_unknown_option_names_the_nearest_one() -> None:
+    with pytest.raises(ModelError, match="did you mean partitions"):
+        read_options({"partition": 3})
+
+
+def test_values_come_as_texts_or_as_python_values() -> None:
+    texts, spark = read_options({"partitions": "3", "adaptive": "off", "plan_seconds": "1", "spark.ui.enabled": True})
+    assert texts == Options(partitions=3, adaptive="off", plan_seconds=1.0)
+    assert spark == {"spark.ui.enabled": "True"}
+    assert read_options({"adaptive": False, "partitions": 3, "plan_seconds": 1})[0] == texts
