@@ -185,7 +185,7 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
         (f"CREATE QUERY p AS SELECT a0.id FROM {wide} WHERE {joined} WINDOW 1 DAY", "4 aliases; the limit is 3", 1, 57),
         (f"CREATE QUERY p AS {JOIN};\nCREATE QUERY p2 AS {JOIN}", "the limit is 2", 2, 14),
         (f"CREATE QUERY p AS {JOIN};\nDROP QUERY nothing", "no query named nothing", 2, 12),
-        (create("s", tmp_path / "s"), "takes queries, not streams", 1, 15),
+        (create("s", tmp_path / "s"), "but not streams", 1, 15),
         ("SELECT 1", "needs a name", 1, 1),
     ]
     with engine:
