@@ -11,17 +11,15 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench import targets
+from bench import charts, targets
 from bench.comparing import Figures
 
 OUT = Path(__file__).parent / "out"
-BAR, GAP, LEFT, WIDTH = 18, 8, 230, 640
 
 
 def machine() -> dict[str, Any]:
@@ -66,6 +64,18 @@ def write_json(workload: str, figures: dict[str, Any]) -> None:
     print(f"written: {path}")
 
 
+def write_picture(name: str, picture: str) -> None:
+    OUT.mkdir(exist_ok=True)
+    path = OUT / f"{name}.svg"
+    path.write_text(picture)
+    print(f"written: {path}")
+
+
+def speed_bars(title: str, found: Sequence[Figures]) -> str:
+    values = {one.title: one.rows_per_second for one in found}
+    return charts.bars(title, "input rows/s", values, highlight="Watersmeet")
+
+
 def show(workload: str, title: str, found: Sequence[Figures], profile: bool) -> None:
     base = found[0]
     table = Table(title=title)
@@ -91,10 +101,7 @@ def show(workload: str, title: str, found: Sequence[Figures], profile: bool) -> 
         console.print(wanted)
     if profile and any(one.parts for one in found):
         console.print(_stages(found))
-    OUT.mkdir(exist_ok=True)
-    picture = OUT / f"{workload}.svg"
-    picture.write_text(bars(f"{workload}: input rows a second", {one.title: one.rows_per_second for one in found}))
-    print(f"written: {picture}")
+    write_picture(workload, speed_bars(f"{workload}: speed of each system", found))
     write_json(workload, {"systems": {one.system: asdict(one) for one in found}})
 
 
@@ -115,25 +122,3 @@ def _stages(found: Sequence[Figures]) -> Table:
 
 def _megabytes(size: int | None) -> str:
     return "" if size is None else f"{size / 1e6:,.0f} MB"
-
-
-def bars(title: str, values: dict[str, float]) -> str:
-    """Horizontal bars as SVG, without a library; each is labelled with its value."""
-    height = 40 + len(values) * (BAR + GAP) + 10
-    longest = max(values.values(), default=1.0) or 1.0
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"',
-        ' font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="{WIDTH / 2}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
-    ]
-    for at, (name, value) in enumerate(values.items()):
-        top = 36 + at * (BAR + GAP)
-        length = value / longest * (WIDTH - LEFT - 90)
-        colour = "#1b6ca8" if name.startswith("Watersmeet") else "#999999"
-        parts += [
-            f'<text x="{LEFT - 8}" y="{top + 13}" text-anchor="end">{escape(name)}</text>',
-            f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>',
-            f'<text x="{LEFT + length + 6:.1f}" y="{top + 13}">{value:,.0f}</text>',
-        ]
-    return "\n".join([*parts, "</svg>", ""])

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.adaptive.replay import Run, replay
-from bench.optimizer.chart import Line, chart, stacked
-from bench.report import OUT, write_json
+from bench.charts import Panel, panels
+from bench.report import write_json, write_picture
 from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_number, script, small_intermediate
 
 EPOCH = 5  # ticks: as long as a window
@@ -150,35 +150,28 @@ def show(experiment: Experiment, runs: dict[str, Run], right: int) -> dict[str, 
     for one in runs["adaptive"].decisions:
         adopted = "adopted" if one["adopted"] else "left"
         print(f"  tick {one['tick']}, epoch {one['epoch']}, {adopted}: {one['reason']}; keeps {one['materialized']}")
-    OUT.mkdir(exist_ok=True)
-    (OUT / f"adaptive-{experiment.name}.svg").write_text(picture(experiment, runs, period))
+    write_picture(f"adaptive-{experiment.name}", picture(experiment, runs, period))
     return figures
 
 
 def picture(experiment: Experiment, runs: dict[str, Run], period: float) -> str:
-    """Tick time, distance to the files and state over the ticks, of both runs, one above the other."""
+    """Tick time, delay and state over the ticks, of both runs, one above the other."""
 
-    def lines(values: dict[str, list[float]]) -> dict[str, Line]:
-        # The first tick compiles and would be all that one sees.
-        return {name: [(at + 1.0, value) for at, value in enumerate(told) if at > 0] for name, told in values.items()}
+    def panel(title: str, up: str, values: dict[str, list[float]]) -> Panel:
+        # The first tick compiles: its time would dwarf all others.
+        lines = {plan: [(at + 1.0, value) for at, value in enumerate(told) if at > 0] for plan, told in values.items()}
+        return Panel(title, "tick", up, lines, marks={experiment.data.change + 0.5: "the data changes"})
 
-    across = f"tick (the data changes after {experiment.data.change}; an epoch has {EPOCH})"
-    panels = [
-        chart(f"{experiment.name}: time of a tick", across, "s", lines({n: r.seconds for n, r in runs.items()})),
-        chart(
-            f"{experiment.name}: behind, at a tick each {period:.2f} s",
-            across,
-            "s",
-            lines({name: behind(run.seconds, period) for name, run in runs.items()}),
-        ),
-        chart(
-            f"{experiment.name}: state",
-            across,
-            "MB",
-            lines({name: [size / 1e6 for size in run.state_bytes] for name, run in runs.items()}),
-        ),
-    ]
-    return stacked(panels)
+    late = {name: behind(run.seconds, period) for name, run in runs.items()}
+    megabytes = {name: [size / 1e6 for size in run.state_bytes] for name, run in runs.items()}
+    return panels(
+        f"Fig. {experiment.name}: static and adaptive plan, epochs of {EPOCH} ticks",
+        [
+            panel("time of a tick", "s", {name: run.seconds for name, run in runs.items()}),
+            panel(f"delay behind the input, which has files for a tick every {period:.2f} s", "s", late),
+            panel("state", "MB", megabytes),
+        ],
+    )
 
 
 def main(
@@ -187,7 +180,6 @@ def main(
 ) -> None:
     figures = {one.name: compare(one) for one in experiments(short) if only in ("", one.name)}
     write_json("adaptive", {"figures": figures})
-    print("adaptive-8*.svg beside it")
 
 
 if __name__ == "__main__":

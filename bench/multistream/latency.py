@@ -10,16 +10,18 @@ import tempfile
 from pathlib import Path
 
 from bench import theta
+from bench.charts import Panel, boxes, panels
 from bench.multistream.running import QUANTILES, Run
 from bench.multistream.showing import Bench, show
-from bench.optimizer.chart import boxes, chart
 from bench.workloads.model import Workload
 
 PERIOD = 1.0
 CONDITIONS = {"theta": "NOT (r.k < s.k OR r.k > s.k)", "hash": "r.k = s.k"}
 STORED = 1_000_000  # rows of a full store in Fig. 8l: the paper's size
 PROBES = {"theta": 100, "hash": 20_000}
-COLUMNS = ["run", *(f"{share * 100:g} %" for share in QUANTILES), "ticks"]
+SHARES = [f"{share * 100:g}" for share in QUANTILES]
+ACROSS = f"latency, s ({', '.join(SHARES)} %)"
+COLUMNS = ["run", *(f"{share} %" for share in SHARES), "ticks"]
 
 
 def _measured(bench: Bench, name: str, title: str, runs: dict[str, Run]) -> None:
@@ -28,7 +30,7 @@ def _measured(bench: Bench, name: str, title: str, runs: dict[str, Run]) -> None
         ran = bench.run(run)
         values[label] = ran.latencies
         rows.append([label, *(f"{value:.2f} s" for value in ran.latencies), str(len(ran.ticks))])
-    show(bench, name, title, COLUMNS, rows, boxes(f"{name}: {title}", "seconds", values))
+    show(bench, name, title, COLUMNS, rows, boxes(f"Fig. {name}: {title}", ACROSS, values))
 
 
 def by_plan(bench: Bench) -> None:
@@ -51,7 +53,7 @@ def by_places(bench: Bench) -> None:
         f"theta, P = {places}": Run(workload, "left-deep", "theta", places, period=PERIOD)
         for places in ((1, 2) if bench.short else (1, 2, 4))
     }
-    _measured(bench, "8k", f"latency by number of places, custom-MMM, {rows:,} rows, left-deep", runs)
+    _measured(bench, "8k", f"latency by number of partitions, custom-MMM, {rows:,} rows, left-deep", runs)
 
 
 def local_join(bench: Bench) -> None:
@@ -72,7 +74,8 @@ def local_join(bench: Bench) -> None:
         [f"{int(STORED * fill):,}", *(f"{line[at][1]:,.2f}" for line in lines.values())]
         for at, fill in enumerate(fills)
     ]
-    title = "µs of processor time for a probe in one place, by rows of the whole store"
+    title = "µs of processor time for a probe in one partition, by rows of the whole store"
     scanned = {name: line for name, line in lines.items() if name.startswith("theta")}
     columns = ["rows stored", *lines]
-    show(bench, "8l", title, columns, rows, chart("8l: time of a local join, theta", "rows stored", "µs", scanned))
+    drawn = Panel("theta: processor time for a probe in one partition", "rows of the whole store", "µs", scanned)
+    show(bench, "8l", title, columns, rows, panels("Fig. 8l", [drawn]))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from math import ceil
 
+from bench.charts import Line, Panel, panels
 from bench.multistream.inputs import PARTNERS, RELATIONS
 from bench.multistream.running import Run
 from bench.multistream.showing import Bench, show
-from bench.optimizer.chart import Line, chart, stacked
 from watersmeet.optimize.costs import Tree, multistream_order_cost, tree_probe_cost
 from watersmeet.optimize.multistream import greedy_order
 
@@ -80,7 +80,11 @@ def probed(bench: Bench, name: str) -> None:
     rows_each = ROWS[letters][0 if bench.short else 1]
     workload = bench.inputs.chain(letters, rows_each, ticks=2 if bench.short else 4)
     rows: list[list[str]] = []
-    ways = {"theta, all places": ("theta", "all"), "theta, places chosen": ("theta", "chosen"), "hash": ("hash", "all")}
+    ways = {
+        "theta, all partitions": ("theta", "all"),
+        "theta, partitions chosen": ("theta", "chosen"),
+        "hash": ("hash", "all"),
+    }
     if bench.short:
         del ways["hash"]
     lines: dict[str, dict[str, list[tuple[float, float]]]] = {way: {} for way in ways}
@@ -103,6 +107,9 @@ def probed(bench: Bench, name: str) -> None:
         ]
     title = f"probed tuples, custom-{letters}, {rows_each:,} rows of each of five relations"
     columns = ["where", "plan", "estimated", "counted", "inner results stored"]
-    panels = [chart(f"{name}: {letters}, paper's formula, {PAPER_ROWS:,} rows", "capacity of a task", "tuples", model)]
-    panels += [chart(f"{name}: {letters}, {way}, counted", "places", "tuples", found) for way, found in lines.items()]
-    show(bench, name, title, columns, rows, stacked(panels))
+    drawn = [Panel(f"paper's formula, {PAPER_ROWS:,} rows", "capacity of a task, relations", "tuples", model)]
+    drawn += [
+        Panel(f"{way}, {rows_each:,} rows, counted", "partitions", "tuples", one, grouped=True)
+        for way, one in lines.items()
+    ]
+    show(bench, name, title, columns, rows, panels(f"Fig. {name}: probed tuples, custom-{letters}", drawn))

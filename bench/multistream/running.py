@@ -67,7 +67,7 @@ class Run:
     period: float = 0.0  # least seconds from one tick's files to the next; 0: all are there from the start
 
     def __str__(self) -> str:
-        chosen = ", places chosen" if self.parallelism == "chosen" else ""
+        chosen = ", partitions chosen" if self.parallelism == "chosen" else ""
         return f"{self.workload.name}, {self.plan}, {self.how}, P = {self.partitions}{chosen}"
 
     @property

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from bench.multistream.inputs import Inputs
 from bench.multistream.running import Ran, Run, Worker
-from bench.report import OUT, write_json
+from bench.report import OUT, write_json, write_picture
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -52,8 +52,7 @@ def show(
     for row in rows:
         table.add_row(*row)
     Console(width=None if Console().is_terminal else 160).print(table)
-    OUT.mkdir(exist_ok=True)
-    (OUT / f"multistream-{name}.svg").write_text(picture)
+    write_picture(f"multistream-{name}", picture)
     figures = {"title": title, "columns": list(columns), "rows": [list(row) for row in rows], "short": bench.short}
     write_json(f"multistream-{name}", figures)
 

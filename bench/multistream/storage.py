@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from bench.charts import Line, Panel, bars, panels
 from bench.multistream.running import Run
 from bench.multistream.showing import Bench, show
-from bench.optimizer.chart import Line, chart
-from bench.report import bars
 
 PLANS = ("flat", "left-deep")
 SECONDS = 100  # of event time in Fig. 8b
@@ -33,7 +32,7 @@ def by_plan(bench: Bench) -> None:
             )
     title = "tuples stored after the whole input, full history"
     columns = ["query", "scale factor", "input rows", "flat", "left-deep", "left-deep ÷ flat"]
-    show(bench, "8a", title, columns, rows, bars(title, values))
+    show(bench, "8a", title, columns, rows, bars(f"Fig. 8a: {title}", "tuples", values))
 
 
 def over_time(bench: Bench) -> None:
@@ -51,11 +50,12 @@ def over_time(bench: Bench) -> None:
         for at in range(min(map(len, lines.values())))
     ]
     title = f"tuples stored over time, Q3, scale factor {factor:g}, rows spread over {SECONDS} s"
-    show(bench, "8b", title, ["event time", *lines], rows, chart(f"8b: {title}", "s", "tuples", lines))
+    picture = panels("Fig. 8b", [Panel(title, "event time, s", "tuples", lines)])
+    show(bench, "8b", title, ["event time", *lines], rows, picture)
 
 
 def by_place(bench: Bench) -> None:
-    """8c: how evenly one store's rows are spread at random."""
+    """8c: how evenly one store's rows are spread in turn."""
     workload = bench.inputs.tpch("q3", 0.005 if bench.short else 0.01, ticks=6 if bench.short else 10)
     ran = bench.run(Run(workload, "flat", "theta", partitions=4, watched=True))
     held = [stores["lineitem"] for stores in ran.places]
@@ -64,6 +64,6 @@ def by_place(bench: Bench) -> None:
         for at, places in enumerate(held)
     ]
     lines = {f"P{place + 1}": [(at + 1.0, float(h[place])) for at, h in enumerate(held)] for place in range(4)}
-    title = "rows of lineitem in each of four places, spread at random, Q3"
+    title = "rows of lineitem in each of four partitions, round-robin, Q3"
     columns = ["tick", "P1", "P2", "P3", "P4", "most over least"]
-    show(bench, "8c", title, columns, rows, chart(f"8c: {title}", "tick", "rows", lines))
+    show(bench, "8c", title, columns, rows, panels("Fig. 8c", [Panel(title, "tick", "rows", lines)]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import mean
 
+from bench.charts import Panel, panels
 from bench.comparing import Failed
 from bench.multistream.running import Ran, Run
 from bench.multistream.showing import Bench, show
-from bench.optimizer.chart import chart, stacked
 from bench.workloads.model import Workload
 
 PLANS = ("flat", "left-deep", "optimized")
-COLUMNS = ["input", "plan", "places", "rows/s", "rows/s of probing", "probed tuples", "stored tuples"]
+COLUMNS = ["input", "plan", "partitions", "rows/s", "rows/s of probing", "probed tuples", "stored tuples"]
 Label = tuple[str, str, int]  # input, plan, places
 
 
@@ -25,8 +25,8 @@ def _shown(bench: Bench, name: str, title: str, found: Mapping[Label, list[Ran]]
         stored = sum(runs[0].stored.values())
         rows.append([what, plan, str(places), f"{speed:,.0f}", f"{probing:,.0f}", f"{runs[0].probed:,}", f"{stored:,}"])
         lines.setdefault(what, {}).setdefault(plan, []).append((float(places), speed))
-    panels = [chart(f"{name}: {what}", "places", "input rows/s", plans) for what, plans in lines.items()]
-    show(bench, name, title, COLUMNS, rows, stacked(panels))
+    drawn = [Panel(what, "partitions", "input rows/s", plans, grouped=True) for what, plans in lines.items()]
+    show(bench, name, title, COLUMNS, rows, panels(f"Fig. {name}: {title}", drawn))
 
 
 def _places(bench: Bench) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ def by_plan(bench: Bench) -> None:
         for plan in PLANS
         for places in some
     }
-    _shown(bench, "8g", "throughput by plan and places, Q2 and Q5", bench.repeated(runs))
+    _shown(bench, "8g", "throughput by plan and partitions, Q2 and Q5", bench.repeated(runs))
 
 
 def by_store(bench: Bench) -> None:
@@ -62,7 +62,7 @@ def by_store(bench: Bench) -> None:
         runs[f"Q3, {many:g}, hash", "flat, by keys", places] = Run(hashed, "flat", "hash", places)
     for parallelism in ("all", "chosen"):
         for places in _places(bench)[parallelism == "chosen" :]:  # of one place there is no choice
-            label = {"all": "flat, all stores spread", "chosen": "flat, places chosen"}[parallelism]
+            label = {"all": "flat, all stores spread", "chosen": "flat, partitions chosen"}[parallelism]
             runs[f"Q3, {few:g}, theta", label, places] = Run(theta, "flat", "theta", places, parallelism)
     _shown(bench, "8h", "throughput by how stores are spread, Q3", bench.repeated(runs))
 

@@ -22,8 +22,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.optimizer.chart import Line, chart
-from bench.report import OUT, write_json
+from bench.charts import Line, Panel, panels
+from bench.report import write_json, write_picture
 from tests.optimize.problems import paper_problem
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.search import exact
@@ -60,7 +60,14 @@ class Figures:
         self.data: dict[str, Any] = {}
 
     def show(
-        self, name: str, title: str, columns: Sequence[str], rows: list[list[float]], lines: dict[str, Line]
+        self,
+        name: str,
+        title: str,
+        columns: Sequence[str],
+        rows: list[list[float]],
+        across: str,
+        up: str,
+        lines: dict[str, Line],
     ) -> None:
         table = Table(*columns, title=f"Fig. {name}: {title}")
         for row in rows:
@@ -71,8 +78,7 @@ class Figures:
             "columns": list(columns),
             "rows": [[None if isnan(value) else value for value in row] for row in rows],
         }
-        OUT.mkdir(exist_ok=True)
-        (OUT / f"optimizer-{name}.svg").write_text(chart(f"{name}: {title}", columns[0], "", lines))
+        write_picture(f"optimizer-{name}", panels(f"Fig. {name}", [Panel(title, across, up, lines)]))
 
 
 def averaged(scale: Scale, count: int, size: int, relations: int, measure: Callable[[Problem], Sequence[float]],
@@ -100,6 +106,8 @@ def sharing(figures: Figures, scale: Scale, name: str, relations: int) -> None:
         f"probe cost, {relations} relations, queries of size 3",
         ["queries", "different", "alone", "greedy", "shared", "saved %"],
         rows,
+        "queries",
+        "probed tuples",
         {"each alone": [(row[0], row[2]) for row in rows], "shared": [(row[0], row[4]) for row in rows]},
     )
 
@@ -115,6 +123,8 @@ def sizes(figures: Figures, scale: Scale, name: str, relations: int) -> None:
         f"size of the paper's program, {relations} relations, queries of size 3",
         ["queries", "different", "probe orders", "variables"],
         rows,
+        "queries",
+        "number",
         {"probe orders": [(row[0], row[2]) for row in rows], "variables": [(row[0], row[3]) for row in rows]},
     )
 
@@ -158,7 +168,9 @@ def main(short: Annotated[bool, typer.Option(help="fewer problems, less time: be
         f"time by number of queries, 100 relations, size 3, at most {scale.seconds:g} s",
         ["queries", *TIMES],
         rows,
-        {"greedy ms": [(row[0], row[1]) for row in rows], "exact ms": [(row[0], row[4]) for row in rows]},
+        "queries",
+        "ms",
+        {"greedy": [(row[0], row[1]) for row in rows], "exact": [(row[0], row[4]) for row in rows]},
     )
     rows = [[float(count), float(size), *times(scale, count, size)] for count in scale.few for size in scale.sizes]
     figures.show(
@@ -166,10 +178,11 @@ def main(short: Annotated[bool, typer.Option(help="fewer problems, less time: be
         f"time by size of queries, 100 relations, at most {scale.seconds:g} s",
         ["queries", "size", *TIMES],
         rows,
-        {f"{count} queries, greedy ms": [(row[1], row[2]) for row in rows if row[0] == count] for count in scale.few},
+        "relations in a query",
+        "ms",
+        {f"{count} queries, greedy": [(row[1], row[2]) for row in rows if row[0] == count] for count in scale.few},
     )
     write_json("optimizer", {"figures": figures.data})
-    print("optimizer-9*.svg beside it")
 
 
 if __name__ == "__main__":

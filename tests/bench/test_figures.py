@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from typer import Typer
@@ -14,7 +13,6 @@ from bench import targets
 from bench.changes import figures, main
 from bench.comparing import Figures, date_files, first_ticks
 from bench.observe import Observed
-from bench.report import bars
 from bench.workloads import three_way
 
 
@@ -34,13 +32,6 @@ def test_a_slow_system_gets_the_first_ticks(tmp_path: Path) -> None:
     assert names == ["000000.parquet", "000001.parquet", "000002.parquet"]
     dates = [Path(part.folder, "r", name).stat().st_mtime for name in names]
     assert [date - dates[0] for date in dates] == [0, 1, 2]
-
-
-def test_bars_are_as_long_as_their_values() -> None:
-    svg = ElementTree.fromstring(bars("a & b", {"Watersmeet": 400.0, "other": 100.0}))
-    _, *drawn = svg.findall("{http://www.w3.org/2000/svg}rect")
-    long, short = (float(bar.attrib["width"]) for bar in drawn)
-    assert long == pytest.approx(4 * short, rel=0.01)
 
 
 def test_compare_shows_ratios_and_refuses_different_workloads(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -13,7 +12,6 @@ from bench.multistream.latency import CONDITIONS
 from bench.multistream.probing import RELATIONS, flat_tree, left_deep_tree, paper_cost
 from bench.multistream.running import QUANTILES, Ran, Run, carry_out
 from bench.multistream.showing import fill_page, markdown
-from bench.optimizer.chart import boxes
 from bench.workloads import tpch
 from bench.workloads.model import Query, Stream, Workload
 from bench.workloads.texts import watersmeet_script
@@ -124,12 +122,6 @@ def test_a_table_of_the_page_is_renewed() -> None:
     assert "old" not in filled
     assert filled.endswith("after\n<!-- table 8b -->\nkept\n<!-- end -->\n")
     assert "2026-01-02 on 2 cores, the short form; load at the end 1.2" in filled
-
-
-def test_boxes_lie_where_their_quantiles_are() -> None:
-    drawn = ElementTree.fromstring(boxes("t", "s", {"a": (0.0, 1.0, 2.0, 3.0, 4.0), "b": (0.0, 0.5, 1.0, 1.5, 2.0)}))
-    first, second = [float(part.get("width", 0)) for part in drawn.findall("{*}rect")][1:]
-    assert first == pytest.approx(2 * second, abs=0.2)
 
 
 def test_a_tiny_run_counts_what_it_probes_and_stores(spark: SparkSession, tmp_path: Path) -> None:
