@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ COLOURS = (OURS, "#c0392b", "#2e8b57", "#8e44ad", "#b8860b", "#555555")
 MARKERS = "os^Dvx"
 WIDTH = 7.0  # inches
 FEW = 12  # points that are drawn large, and labelled each on the x axis
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#57606a",
     "axes.grid": True,
