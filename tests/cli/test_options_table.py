@@ -1,0 +1,45 @@
+"""docs/options.md lists every option as the code has it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from watersmeet.errors import ModelError
+from watersmeet.io.sinks import check_sink
+from watersmeet.model import Sink
+from watersmeet.model.query import SINK_FORMATS
+from watersmeet.options import Options
+
+PAGE = Path(__file__).parents[2] / "docs" / "options.md"
+
+
+def table(heading: str) -> list[list[str]]:
+    """The cells of the table below a heading, without its head and without code marks."""
+    section = PAGE.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_table_has_each_option_with_its_type_and_default() -> None:
+    listed = {name: (kind, default) for name, kind, default, _ in table("Engine")}
+    declared = {
+        option.name: (type(option.default).__name__, str(option.default) or "empty") for option in fields(Options)
+    }
+    assert listed == declared
+
+
+def test_each_option_of_the_table_has_a_meaning() -> None:
+    assert all(meaning.endswith(".") for *_, meaning in table("Engine"))
+
+
+@pytest.mark.parametrize("kind", SINK_FORMATS)
+def test_the_table_has_the_options_of_each_sink(kind: str) -> None:
+    listed = [row[1] for row in table("Sinks") if row[0] == kind]
+    assert listed, f"{kind} is not in the table"
+    options = sorted(name for name in listed if name)
+    with pytest.raises(ModelError) as caught:
+        check_sink("q", Sink(kind, "", (("no_such_option", "1"),)))
+    assert caught.value.detail == f"Options: {', '.join(options) or 'none'}."
