@@ -34,7 +34,7 @@ EXPERIMENTS: dict[str, Callable[[Bench], None]] = {
 
 
 def main(
-    short: Annotated[bool, typer.Option("--short", help="less input, fewer places: about six minutes")] = False,
+    short: Annotated[bool, typer.Option("--short", help="less input, fewer partitions: about six minutes")] = False,
     only: Annotated[str, typer.Option(help=f"with commas between them: {', '.join(EXPERIMENTS)}")] = "",
     page: Annotated[bool, typer.Option("--page", help="then renew tables and pictures of docs/multistream.md")] = False,
 ) -> None:
