@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.runtime.exec.executor import Rank
+from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.worker import worker_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-TRIES = 4
 _AT_A_TIME = 3  # jobs: the probes of a tick, its merges, the gathering of the next
 
 

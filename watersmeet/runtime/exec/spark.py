@@ -1,6 +1,6 @@
 """Orders carried out by tasks of Spark. The driver opens no input file and no bucket.
 
-Whatever needs no exchange goes to resident tasks (exec/residents.py), if Spark has slots for them: at most half of
+Whatever needs no exchange goes to resident tasks (exec/resident_pool.py), if Spark has slots for them: at most half of
 those that it has, so that other jobs of the same session find some. Otherwise each order is a job (exec/jobs.py).
 Exchanges between places are Spark's shuffle.
 """
