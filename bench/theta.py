@@ -19,7 +19,7 @@ from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.planner import make_plan
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
-from watersmeet.runtime.probe.places import OnlyPlace
+from watersmeet.runtime.probe.places import Place
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.sql import CreateStream, build_query, parse_script
@@ -66,7 +66,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
             nonlocal count
             count += len(partial)  # type: ignore[arg-type]
 
-        walk = Walk(order, Stores(order, OpenBuckets()), add, OnlyPlace())
+        walk = Walk(order, Stores(order, OpenBuckets()), add, Place())
         begun = time.process_time()
         list(walk.begin(Slice(buckets["r"][0], 0, probing)))
         seconds, found = time.process_time() - begun, count

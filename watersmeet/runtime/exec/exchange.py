@@ -34,27 +34,25 @@ class ProbeTask:
             raise AssertionError(f"{departure.step} happens in {departure.places}, and nobody brings it there")
         return self.results.finish(self.walk)
 
-    def first_step(self) -> Iterator[Blob]:
-        """Begin with new rows."""
-        yield from _packed(self._begin())
-        yield self._packed_report()
+    def step(self, blobs: Iterable[Blob] | None) -> Iterator[Blob]:
+        """Begin with new rows, or resume with the blobs that were sent to this place."""
+        if blobs is None:
+            yield from _packed(self._begin())
+        else:
+            yield from self._resume(blobs)
+        yield self.task, (REPORT, pickle.dumps(self.results.finish(self.walk)))
 
-    def next_step(self, blobs: Iterable[Blob]) -> Iterator[Blob]:
-        """Resume with what was sent to this place."""
+    def _begin(self) -> Iterator[Departure]:
+        for piece in self.order.begins_with(self.task):
+            yield from self.walk.begin(piece)
+
+    def _resume(self, blobs: Iterable[Blob]) -> Iterator[Blob]:
         steps = {step.id: step for start in self.order.starts for step in all_steps(start.steps)}
         for _, (number, data) in blobs:
             if number == REPORT:
                 yield self.task, (REPORT, data)
             else:
                 yield from _packed(self.walk.resume(steps[number], pickle.loads(data)))
-        yield self._packed_report()
-
-    def _begin(self) -> Iterator[Departure]:
-        for piece in self.order.begins_with(self.task):
-            yield from self.walk.begin(piece)
-
-    def _packed_report(self) -> Blob:
-        return self.task, (REPORT, pickle.dumps(self.results.finish(self.walk)))
 
 
 def _packed(departures: Iterable[Departure]) -> Iterator[Blob]:

@@ -107,11 +107,14 @@ class Worker:
         except Exception as problem:
             return [ProbeReport(failure=told(problem, order.home))]
 
-    def first_step(self, order: ProbeOrder, task: int, name: str) -> Iterator[Blob]:
-        return _telling(order, task, self._probe_task(order, task, name).first_step())
-
-    def next_step(self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob]) -> Iterator[Blob]:
-        return _telling(order, task, self._probe_task(order, task, name).next_step(blobs))
+    def exchange_step(
+        self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
+    ) -> Iterator[Blob]:
+        """The part of a probe between two exchanges; without blobs, the one before the first."""
+        try:
+            yield from self._probe_task(order, task, name).step(blobs)
+        except Exception as problem:
+            yield task, (REPORT, pickle.dumps(ProbeReport(failure=told(problem, order.home))))
 
     def _probe_task(self, order: ProbeOrder, task: int, name: str) -> ProbeTask:
         return ProbeTask(order, Stores(order, self.buckets), task, name)
@@ -189,15 +192,6 @@ def _rows_of(stream: Stream, pieces: list[Piece], refused: list[tuple[str, Input
             refused.append((piece.path, problem))
             continue
         yield from rows
-
-
-def _telling(order: ProbeOrder, task: int, blobs: Iterator[Blob]) -> Iterator[Blob]:
-    """The blobs, and where they fail, a report of the failure."""
-    try:
-        yield from blobs
-    except Exception as problem:
-        report = ProbeReport(failure=told(problem, order.home))
-        yield task % order.rules.partitions, (REPORT, pickle.dumps(report))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:

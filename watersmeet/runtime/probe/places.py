@@ -7,7 +7,7 @@ whose places say nothing about the key is probed in all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,39 +35,27 @@ class Departure(NamedTuple):
     partial: Partial
 
 
-class Place(Protocol):
-    """The place that a task walks in."""
+class Place:
+    """The place that a task walks in: here, where there is no other."""
 
     def owns(self, info: BucketInfo) -> bool:
         """Whether the results that new rows are without any probe belong to this place."""
+        return True
 
     def holds(self, number: int, info: BucketInfo) -> bool:
         """Whether steps in this place probe a bucket, by its number among those of its store."""
+        return True
 
     def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
         """Whether all rows of a new bucket find their partners of a first step in the place that owns them."""
+        return True
 
     def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
         """The partial results that take a step here, if any, and those that take it elsewhere."""
-
-
-class OnlyPlace:
-    """The place where there is no other."""
-
-    def owns(self, info: BucketInfo) -> bool:
-        return True
-
-    def holds(self, number: int, info: BucketInfo) -> bool:
-        return True
-
-    def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
-        return True
-
-    def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
         return partial, ()
 
 
-class OneOfSeveral:
+class OneOfSeveral(Place):
     def __init__(self, order: ProbeOrder, number: int) -> None:
         self.number = number
         self._rules = order.rules
@@ -120,4 +108,4 @@ class OneOfSeveral:
 
 def place_of(order: ProbeOrder, task: int) -> Place:
     """With several places each has a task; with one, all tasks walk in it."""
-    return OneOfSeveral(order, task) if order.rules.partitions > 1 else OnlyPlace()
+    return OneOfSeveral(order, task) if order.rules.partitions > 1 else Place()
