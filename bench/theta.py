@@ -18,10 +18,12 @@ import pyarrow as pa
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.planner import make_plan
-from watersmeet.runtime.probe.walk import OpenBuckets, Stores, Walk
-from watersmeet.runtime.tick.orders import ProbeOrder
+from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
+from watersmeet.runtime.probe.places import Place
+from watersmeet.runtime.probe.walk import Walk
+from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.store.bucket import Bucket, BucketInfo
 
 STORED = 2_000_000
 EPOCH = 1_767_225_600_000_000
@@ -51,9 +53,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
     rules = make_plan(tuple(streams.values()), [query], Options()).rules
     buckets: dict[str, tuple[BucketInfo, ...]] = {}
     for name, count, tick in (("r", probing, 2), ("s", stored, 1)):
-        rule = rules.store(name)
-        bucket = Bucket(*rows(count, tick))
-        derived = Derived(rule.keys, rule.blocks, rule.sorted_by)
+        bucket, derived = Bucket(*rows(count, tick)), rules.store(name).derived
         file = f"{name}-{abs(hash((condition, probing, stored)))}.bucket"
         buckets[name] = (bucket.write(home, file, derived, store=name, first_tick=tick, last_tick=tick),)
     starts = tuple(start for start in rules.starts if start.stream == "r")
@@ -62,14 +62,13 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
     for _ in range(2):
         count = 0
 
-        def add(end: object, partial: object, start: object) -> None:
+        def add(end: object, partial: object, path: object) -> None:
             nonlocal count
             count += len(partial)  # type: ignore[arg-type]
 
-        walk = Walk(order, Stores(order, OpenBuckets()), add)
+        walk = Walk(order, Stores(order, OpenBuckets()), add, Place())
         begun = time.process_time()
-        for partial in walk.arrivals(starts[0], buckets["r"][0], 0, probing):
-            walk.follow(starts[0], partial)
+        list(walk.begin(Slice(buckets["r"][0], 0, probing)))
         seconds, found = time.process_time() - begun, count
     return {"found": found, "seconds": seconds, "pairs a second": probing * stored / seconds}
 

@@ -51,6 +51,17 @@ def test_an_opened_bucket_equals_the_one_written(tmp_path: Path, derived: Derive
     assert opened.words(FILTERS).tolist() == [0b110, 0b110, 0b011, 0b110]
 
 
+def test_some_rows_keep_their_times_deadlines_and_query_sets() -> None:
+    whole = some_bucket()
+    whole.deadline = np.array([31, 11, 21, 41])
+    whole.words(FILTERS)
+    some = whole.keep(np.array([2, 0]))
+    assert some.rows.column("n").to_pylist() == [3, 1]
+    assert (some.tau.tolist(), some.deadline.tolist()) == ([20, 30], [21, 31])
+    assert some.words(FILTERS).tolist() == [0b011, 0b110]
+    assert some_bucket().keep(np.array([1])).deadline is NO_DEADLINE
+
+
 def test_a_bucket_forgets_what_no_plan_asks_for_any_more(tmp_path: Path) -> None:
     info = some_bucket().write(tmp_path, "b", Derived((NUMBER,), (FILTERS,)), store="s", first_tick=1, last_tick=1)
     bucket = Bucket.open(tmp_path, info)

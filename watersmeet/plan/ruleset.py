@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet.model import Column, KeyPart, Output, Sink, Theta
+from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
 
 UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to add to one
@@ -170,6 +171,10 @@ class StoreRule:
     @property
     def is_materialized(self) -> bool:
         return bool(self.members)
+
+    @property
+    def derived(self) -> Derived:
+        return Derived(self.keys, self.blocks, self.sorted_by)
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,18 @@ event time is NULL or outside the years 1 to 9999, or when it is late. Everythin
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.home.manifest import ResultFile
-from watersmeet.io.sinks import STAGING, open_writer
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
-from watersmeet.runtime.probe.placement import places_of
+from watersmeet.runtime.emit.new_buckets import NewBuckets
+from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
-from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
@@ -42,7 +40,7 @@ class Gather:
         self.report = GatherReport(rule.name)
         self._schema = pa.schema([(column.name, column.arrow) for column in rule.columns])
         self._waiting: list[tuple[pa.RecordBatch, I64]] = []
-        self._numbers = itertools.count()
+        self._buckets = NewBuckets(order, task)
         self._rejected: list[pa.Table] = []
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> GatherReport:
@@ -99,14 +97,9 @@ class Gather:
                 if not len(whole):
                     return
         self._sample(whole)
-        if self.order.rules.partitions == 1:
-            self._write(whole, 0)
-            return
-        # A NULL is found under no key; any place will do for its row.
-        places = places_of(whole, self.rule, self.order.rules.partitions)
-        for place in np.unique(places):
-            chosen = np.flatnonzero(places == place)
-            self._write(whole.keep(chosen), int(place))
+        for bucket, info in self._buckets.write(self.rule, whole, self.order.tick):
+            self._count_failures(bucket)
+            self.report.buckets.append(info)
 
     def _sample(self, bucket: Bucket) -> None:
         """Sketches of the keys that queries join by, also where no step of the plan looks them up."""
@@ -116,22 +109,6 @@ class Gather:
         for part in self.order.sampled.get(self.rule.name, ()):
             made, before = sketch(first.codes((part,)), len(bucket)), self.report.sketches.get(part)
             self.report.sketches[part] = made if before is None else before.merged(made)
-
-    def _write(self, bucket: Bucket, place: int) -> None:
-        number = next(self._numbers)
-        file = f"state/{self.rule.name}/{self.order.tick:012d}-{self.order.attempt}-{self.task}-{number}.bucket"
-        info = bucket.write(
-            Path(self.order.home),
-            file,
-            Derived(self.rule.keys, self.rule.blocks, self.rule.sorted_by),
-            store=self.rule.name,
-            first_tick=self.order.tick,
-            last_tick=self.order.tick,
-            partition=place,
-            layout=self.order.rules.layout_text(self.rule.name),
-        )
-        self._count_failures(bucket)
-        self.report.buckets.append(info)
 
     def _count_failures(self, bucket: Bucket) -> None:
         for failed in bucket.failures.values():
@@ -144,13 +121,9 @@ class Gather:
         rows = pa.concat_tables(self._rejected)
         folder = Path(self.order.home) / "rejected" / self.rule.name
         name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.parquet"
-        staged = folder / STAGING / f"{name}.staged"
-        writer = open_writer(staged, Sink(), rows.schema)
-        writer.write(rows)
-        writer.close()
-        self.report.rejected.append(
-            ResultFile(f"rejected {self.rule.name}", str(staged), str(folder / name), rows.num_rows)
-        )
+        file = StagedFile(folder, name, Sink(), rows.schema)
+        file.write(rows)
+        self.report.rejected.append(file.close(f"rejected {self.rule.name}"))
 
 
 def at_rest(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

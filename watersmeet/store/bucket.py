@@ -159,7 +159,8 @@ class Bucket:
     def keep(self, chosen: np.ndarray) -> Bucket:
         """Some rows, with the query sets that are known of them."""
         words = {name: section[chosen] for name, section in self._sections.items() if name.startswith(BITS)}
-        return Bucket(self.rows.take(pa.array(chosen)), self.tau[chosen], sections=words)
+        deadline = self.deadline[chosen] if len(self.deadline) else NO_DEADLINE
+        return Bucket(self.rows.take(pa.array(chosen)), self.tau[chosen], deadline, words)
 
     def codes(self, key: Key) -> Codes:
         if key not in self._codes:

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import TAU, Check, Member, Ruleset, filter_name, kept_name
-from watersmeet.runtime.probe.placement import Placement
-from watersmeet.runtime.probe.walk import Partial, Refs, Stores
+from watersmeet.runtime.probe.open_buckets import Stores
+from watersmeet.runtime.probe.partial_results import Partial, Refs
+from watersmeet.runtime.probe.referenced_rows import Placement
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.kernels import I64

@@ -21,6 +21,7 @@ from watersmeet.runtime.tick.orders import HeadOrder, Order, ProbeOrder, ProbeRe
 from watersmeet.store.bucket import BucketInfo
 
 SAMPLED_ROWS = 1000
+TRIES = 4  # of a task, of a job that somebody cancels, and of jobs in a row from which no resident task comes
 
 
 class Rank(IntEnum):

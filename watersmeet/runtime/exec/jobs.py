@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.runtime.exec.executor import Rank
+from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.worker import worker_of
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from pyspark import RDD, SparkContext, TaskContext
 
-TRIES = 4
 _AT_A_TIME = 3  # jobs: the probes of a tick, its merges, the gathering of the next
 
 
@@ -58,10 +57,15 @@ def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterat
     return work
 
 
-def task_name() -> str:
-    """Unique for each try of a task of Spark."""
+def task_context() -> TaskContext:
+    """What Spark says of the task that it runs here."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
-    return str(context.taskAttemptId())
+    return context
+
+
+def task_name() -> str:
+    """Unique for each try of a task of Spark."""
+    return str(task_context().taskAttemptId())

@@ -40,10 +40,10 @@ class LocalExecutor:
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         places, worker = range(order.rules.partitions), self._worker
-        blobs = [blob for place in places for blob in worker.first_step(order, place, self._name())]
+        blobs = [blob for place in places for blob in worker.exchange_step(order, place, self._name())]
         for _ in range(order.exchanges):
             sent = [[blob for blob in blobs if blob[0] == place] for place in places]
-            blobs = [blob for place in places for blob in worker.next_step(order, place, self._name(), sent[place])]
+            blobs = [blob for place in places for blob in worker.exchange_step(order, place, self._name(), sent[place])]
         return [pickle.loads(data) for _, (_, data) in blobs]
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import RunError
-from watersmeet.runtime.exec.executor import Rank
+from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_task import ALIVE, END, Hello, resident
 from watersmeet.runtime.tick.failure import spark_has_ended
@@ -32,7 +32,6 @@ from watersmeet.runtime.tick.failure import spark_has_ended
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-TRIES = 4  # of a task, and of jobs one after the other from which no resident comes
 _LOOK = 1.0  # seconds between two looks at an idle resident, and at how many are wanted
 
 

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from watersmeet import points
+from watersmeet.runtime.exec.jobs import task_context
 from watersmeet.runtime.exec.link import Address, connect
 from watersmeet.runtime.exec.worker import Worker
 from watersmeet.store.evaluate import warm_up
@@ -39,14 +40,10 @@ def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, I
     """The function that Spark runs in the tasks of a job of residents."""
 
     def reside(task: int, items: Iterable[object]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
         list(items)  # a worker whose input was not read is not used again
-        context = TaskContext.get()
-        assert context is not None
         with connect(addresses, key) as connection:
             warm_up()
-            connection.send_bytes(pickle.dumps(Hello(job, context.taskAttemptId(), os.getpid())))
+            connection.send_bytes(pickle.dumps(Hello(job, task_context().taskAttemptId(), os.getpid())))
             points.reach("resident.begin", connection)
             _serve(connection)
         return iter(())

@@ -1,6 +1,6 @@
 """Orders carried out by tasks of Spark. The driver opens no input file and no bucket.
 
-Whatever needs no exchange goes to resident tasks (exec/residents.py), if Spark has slots for them: at most half of
+Whatever needs no exchange goes to resident tasks (exec/resident_pool.py), if Spark has slots for them: at most half of
 those that it has, so that other jobs of the same session find some. Otherwise each order is a job (exec/jobs.py).
 Exchanges between places are Spark's shuffle.
 """
@@ -73,10 +73,10 @@ class SparkExecutor:
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         places, packed = order.rules.partitions, self.pack(order)
         blobs: Any = self._context.parallelize(range(places), places)
-        blobs = blobs.mapPartitionsWithIndex(_first_step(packed, self.run))
+        blobs = blobs.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=True))
         for _ in range(order.exchanges):
             sent = blobs.partitionBy(places, lambda place: place)
-            blobs = sent.mapPartitionsWithIndex(_next_step(packed, self.run))
+            blobs = sent.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=False))
         return [pickle.loads(data) for _, (_, data) in collected(blobs)]
 
     def close(self) -> None:
@@ -107,17 +107,9 @@ class SparkExecutor:
         return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
 
-def _first_step(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Blob]]:
-    def work(place: int, _: Iterable[object]) -> Iterator[Blob]:
+def _exchange_step(packed: bytes, run: str, first: bool) -> Callable[[int, Iterable[Any]], Iterator[Blob]]:
+    def work(place: int, blobs: Iterable[Any]) -> Iterator[Blob]:
         worker = worker_of(run)
-        return worker.first_step(worker.plans.unpack(packed), place, task_name())
-
-    return work
-
-
-def _next_step(packed: bytes, run: str) -> Callable[[int, Iterable[Blob]], Iterator[Blob]]:
-    def work(place: int, blobs: Iterable[Blob]) -> Iterator[Blob]:
-        worker = worker_of(run)
-        return worker.next_step(worker.plans.unpack(packed), place, task_name(), blobs)
+        return worker.exchange_step(worker.plans.unpack(packed), place, task_name(), None if first else blobs)
 
     return work

@@ -22,11 +22,10 @@ from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.plan.ruleset import StoreRule
-from watersmeet.runtime.emit.results import Results
-from watersmeet.runtime.exec.exchange import REPORT, Blob, first_step, next_step
+from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
-from watersmeet.runtime.probe.walk import OpenBuckets, Stores, Walk
+from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.tick.failure import no_space
 from watersmeet.runtime.tick.orders import (
     GatherOrder,
@@ -38,7 +37,6 @@ from watersmeet.runtime.tick.orders import (
     Order,
     ProbeOrder,
     ProbeReport,
-    Slice,
     TickOrder,
     TickReport,
     VerifyOrder,
@@ -104,29 +102,22 @@ class Worker:
     # and walk the plan ---------------------------------------------------------------------------
 
     def _probe(self, order: ProbeOrder, task: int, name: str) -> list[ProbeReport]:
-        if order.rules.partitions > 1:  # the only step there is, or Spark would have been asked for an exchange
-            return [pickle.loads(data) for _, (_, data) in self.first_step(order, task, name)]
         try:
-            return [self._walk(order, order.work[task], name)]
+            return [self._probe_task(order, task, name).run()]
         except Exception as problem:
             return [ProbeReport(failure=told(problem, order.home))]
 
-    def _walk(self, order: ProbeOrder, work: tuple[Slice, ...], name: str) -> ProbeReport:
-        stores = Stores(order, self.buckets)
-        results = Results(order, stores, name)
-        walk = Walk(order, stores, results.add)
-        for piece in work:
-            for start in order.starts:
-                if start.stream == piece.bucket.store:
-                    for partial in walk.arrivals(start, piece.bucket, piece.begin, piece.end):
-                        walk.follow(start, partial)
-        return results.finish(walk)
+    def exchange_step(
+        self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
+    ) -> Iterator[Blob]:
+        """The part of a probe between two exchanges; without blobs, the one before the first."""
+        try:
+            yield from self._probe_task(order, task, name).step(blobs)
+        except Exception as problem:
+            yield task, (REPORT, pickle.dumps(ProbeReport(failure=told(problem, order.home))))
 
-    def first_step(self, order: ProbeOrder, task: int, name: str) -> Iterator[Blob]:
-        return _telling(order, task, first_step(order, Stores(order, self.buckets), task, name))
-
-    def next_step(self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob]) -> Iterator[Blob]:
-        return _telling(order, task, next_step(order, Stores(order, self.buckets), task, name, blobs))
+    def _probe_task(self, order: ProbeOrder, task: int, name: str) -> ProbeTask:
+        return ProbeTask(order, Stores(order, self.buckets), task, name)
 
     # Buckets are merged --------------------------------------------------------------------------
 
@@ -201,15 +192,6 @@ def _rows_of(stream: Stream, pieces: list[Piece], refused: list[tuple[str, Input
             refused.append((piece.path, problem))
             continue
         yield from rows
-
-
-def _telling(order: ProbeOrder, task: int, blobs: Iterator[Blob]) -> Iterator[Blob]:
-    """The blobs, and where they fail, a report of the failure."""
-    try:
-        yield from blobs
-    except Exception as problem:
-        report = ProbeReport(failure=told(problem, order.home))
-        yield task % order.rules.partitions, (REPORT, pickle.dumps(report))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:

@@ -18,7 +18,7 @@ from watersmeet.errors import InputError
 from watersmeet.io.folders import share, size_of
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor, Rank
-from watersmeet.runtime.exec.jobs import task_name
+from watersmeet.runtime.exec.jobs import task_context, task_name
 from watersmeet.runtime.exec.plan_files import write_whole
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
@@ -106,11 +106,7 @@ def gathering(
     What to do changes from tick to tick, so it is read from the order that the driver wrote for the batch."""
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        path = order_path(home, run, group, str(context.getLocalProperty("streaming.sql.batchId")))
+        path = order_path(home, run, group, str(task_context().getLocalProperty("streaming.sql.batchId")))
         points.reach("order.read", path)
         worker = worker_of(run)
         order: GatherOrder = worker.plans.unpack(path.read_bytes())

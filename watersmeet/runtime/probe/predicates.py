@@ -7,7 +7,7 @@ be computed is false.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +15,15 @@ import pyarrow.compute as pc
 
 from watersmeet.model.predicate import LEFT, RIGHT, Program, Registered
 from watersmeet.plan.ruleset import Test, kept_name
-from watersmeet.runtime.probe.placement import Placement
+from watersmeet.runtime.probe.open_buckets import Stores
+from watersmeet.runtime.probe.partial_results import Partial, Refs
+from watersmeet.runtime.probe.referenced_rows import Placement
 from watersmeet.runtime.udf.predicate_calls import Calls
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.kernels import U8
 from watersmeet.store.programs import EXACT, computed, is_safe
-
-if TYPE_CHECKING:
-    from watersmeet.runtime.probe.walk import Partial, Refs, Stores
 
 Operand = tuple[int, str]  # position, and the name of the column in the store there
 

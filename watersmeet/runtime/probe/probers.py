@@ -7,12 +7,13 @@ compiled loop for one bucket, which fills output arrays and says where to go on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from watersmeet.model.predicate import Program
 from watersmeet.plan.ruleset import Bound, Range, Step, Test
+from watersmeet.runtime.probe.partial_results import Partial
 from watersmeet.runtime.probe.predicates import Numbers, Tester, fits, numbers_of, operands_of, renumbered
 from watersmeet.store.blocks import probe_all, probe_range
 from watersmeet.store.bucket import Bucket
@@ -20,9 +21,6 @@ from watersmeet.store.codes import EVERY_ROW, Codes, combine
 from watersmeet.store.filters import Words
 from watersmeet.store.kernels import probe
 from watersmeet.store.programs import Arranged, arranged, computed
-
-if TYPE_CHECKING:
-    from watersmeet.runtime.probe.walk import Partial
 
 Look = Callable[..., tuple[int, int, int]]  # (row, position, *outputs) to (found, row, position)
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max

@@ -5,10 +5,11 @@ Each order has a number of tasks, which are numbered from 0 and may run anywhere
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.manifest import ResultFile
@@ -18,9 +19,6 @@ from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import BucketInfo, Derived
 from watersmeet.store.merge import MergeJob
 from watersmeet.store.sketch import Sketch
-
-if TYPE_CHECKING:
-    from watersmeet.runtime.tick.tick import Tick
 
 # Ticks before 0001-01-01 or after 9999-12-31 are typing mistakes, and arithmetic on them could overflow.
 TAU_MIN = -62_135_596_800_000_000
@@ -71,7 +69,7 @@ class ProbeOrder:
     """For the tasks that probe: all buckets, by store, and what each task begins with.
 
     With one place each task walks the whole plan with its share of the rows. With several there is a task for each
-    place, which takes the first step; what is left then goes through an exchange (see exec/exchange.py)."""
+    place; what has to take its next step elsewhere goes through an exchange (see exec/exchange.py)."""
 
     home: str
     tick: int
@@ -93,6 +91,10 @@ class ProbeOrder:
     def exchanges(self) -> int:
         """How often partial results have to change their place."""
         return 0 if self.rules.partitions == 1 else max(1, self.rules.depth(self.phase)) - 1
+
+    def begins_with(self, task: int) -> Iterable[Slice]:
+        """The rows that a task looks at first. With several places that is all of them: it picks those it needs."""
+        return self.work[task] if self.rules.partitions == 1 else itertools.chain(*self.work)
 
     def is_new(self, bucket: BucketInfo) -> bool:
         return bucket.first_tick == self.tick
@@ -129,11 +131,21 @@ class MergeReport:
     failure: WatersmeetError | None = None
 
 
+class Phases(Protocol):
+    """What carrying out the probes of a tick needs to know of it."""
+
+    def phases(self) -> list[int]: ...
+
+    def probe_order(
+        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
+    ) -> ProbeOrder: ...
+
+
 @dataclass(frozen=True)
 class TickOrder:
     """All of a tick of few rows, for one task: it reads, merges and probes without asking anybody in between."""
 
-    tick: Tick
+    tick: Phases
     gather: GatherOrder
     merges: MergeOrder
 

@@ -22,12 +22,13 @@ from watersmeet.runtime.tick.orders import (
     GatherReport,
     MergeOrder,
     MergeReport,
+    Phases,
     ProbeOrder,
     ProbeReport,
     Slice,
     raise_first,
 )
-from watersmeet.store.bucket import BucketInfo, Derived
+from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, materialized_horizons, watermarks
 
@@ -121,8 +122,7 @@ class Tick:
         return self._merge_order(small), self._merge_order(large)
 
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
-        rules = [self.rules.store(job.inputs[0].store) for job in jobs]
-        derived = tuple(Derived(rule.keys, rule.blocks, rule.sorted_by) for rule in rules)
+        derived = tuple(self.rules.store(job.inputs[0].store).derived for job in jobs)
         return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), derived)
 
     def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
@@ -194,7 +194,7 @@ class Tick:
 
 
 def walk_phases(
-    tick: Tick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[ProbeReport]]
+    tick: Phases, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[ProbeReport]]
 ) -> list[ProbeReport]:
     """All probes of a tick, one phase after the other; `probe` carries out an order."""
     probed: list[ProbeReport] = []

@@ -1,4 +1,4 @@
-"""The process in which registered predicates run: `python caller.py CONNECTION LIFELINE`, two open file descriptors.
+"""The process in which registered predicates run: `python child.py CONNECTION LIFELINE`, two open file descriptors.
 
 It imports nothing else of Watersmeet, because a tick waits while it starts. Messages are plain values, pickled, with
 their length in front. After "ready" each request has one answer:

@@ -1,6 +1,6 @@
 """Calling registered predicates: code of users, which may raise, answer nonsense, never return, or end its process.
 
-None of that may disturb other queries, so the calls are made in another process (see caller.py). Where a call raises or
+None of that may disturb other queries, so the calls are made in another process (see child.py). Where a call raises or
 does not answer with booleans, the predicate is false and the rows are counted. Where one takes longer than it may, or
 ends the process, the predicate is off: false without being called. The driver hears of that and tells the tasks of the
 ticks that follow. The first complaint about each predicate is kept, for people.

@@ -1,4 +1,4 @@
-"""The worker's side of the process that calls registered predicates (see caller.py), started at the first call."""
+"""The worker's side of the process that calls registered predicates (see child.py), started at the first call."""
 
 from __future__ import annotations
 

@@ -1,25 +1,12 @@
-"""Where rows are: the place that a new row goes to, and the columns of rows that are only known by reference."""
+"""The columns of rows that are only known by reference."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.plan.ruleset import StoreRule
-from watersmeet.store.bucket import Bucket
-from watersmeet.store.kernels import I32, partition_of
-
-if TYPE_CHECKING:
-    from watersmeet.runtime.probe.walk import Refs, Stores
-
-
-def places_of(rows: Bucket, rule: StoreRule, partitions: int) -> I32:
-    """The place of each row: by the layout's key, or spread evenly over the store's places where none decides."""
-    if rule.layout is None:
-        return np.array(rule.places, np.int32)[np.arange(len(rows)) % len(rule.places)]
-    return partition_of(rows.codes((rule.layout,)).values, partitions)
+from watersmeet.runtime.probe.open_buckets import Stores
+from watersmeet.runtime.probe.partial_results import Refs
 
 
 class Placement:

@@ -1,0 +1,116 @@
+"""The results of queries: complete combinations go to files, or are only counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet import points
+from watersmeet.io.sinks import counts_folder, extension, result_folder, result_schema
+from watersmeet.model import Sink, member_column
+from watersmeet.plan.ruleset import ResultRule
+from watersmeet.runtime.emit.assemble import Assembly
+from watersmeet.runtime.emit.staged_file import StagedFile
+from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
+from watersmeet.store.evaluate import evaluate
+from watersmeet.store.filters import Words
+from watersmeet.store.kernels import I64, count_bits
+
+COUNTS = "counts"  # in place of a query: the file of a task with the matches of all queries that only count them
+
+
+class QueryResults:
+    """What one task writes for queries."""
+
+    def __init__(self, order: ProbeOrder, task: str, report: ProbeReport) -> None:
+        self.order = order
+        self.task = task
+        self.report = report
+        self.counts = report.counts
+        self._home = Path(order.home)
+        self._rules = {rule.query: rule for rule in order.rules.results}
+        self._files: dict[str, StagedFile] = {}
+        self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
+
+    def only_counts(self, query: str) -> bool:
+        return self._rules[query].sink.format == "count"
+
+    def write(self, query: str, rows: Assembly) -> None:
+        rule = self._rules[query]
+        if query not in self._files:
+            name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.{extension(rule.sink)}"
+            folder = result_folder(self._home, query, rule.sink)
+            self._files[query] = StagedFile(folder, name, rule.sink, result_schema(rule.outputs))
+        file = self._files[query]
+        file.write(self._outputs(rule, rows))
+        points.reach("results.write", file.staged)
+
+    def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
+        """Count matches of a group of queries: for each match by its query set, or for all of the group."""
+        counts = self._counted.setdefault(queries, np.zeros(64, np.int64))
+        if sets is None:
+            counts[: len(queries)] += matches
+        else:
+            count_bits(sets, counts)
+
+    def finish(self) -> None:
+        """Close the files, and report them."""
+        for query, file in self._files.items():
+            result = file.close(query)
+            points.reach("results.written", file.staged)
+            self.report.results.append(result)
+            self.counts[f"results/{query}"] += result.rows
+        self._file_counts()
+
+    def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:
+        member_of = dict(zip(rule.aliases, rule.members, strict=True))
+        wanted: dict[int, dict[str, None]] = {}
+        for output in rule.outputs:
+            for alias, column in [(output.alias, output.column)] if output.alias else output.reads:
+                wanted.setdefault(member_of[str(alias)], {})[str(column)] = None
+        found = rows.columns({member: list(names) for member, names in wanted.items()})
+        alias_of = {member: alias for alias, member in member_of.items()}
+        columns = {member_column(alias_of[member], name): values for (member, name), values in found.items()}
+        computed = [output for output in rule.outputs if output.expression is not None]
+        if computed:
+            # DuckDB wants a column even where every output is a constant.
+            source = pa.table(columns) if columns else pa.table({"row": pa.nulls(len(rows), pa.int8())})
+            done = evaluate(source, [str(output.expression) for output in computed])
+            for output, values, failed in zip(computed, done.values, done.failures, strict=True):
+                columns[f"= {output.name}"] = values
+                if failed:
+                    self.counts[f"failed_values/{rule.query}"] += failed
+        schema = result_schema(rule.outputs)
+        arrays = []
+        for output, field in zip(rule.outputs, schema, strict=True):
+            plain = output.expression is None
+            array = columns[member_column(str(output.alias), str(output.column)) if plain else f"= {output.name}"]
+            arrays.append(array.cast(field.type) if array.type != field.type else array)
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _file_counts(self) -> None:
+        """The matches of queries that only count them: one small file of the task for all of these queries."""
+        found: Counter[str] = Counter()
+        for queries, counts in self._counted.items():
+            for query, count in zip(queries, counts.tolist(), strict=False):
+                if count and self.only_counts(query):
+                    found[query] += count
+        if not found:
+            return
+        rows = pa.table(
+            {
+                "tick": pa.array([self.order.tick] * len(found), pa.int64()),
+                "query": pa.array(list(found)),
+                "matches": pa.array(list(found.values()), pa.int64()),
+            }
+        )
+        folder = counts_folder(self._home)
+        name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}-{self.order.phase}.parquet"
+        file = StagedFile(folder, name, Sink(), rows.schema)
+        file.write(rows)
+        self.report.results.append(replace(file.close(COUNTS), rows=sum(found.values())))
+        self.counts.update({f"results/{query}": count for query, count in found.items()})

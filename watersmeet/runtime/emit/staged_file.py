@@ -1,0 +1,28 @@
+"""A file of a tick that people may read: staged while it is written, published by a rename after the commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from watersmeet.home.manifest import ResultFile
+from watersmeet.io.sinks import STAGING, open_writer
+from watersmeet.model import Sink
+
+
+class StagedFile:
+    def __init__(self, folder: Path, name: str, sink: Sink, schema: pa.Schema) -> None:
+        self.staged = folder / STAGING / f"{name}.staged"
+        self._final = folder / name
+        self._rows = 0
+        self._writer = open_writer(self.staged, sink, schema)
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write(rows)
+        self._rows += rows.num_rows
+
+    def close(self, query: str) -> ResultFile:
+        """Finish the file, and say what the manifest must know to publish it."""
+        self._writer.close()
+        return ResultFile(query, str(self.staged), str(self._final), self._rows)

@@ -1,0 +1,61 @@
+"""The buckets that probes read: opened when first touched, and kept open from tick to tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from watersmeet.runtime.probe.partial_results import Refs
+from watersmeet.runtime.tick.orders import ProbeOrder
+from watersmeet.store.bucket import Bucket, BucketInfo
+
+
+class OpenBuckets:
+    """The open buckets of one engine in one process: opened when first touched, kept for the ticks that follow."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Bucket] = {}
+        self._version = ""  # of the plan that they were used for
+
+    def begin(self, order: ProbeOrder) -> None:
+        """Close what no tick names any more, and what another plan has derived and this one does not ask for."""
+        named = {info.file for infos in order.buckets.values() for info in infos}
+        for file in [file for file in self._open if file not in named]:
+            del self._open[file]
+        if self._version != order.rules.version:
+            self._version = order.rules.version
+            rules = {rule.name: rule for rule in order.rules.stores}
+            for info in (info for infos in order.buckets.values() for info in infos if info.file in self._open):
+                self._open[info.file].forget(rules[info.store].derived)
+
+    def get(self, home: Path, info: BucketInfo) -> Bucket:
+        found = self._open.get(info.file)
+        if found is None:
+            found = self._open[info.file] = Bucket.open(home, info)
+        return found
+
+
+class Stores:
+    """The buckets of a tick, by store."""
+
+    def __init__(self, order: ProbeOrder, opened: OpenBuckets) -> None:
+        self.home = Path(order.home)
+        self.infos = order.buckets
+        self._opened = opened
+        opened.begin(order)
+
+    def bucket(self, info: BucketInfo) -> Bucket:
+        return self._opened.get(self.home, info)
+
+    def at(self, store: str, number: int) -> Bucket:
+        return self.bucket(self.infos[store][number])
+
+    def gather(self, store: str, refs: Refs, read: Callable[[Bucket], np.ndarray], dtype: type) -> np.ndarray:
+        """One value for each reference, from the array that `read` finds in a bucket."""
+        out: np.ndarray = np.empty(len(refs.row), dtype)
+        for number in np.flatnonzero(np.bincount(refs.bucket)):
+            chosen = refs.bucket == number
+            out[chosen] = read(self.at(store, int(number)))[refs.row[chosen]]
+        return out

@@ -1,0 +1,111 @@
+"""Places: which of them a new row is stored in, and in which the next step of a partial result happens.
+
+With one place the answer is always "here". With several, a step happens where the rows are that it may find; a store
+whose places say nothing about the key is probed in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from watersmeet.plan.ruleset import Start, Step, StoreRule
+from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.tick.orders import ProbeOrder
+from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.kernels import I32, partition_of
+
+
+def places_of(rows: Bucket, rule: StoreRule, partitions: int) -> I32:
+    """The place of each row: by the layout's key, or spread evenly over the store's places where none decides.
+
+    A NULL is found under no key; any place will do for its row."""
+    if rule.layout is None:
+        return np.array(rule.places, np.int32)[np.arange(len(rows)) % len(rule.places)]
+    return partition_of(rows.codes((rule.layout,)).values, partitions)
+
+
+class Departure(NamedTuple):
+    """Partial results whose next step happens in other places."""
+
+    places: Sequence[int]
+    step: Step
+    partial: Partial
+
+
+class Place:
+    """The place that a task walks in: here, where there is no other."""
+
+    def owns(self, info: BucketInfo) -> bool:
+        """Whether the results that new rows are without any probe belong to this place."""
+        return True
+
+    def holds(self, number: int, info: BucketInfo) -> bool:
+        """Whether steps in this place probe a bucket, by its number among those of its store."""
+        return True
+
+    def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
+        """Whether all rows of a new bucket find their partners of a first step in the place that owns them."""
+        return True
+
+    def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
+        """The partial results that take a step here, if any, and those that take it elsewhere."""
+        return partial, ()
+
+
+class OneOfSeveral(Place):
+    def __init__(self, order: ProbeOrder, number: int) -> None:
+        self.number = number
+        self._rules = order.rules
+        self._count = order.rules.partitions
+        # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
+        self._mixed = {
+            store for store, infos in order.buckets.items() if any(not self._is_placed(info) for info in infos)
+        }
+
+    def owns(self, info: BucketInfo) -> bool:
+        return info.partition % self._count == self.number
+
+    def holds(self, number: int, info: BucketInfo) -> bool:
+        return (info.partition if self._is_placed(info) else number % self._count) == self.number
+
+    def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
+        own, layout = self._rules.store(start.stream).layout, self._rules.store(step.store).layout
+        if own is None or layout is None or layout not in step.key or step.store in self._mixed:
+            return False
+        return self._is_placed(info) and step.sources[step.key.index(layout)] == (0, own)
+
+    def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
+        rows = self._rows_by_place(step, partial)
+        if rows is None:
+            others = [place for place in range(self._count) if place != self.number]
+            return partial, [Departure(others, step, partial)]
+        here = partial.take(rows[self.number]) if len(rows[self.number]) else None
+        leaving = [place for place in range(self._count) if place != self.number and len(rows[place])]
+        return here, (Departure((place,), step, partial.take(rows[place])) for place in leaving)
+
+    def _rows_by_place(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
+        """For each place the rows that must go there; None where each row must go to all."""
+        rule = self._rules.store(step.store)
+        layout = rule.layout
+        everywhere = layout not in step.key if layout else len(rule.places) == self._count
+        if everywhere or step.store in self._mixed:
+            return None
+        if layout is None:
+            every, none = np.arange(len(partial)), np.empty(0, np.int64)
+            return [every if place in rule.places else none for place in range(self._count)]
+        codes = partial.codes[step.sources[step.key.index(layout)]]
+        place = partition_of(np.ascontiguousarray(codes.values), self._count)
+        if len(codes.valid):
+            place[codes.valid == 0] = -1
+        return [np.flatnonzero(place == number) for number in range(self._count)]
+
+    def _is_placed(self, info: BucketInfo) -> bool:
+        return info.layout == self._rules.layout_text(info.store)
+
+
+def place_of(order: ProbeOrder, task: int) -> Place:
+    """With several places each has a task; with one, all tasks walk in it."""
+    return OneOfSeveral(order, task) if order.rules.partitions > 1 else Place()
