@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.planner import make_plan
 from watersmeet.runtime.probe.walk import OpenBuckets, Stores, Walk
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.store.bucket import Bucket, Derived
 
 STORED = 2_000_000
 EPOCH = 1_767_225_600_000_000

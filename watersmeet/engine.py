@@ -34,14 +34,17 @@ from watersmeet.control.changes import (
     not_written,
     staged,
 )
-from watersmeet.control.description import write_description
+from watersmeet.control.description import describe, write_description
 from watersmeet.control.mailbox import Mailbox
 from watersmeet.control.server import ControlServer
 from watersmeet.control.stats import Stats, collect_stats
 from watersmeet.errors import ModelError, SqlError, WatersmeetError
 from watersmeet.handle import QueryHandle
-from watersmeet.home.manifest import Manifest, home_lock, load_newest
-from watersmeet.home.recovery import check_positions, recover
+from watersmeet.home import layout
+from watersmeet.home.lock import home_lock
+from watersmeet.home.manifest import Manifest, load_newest
+from watersmeet.home.recovery import recover
+from watersmeet.io.positions import check_positions
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.model import Query, Registered, Sink, Stream
@@ -284,7 +287,7 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = make_session(self.options.master or None, self._spark_settings, self.home / "spark.log")
+            self._spark = make_session(self.options.master or None, self._spark_settings, layout.spark_log(self.home))
         return self._spark
 
     # Running -------------------------------------------------------------------------------------
@@ -418,9 +421,10 @@ class Engine:
         return make_plan(self.streams, queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
-        """Rows, results, state and the time of recent ticks."""
+        """Rows, what was set aside and why, state, results, what went wrong, and the time of recent ticks."""
         recent = self._loop.recent if self._loop else []
-        return collect_stats(self.newest, self.streams, tuple(self._queries), recent)
+        queries = describe(self.home, self._queries.values())
+        return collect_stats(self.home, self.newest, self._streams, queries, recent, self._loop is not None)
 
     @property
     def newest(self) -> Manifest:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.io.sinks import counts_folder, extension, prepare_folder, result_folder, result_schema
+from watersmeet.home import layout
+from watersmeet.io.sinks import extension, prepare_folder, result_folder, result_schema
 from watersmeet.model import Query
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class QueryHandle:
         return self
 
     def _counts(self, reader: Any) -> DataFrame:
-        folder = counts_folder(self._engine.home)
+        folder = layout.counts(self._engine.home)
         folder.mkdir(parents=True, exist_ok=True)
         all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(str(folder))
         mine: DataFrame = all_counts.where(all_counts["query"] == self.name).select("tick", "matches")

@@ -20,6 +20,7 @@ from watersmeet.cli.errors import reporting, show_error
 from watersmeet.cli.help import help_text
 from watersmeet.cli.plans import register as register_plans
 from watersmeet.errors import WatersmeetError
+from watersmeet.home import layout
 
 if TYPE_CHECKING:
     from watersmeet.engine import Engine
@@ -114,7 +115,7 @@ def run(
         engine.sql(_text(pipeline), pipeline)
         start_spark(console, engine)
         with StopRequest(console) as stop, engine:
-            with step(console, "recovering" if (engine.home / "manifests").exists() else "preparing"):
+            with step(console, "recovering" if layout.manifests(engine.home).exists() else "preparing"):
                 engine.start(once=once)
             watch = Watch(engine)
             picture = watch.look()
@@ -293,7 +294,7 @@ def _summary(console: Console, engine: Engine, stopped: bool) -> None:
     say(console, f"{'stopped' if stopped else 'done'} after tick {stats.tick}")
     for stream in stats.streams:
         aside = set_aside_text(stream.set_aside)
-        rejected = engine.home / "rejected" / stream.name
+        rejected = layout.rejected(engine.home, stream.name)
         if aside and rejected.exists():
             aside += f"; see {rejected}"
         say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")

@@ -13,16 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet import points
+from watersmeet.home import layout
+from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import ResultFile
-from watersmeet.io.sinks import (
-    STAGING,
-    ResultWriter,
-    counts_folder,
-    extension,
-    open_writer,
-    result_folder,
-    result_schema,
-)
+from watersmeet.io.sinks import ResultWriter, extension, open_writer, result_folder, result_schema
 from watersmeet.model import KeyPart, Sink, member_column
 from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, Step, StoreRule
 from watersmeet.runtime.emit.assemble import Assembly, concatenate
@@ -53,7 +47,7 @@ class Results:
         self.order = order
         self.stores = stores
         self.task = task
-        self.counts: Counter[str] = Counter()
+        self.counts = Counters()
         self._rules = {rule.query: rule for rule in order.rules.results}
         self._waiting: dict[_At, list[Partial]] = {}
         self._waiting_rows: Counter[_At] = Counter()
@@ -140,7 +134,7 @@ class Results:
         if isinstance(end, Keep) and end.windows is not None:
             found = found.within(end.windows)
         rows = found.verified(end.verify)
-        self.counts["hash_collisions"] += len(found) - len(rows)
+        self.counts.hash_collisions += len(found) - len(rows)
         if not len(rows):
             return
         if isinstance(end, Keep):
@@ -170,7 +164,7 @@ class Results:
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
                 if failed:
-                    self.counts[f"failed_values/{rule.query}"] += failed
+                    self.counts.failed_values[rule.query] += failed
         schema = result_schema(rule.outputs)
         arrays = []
         for output, field in zip(rule.outputs, schema, strict=True):
@@ -182,8 +176,8 @@ class Results:
     def _file(self, rule: ResultRule) -> _Open:
         if rule.query not in self._open:
             folder = result_folder(self.stores.home, rule.query, rule.sink)
-            name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.{extension(rule.sink)}"
-            staged = folder / STAGING / f"{name}.staged"
+            name = layout.data_file(self.order.tick, self.order.attempt, self.task, extension(rule.sink))
+            staged = layout.staged(folder, name)
             writer = open_writer(staged, rule.sink, result_schema(rule.outputs))
             self._open[rule.query] = _Open(writer, staged, folder / name)
         return self._open[rule.query]
@@ -227,7 +221,7 @@ class Results:
         self._report.kept.append(
             bucket.write(
                 self.stores.home,
-                f"state/{rule.name}/{self.order.tick:012d}-{self.order.attempt}-{number}.bucket",
+                layout.bucket_file(rule.name, self.order.tick, self.order.attempt, number),
                 Derived(rule.keys, rule.blocks, rule.sorted_by),
                 store=rule.name,
                 first_tick=tick,
@@ -246,10 +240,10 @@ class Results:
             file.writer.close()
             points.reach("results.written", file.staged)
             self._report.results.append(ResultFile(query, str(file.staged), str(file.final), self._written[query]))
-            self.counts[f"results/{query}"] += self._written[query]
+            self.counts.results[query] += self._written[query]
         self._file_counts()
-        self._report.counts.update(self.counts)
-        self._report.counts.update(walk.counts)
+        self._report.counts.add(self.counts)
+        self._report.counts.add(walk.counts)
         self._report.off = walk.calls.off
         walk.calls.tell(self.stores.home, self.order.tick)
         return self._report
@@ -270,14 +264,14 @@ class Results:
                 "matches": pa.array(list(found.values()), pa.int64()),
             }
         )
-        folder = counts_folder(self.stores.home)
-        name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}-{self.order.phase}.parquet"
-        staged = folder / STAGING / f"{name}.staged"
+        folder, task = layout.counts(self.stores.home), f"{self.task}-{self.order.phase}"
+        name = layout.data_file(self.order.tick, self.order.attempt, task, "parquet")
+        staged = layout.staged(folder, name)
         writer = open_writer(staged, Sink(), rows.schema)
         writer.write(rows)
         writer.close()
         self._report.results.append(ResultFile(COUNTS, str(staged), str(folder / name), sum(found.values())))
-        self.counts.update({f"results/{query}": count for query, count in found.items()})
+        self.counts.results.update(found)
 
 
 def _path_below(

@@ -7,7 +7,6 @@ not grow with the tick or with the number of matches.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,14 @@ from typing import Protocol
 
 import numpy as np
 
+from watersmeet.home.counters import Counters
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Emit, Keep, Lookup, Start, Step
 from watersmeet.runtime.probe.predicates import Tester
 from watersmeet.runtime.probe.probers import Look, Prober, make_prober
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.runtime.udf.predicate_calls import Calls
-from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import EVERY_ROW, Codes
 from watersmeet.store.filters import Block, Words, all_bits, fold, word_type
 from watersmeet.store.kernels import I32, I64, partition_of
@@ -125,7 +126,7 @@ class Walk:
         self.stores = stores
         self.ends = ends
         self.place = place
-        self.counts: Counter[str] = Counter()
+        self.counts = Counters()
         self.number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
         self.calls = Calls(off=set(order.off))
         self._stored_in = stores_of_steps(order.starts)
@@ -195,7 +196,7 @@ class Walk:
 
     def step(self, step: Step, partial: Partial) -> Iterator[Partial]:
         """The partial results that one probe makes, in chunks."""
-        self.counts[f"step_in/{step.id}"] += len(partial)
+        self.counts.step_in[step.id] += len(partial)
         if not len(partial):
             return
         tester = Tester(self.stores, self._stored_in[step.id], self.calls)
@@ -203,12 +204,12 @@ class Walk:
         for pairs in self._probe(step, prober):
             tests = prober.left_over()
             found = tester.passing(tests, pairs) if tests else pairs
-            self.counts[f"step_out/{step.id}"] += len(found)
+            self.counts.step_out[step.id] += len(found)
             if len(found):
                 yield found
         for failed in tester.failures.values():
             for query in self.order.rules.queries_of(step):
-                self.counts[f"failed_values/{query}"] += failed
+                self.counts.failed_values[query] += failed
 
     def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
         partial = prober.partial
