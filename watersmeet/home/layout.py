@@ -72,6 +72,11 @@ def data_file(tick: int, attempt: str, task: str, extension: str) -> str:
     return f"{tick:012d}-{attempt}-{task}.{extension}"
 
 
+def data_files(tick: int, extension: str) -> str:
+    """A pattern for the files of a tick in such a folder."""
+    return f"{tick:012d}-*.{extension}"
+
+
 def staged(folder: Path, name: str) -> Path:
     """Where a file is written before the manifest of its tick exists: no pattern like *.parquet finds it there."""
     return folder / STAGING / f"{name}.staged"
