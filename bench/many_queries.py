@@ -50,7 +50,7 @@ def run_many(folder: Path, name: str, texts: list[str], last: int, **options: An
 
 
 def _log(home: Path) -> list[dict[str, Any]]:
-    path = layout.ticks(home)
+    path = home / layout.TICKS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

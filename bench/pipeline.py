@@ -34,7 +34,7 @@ def run_pipeline(script: str, home: Path, **options: Any) -> Measured:
         raise SystemExit(f"{pipeline} failed:\n{done.stderr[-3000:]}")
     manifest = load_newest(home)
     return Measured(
-        [json.loads(line)["finished_at"] for line in layout.ticks(home).read_text().splitlines()],
+        [json.loads(line)["finished_at"] for line in (home / layout.TICKS).read_text().splitlines()],
         manifest.totals.results.total(),
         sum(bucket.bytes for bucket in manifest.buckets),
     )

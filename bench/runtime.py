@@ -143,7 +143,7 @@ def _first_tick(folder: Path) -> None:
     up = time.time()
     with engine:
         engine.run_once()
-    first = json.loads(layout.ticks(folder / "home").read_text().splitlines()[0])
+    first = json.loads((folder / "home" / layout.TICKS).read_text().splitlines()[0])
     print(first["finished_at"] - up)
 
 

@@ -124,7 +124,7 @@ def _start(system: str, folder: Path, workload: Workload) -> _Running:
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--home", str(home)]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         results = home / "results" / QUERY.name
-        return _Running(process, layout.ticks(home), lambda tick: sorted(results.glob(f"{tick:012d}-*.parquet")))
+        return _Running(process, home / layout.TICKS, lambda tick: sorted(results.glob(f"{tick:012d}-*.parquet")))
 
 
 def run_spark(folder: Path) -> None:

@@ -287,7 +287,7 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = make_session(self.options.master or None, self._spark_settings, layout.spark_log(self.home))
+            self._spark = make_session(self.options.master or None, self._spark_settings, self.home / layout.SPARK_LOG)
         return self._spark
 
     # Running -------------------------------------------------------------------------------------

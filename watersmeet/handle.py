@@ -53,7 +53,7 @@ class QueryHandle:
         return self
 
     def _counts(self, reader: Any) -> DataFrame:
-        folder = layout.counts(self._engine.home)
+        folder = self._engine.home / layout.COUNTS
         folder.mkdir(parents=True, exist_ok=True)
         all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(str(folder))
         mine: DataFrame = all_counts.where(all_counts["query"] == self.name).select("tick", "matches")

@@ -41,7 +41,7 @@ def replay(script: str, home: str, statistics: dict[str, Any], **options: Any) -
 def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, Any]) -> Run:
     folder = Path(home)
     folder.mkdir(parents=True)
-    layout.statistics(folder).write_text(
+    (folder / layout.STATISTICS).write_text(
         json.dumps({"statistics": statistics})
     )  # as if an earlier life had measured it
     engine = Engine(home=folder, **options)
@@ -61,7 +61,7 @@ def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, A
         results = engine.stats().queries[0].results
     ended.set()
     watcher.join()
-    ticks = [json.loads(line) for line in layout.ticks(folder).read_text().splitlines()]
+    ticks = [json.loads(line) for line in (folder / layout.TICKS).read_text().splitlines()]
     seconds = [tick["gather"] + tick["probe"] + tick["commit"] for tick in ticks]
     rows, sizes, last = [], [], (0, 0)
     for tick in ticks:

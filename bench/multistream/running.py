@@ -186,7 +186,7 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
     with Engine(spark, home=home, **run.options) as engine:
         engine.sql(text)
         known = statistics_for(engine, workload.counted(), shares(workload))
-        layout.statistics(home).write_text(json.dumps({"statistics": as_json(known)}))
+        (home / layout.STATISTICS).write_text(json.dumps({"statistics": as_json(known)}))
 
         def watch() -> None:
             while not ended.wait(0.02):
@@ -207,7 +207,7 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
     stored: dict[str, int] = {}
     for bucket in manifest.buckets:
         stored[bucket.store] = stored.get(bucket.store, 0) + bucket.rows
-    ticks = [json.loads(line) for line in layout.ticks(home).read_text().splitlines()]
+    ticks = [json.loads(line) for line in (home / layout.TICKS).read_text().splitlines()]
     name = workload.queries[0].name
     return Ran(
         manifest.totals.results[name],

@@ -55,11 +55,11 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
         home.mkdir()
         if not any(query.windowed for query in queries):  # sizes are those of the full history
             known = {"statistics": statistics(replace(workload, queries=queries))}
-            layout.statistics(home).write_text(json.dumps(known))
+            (home / layout.STATISTICS).write_text(json.dumps(known))
         sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
         subprocess.run(command, check=True, stdout=sys.stderr)
-        ticks = [json.loads(line) for line in layout.ticks(home).read_text().splitlines()]
+        ticks = [json.loads(line) for line in (home / layout.TICKS).read_text().splitlines()]
         manifest = load_newest(home)
     counted = ticks[skip:]
     began, ended = ticks[skip - 1]["finished_at"], ticks[-1]["finished_at"]

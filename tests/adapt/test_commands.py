@@ -37,7 +37,7 @@ def test_the_history_is_a_table_and_json(tmp_path: Path) -> None:
 
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
     record(tmp_path, START)
-    with layout.plans(tmp_path).open("a") as file:
+    with (tmp_path / layout.PLANS).open("a") as file:
         file.write('{"tick": 3, "epo')
     assert decisions(tmp_path) == [START]
     record(tmp_path, CHANGE)

@@ -76,7 +76,7 @@ def test_without_adaptation_the_plan_stays(spark: SparkSession, tmp_path: Path) 
     engine.sql(script(tmp_path / "in"))
     run(engine)
     assert [one.kind for one in decisions(tmp_path / "home")] == ["start"]
-    assert layout.statistics(tmp_path / "home").exists()
+    assert (tmp_path / "home" / layout.STATISTICS).exists()
     assert engine["q"].results().count() == right_number(tmp_path / "in")
 
 

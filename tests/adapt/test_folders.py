@@ -67,7 +67,7 @@ def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
         assert loop.manifest.tick == TICKS
     assert engine["q"].results().count() == right_number(tmp_path / "in")
 
-    told: dict[str, Any] = json.loads(layout.statistics(tmp_path / "home").read_text())
+    told: dict[str, Any] = json.loads((tmp_path / "home" / layout.STATISTICS).read_text())
     keys = {f"{name}.{column}" for name, columns in COLUMNS.items() for column in columns}
     assert told["key_groups"].keys() == keys
     for key in keys:

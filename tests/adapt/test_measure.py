@@ -162,7 +162,7 @@ def test_a_reason_names_what_changed_most() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"statistics": 3}', '{"statistics": {"sizes": {"r": -1}}}'])
 def test_damaged_statistics_are_no_statistics(tmp_path: Path, text: str) -> None:
-    layout.statistics(tmp_path).write_text(text)
+    (tmp_path / layout.STATISTICS).write_text(text)
     assert recall(tmp_path) is None
 
 
@@ -171,4 +171,4 @@ def test_key_groups_are_kept_for_looking(tmp_path: Path) -> None:
     groups = np.r_[np.full(63, 1.0), 65.0]
     sketch = Sketch(128.0, np.empty(0, np.uint64), np.empty(0), groups)
     remember(tmp_path, 1, Statistics(), Measurements(sketches={("r", part): sketch}))
-    assert '"r.a": {"skew": 32.5' in layout.statistics(tmp_path).read_text()
+    assert '"r.a": {"skew": 32.5' in (tmp_path / layout.STATISTICS).read_text()

@@ -122,8 +122,8 @@ def test_home_is_below_all_other_packages() -> None:
 def test_all_paths_are_below_the_home() -> None:
     home = Path("/home")
     assert (
-        home / layout.bucket_file("s", 7, "attempt", "0-1") == layout.state(home) / "s/000000000007-attempt-0-1.bucket"
+        home / layout.bucket_file("s", 7, "attempt", "0-1") == home / layout.STATE / "s/000000000007-attempt-0-1.bucket"
     )
-    assert layout.draft(layout.groups(home)).parent == home
+    assert layout.draft(home / layout.GROUPS).parent == home
     staged = layout.staged(layout.results(home, "q"), layout.data_file(7, "attempt", "0", "csv"))
     assert staged == home / "results/q/_staging/000000000007-attempt-0.csv.staged"

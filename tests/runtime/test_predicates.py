@@ -94,7 +94,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
         good = engine.query("good", FROM.format("r.x = s.x AND is_close(s.x, t.x)"))
         plain = engine.query("plain", FROM.format("r.x = s.x AND s.x = t.x"))
         engine.run_once()
-        told = layout.predicates(engine.home).read_text()
+        told = (engine.home / layout.PREDICATES).read_text()
         write(tmp_path, range(2, 3))
         engine.run_once()
         check(
@@ -104,7 +104,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
                 **{query: [] for query in bad.values()},
             }
         )
-        assert layout.predicates(engine.home).read_text() == told, "what is off is not called again"
+        assert (engine.home / layout.PREDICATES).read_text() == told, "what is off is not called again"
         for name, complaint in BAD.items():
             assert f"{complaint} (" in engine.complaints()[name]
             assert engine.complaints()[name].endswith("it is off now (tick 1)")

@@ -37,14 +37,14 @@ class Decision:
 
 
 def record(home: Path, decision: Decision) -> None:
-    append_advice(layout.plans(home), [asdict(decision)], _LONGEST)
+    append_advice(home / layout.PLANS, [asdict(decision)], _LONGEST)
 
 
 def decisions(home: Path) -> list[Decision]:
     """What is told there, the oldest first."""
     known = {part.name for part in fields(Decision)}
     found = []
-    for raw in advice_in(layout.plans(home)):
+    for raw in advice_in(home / layout.PLANS):
         try:
             given = {name: value for name, value in raw.items() if name in known}
             found.append(Decision(**{**given, "materialized": tuple(given["materialized"])}))

@@ -28,12 +28,12 @@ def remember(home: Path, tick: int, statistics: Statistics, measured: Measuremen
             for (stream, part), sketch in sorted(measured.sketches.items(), key=lambda item: str(item[0]))
         },
     }
-    write_whole(layout.statistics(home), json.dumps(content))
+    write_whole(home / layout.STATISTICS, json.dumps(content))
 
 
 def recall(home: Path) -> Statistics | None:
     try:
-        raw: Any = json.loads(layout.statistics(home).read_text())
+        raw: Any = json.loads((home / layout.STATISTICS).read_text())
         return read_statistics(json.dumps(raw["statistics"]))
     except (OSError, ValueError, KeyError, TypeError, ModelError):
         return None

@@ -115,7 +115,7 @@ def run(
         engine.sql(_text(pipeline), pipeline)
         start_spark(console, engine)
         with StopRequest(console) as stop, engine:
-            with step(console, "recovering" if layout.manifests(engine.home).exists() else "preparing"):
+            with step(console, "recovering" if (engine.home / layout.MANIFESTS).exists() else "preparing"):
                 engine.start(once=once)
             watch = Watch(engine)
             picture = watch.look()

@@ -27,8 +27,8 @@ def reporting(home: Path | None) -> Iterator[None]:
         yield
     except WatersmeetError as error:
         show_error(error)
-        if isinstance(error, RunError) and home is not None and layout.spark_log(home).exists():
-            typer.echo(f"All details are in {layout.spark_log(home).absolute()}", err=True)
+        if isinstance(error, RunError) and home is not None and (home / layout.SPARK_LOG).exists():
+            typer.echo(f"All details are in {(home / layout.SPARK_LOG).absolute()}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("\ninterrupted before the first tick; nothing was changed", err=True)
@@ -58,7 +58,7 @@ def _log_traceback(home: Path | None) -> Path:
     if home is not None:
         with contextlib.suppress(OSError):
             home.mkdir(parents=True, exist_ok=True)
-            return _append(layout.error_log(home), text)
+            return _append(home / layout.ERROR_LOG, text)
     return _append(Path(tempfile.gettempdir()) / "watersmeet-error.log", text)
 
 

@@ -48,11 +48,11 @@ def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int,
 
 
 def append_entries(home: Path, entries: Sequence[Entry]) -> None:
-    append_durably(layout.changes(home), [asdict(entry) for entry in entries])
+    append_durably(home / layout.CHANGES, [asdict(entry) for entry in entries])
 
 
 def read_entries(home: Path) -> list[Entry]:
-    path = layout.changes(home)
+    path = home / layout.CHANGES
     try:
         return [_entry(line) for line in whole_lines(path) if line]
     except (ValueError, KeyError, TypeError) as problem:
@@ -86,7 +86,7 @@ def recall(home: Path, declared: Mapping[str, Query], catalog: Catalog) -> tuple
             raise StateError(
                 f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",
                 detail=problem.detail,
-                hint=f"declare its streams as they were; {layout.changes(home)} has the query",
+                hint=f"declare its streams as they were; {home / layout.CHANGES} has the query",
             ) from None
         # Older versions gave additions no name; the time of one is as good.
         queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")

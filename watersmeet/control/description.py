@@ -35,12 +35,12 @@ def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
 
 def write_description(home: Path, queries: Iterable[Query]) -> None:
     described = {name: asdict(one) for name, one in describe(home, queries).items()}
-    write_whole(layout.queries(home), json.dumps(described, indent=1, ensure_ascii=False))
+    write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
 
 
 def read_description(home: Path) -> dict[str, Described]:
     """Empty where no engine has started on the home."""
-    path = layout.queries(home)
+    path = home / layout.QUERIES
     if not path.exists():
         return {}
     return {name: Described(**parts) for name, parts in json.loads(path.read_text("utf-8")).items()}

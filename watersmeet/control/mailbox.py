@@ -49,7 +49,7 @@ class Answer:
 class Mailbox:
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.inbox, self.answers = layout.inbox(home), layout.answers(home)
+        self.inbox, self.answers = home / layout.INBOX, home / layout.ANSWERS
 
     # The engine's side ---------------------------------------------------------------------------
 

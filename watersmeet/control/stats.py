@@ -91,7 +91,7 @@ def spread(seconds: Sequence[float]) -> dict[str, float] | None:
 
 def stats_of_home(home: Path) -> Stats:
     """The figures of a home, whether an engine runs on it or not."""
-    if not layout.lock(home).exists():
+    if not (home / layout.LOCK).exists():
         raise StateError(
             f"{home} is not a home of an engine", hint="give the folder that `watersmeet run` has with --home"
         )

@@ -1,35 +1,40 @@
-"""Every path and file name of a home folder. No other module has one (tests/home/test_layout.py).
-
-    manifests/<tick>.json            what is committed; the newest one is the truth, a few older ones are kept
-    state/<store>/*.bucket           buckets, named tick-attempt-task-number
-    results/<query>/                 result files, named tick-attempt-task, of queries without INTO 'path'
-    counts/                          matches of queries INTO count
-    rejected/<stream>/               rows set aside with the reason, and files.jsonl for whole files
-      …/_staging/*.staged            in each of the last three: files of the tick that runs
-    positions/<group>.jsonl          which files each batch of a group of folders has
-    checkpoints/<group>/             positions of other sources, written by Spark
-    orders/<run>/                    plan files, and <group>/<batch>.pickle for tasks of Structured Streaming
-    groups.json                      which streams share a feed, and their columns
-    changes.jsonl                    queries added and dropped while the engine ran
-    queries.json                     the queries as they were last put in force
-    control/inbox/, control/answers/ requests of other processes, and the answers
-    delivered/<query>                the last tick that callables and the console were given
-    lock                             held while an engine runs
-    ticks.jsonl                      rows, results and times of each tick
-    plans.jsonl, statistics.json     decisions about the plan; what was measured of the data
-    predicates.jsonl                 what registered predicates did wrong
-    spark.log, error.log             what Spark said; tracebacks of internal errors
-
-`_<name>.draft` beside any of these is a file that is being written.
-"""
+"""Every path and file name of a home folder. No other module has one (tests/home/test_layout.py)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-STAGING = "_staging"  # Spark and Arrow skip names that begin with an underscore
-JSON_FILES = "*.json"  # manifests, requests or answers in their folder
-DRAFTS = "*.draft"
+# Folders of a home
+MANIFESTS = "manifests"  # what is committed, by tick; the newest one is the truth, a few older ones are kept
+STATE = "state"  # buckets, in a folder for each store
+RESULTS = "results"  # of queries without INTO 'path', in a folder for each
+COUNTS = "counts"  # matches of queries INTO count: rows of tick, query, matches
+REJECTED = "rejected"  # rows set aside with the reason, and a list of whole files, in a folder for each stream
+POSITIONS = "positions"  # which files each batch of a group of folders has
+CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
+ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
+DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
+INBOX = "control/inbox"  # requests of other processes,
+ANSWERS = "control/answers"  # and what they were told
+
+# Files of a home
+LOCK = "lock"  # held while an engine runs
+GROUPS = "groups.json"  # which streams share a feed, and their columns
+CHANGES = "changes.jsonl"  # queries added and dropped while the engine ran
+QUERIES = "queries.json"  # the queries as they were last put in force
+TICKS = "ticks.jsonl"  # rows, results and times of each tick
+PLANS = "plans.jsonl"  # decisions about the plan
+STATISTICS = "statistics.json"  # what was measured of the data
+PREDICATES = "predicates.jsonl"  # what registered predicates did wrong
+SPARK_LOG = "spark.log"
+ERROR_LOG = "error.log"  # tracebacks of internal errors
+
+# Inside a folder with results, counts or rejected rows
+STAGING = "_staging"  # files of the tick that runs; Spark and Arrow skip names that begin with an underscore
+COLUMNS = "_columns"  # of a query's results, for a check on restart
+EMPTY = "empty.parquet"  # makes the folder readable before the first result
+
+JSON_FILES, DRAFTS = "*.json", "*.draft"
 
 
 def draft(path: Path) -> Path:
@@ -42,33 +47,22 @@ def rotated(log: Path) -> Path:
     return log.with_suffix(".old")
 
 
-# What is committed ---------------------------------------------------------------------------------
-
-
-def manifests(home: Path) -> Path:
-    return home / "manifests"
-
-
 def manifest(home: Path, tick: int) -> Path:
-    return manifests(home) / f"{tick:012d}.json"
+    return home / MANIFESTS / f"{tick:012d}.json"
 
 
 def manifest_draft(home: Path, tick: int, process: int) -> Path:
     """Each process has its own, so that the late write of one cannot change what another commits."""
-    return manifests(home) / f"{tick:012d}.{process}.draft"
-
-
-def state(home: Path) -> Path:
-    return home / "state"
+    return home / MANIFESTS / f"{tick:012d}.{process}.draft"
 
 
 def bucket_file(store: str, tick: int, attempt: str, task: str) -> str:
     """Relative to the home. `task` is new for each file of an attempt, so that no file is written twice."""
-    return f"state/{store}/{tick:012d}-{attempt}-{task}.bucket"
+    return f"{STATE}/{store}/{tick:012d}-{attempt}-{task}.bucket"
 
 
 def data_file(tick: int, attempt: str, task: str, extension: str) -> str:
-    """The name of a file with results, counts or rows set aside, in its folder."""
+    """The name of a file with results, counts or rejected rows, in its folder."""
     return f"{tick:012d}-{attempt}-{task}.{extension}"
 
 
@@ -82,35 +76,12 @@ def staged(folder: Path, name: str) -> Path:
     return folder / STAGING / f"{name}.staged"
 
 
-def all_results(home: Path) -> Path:
-    return home / "results"
-
-
 def results(home: Path, query: str) -> Path:
-    return all_results(home) / query
-
-
-def columns_in(folder: Path) -> Path:
-    """The columns of a result folder, for a check on restart."""
-    return folder / "_columns"
-
-
-def empty_in(folder: Path) -> Path:
-    """A Parquet file without rows, which makes a result folder readable before the first result."""
-    return folder / "empty.parquet"
-
-
-def counts(home: Path) -> Path:
-    """Where the matches of queries that only count them are listed: rows of tick, query, matches."""
-    return home / "counts"
-
-
-def all_rejected(home: Path) -> Path:
-    return home / "rejected"
+    return home / RESULTS / query
 
 
 def rejected(home: Path, stream: str) -> Path:
-    return all_rejected(home) / stream
+    return home / REJECTED / stream
 
 
 def rejected_files(home: Path, stream: str) -> Path:
@@ -118,22 +89,15 @@ def rejected_files(home: Path, stream: str) -> Path:
 
 
 def delivered(home: Path, query: str) -> Path:
-    return home / "delivered" / query
-
-
-# Sources -------------------------------------------------------------------------------------------
-
-
-def groups(home: Path) -> Path:
-    return home / "groups.json"
+    return home / DELIVERED / query
 
 
 def positions(home: Path, group: str) -> Path:
-    return home / "positions" / f"{group}.jsonl"
+    return home / POSITIONS / f"{group}.jsonl"
 
 
 def checkpoint(home: Path, group: str) -> Path:
-    return home / "checkpoints" / group
+    return home / CHECKPOINTS / group
 
 
 def offsets(home: Path, group: str, batch: int) -> Path:
@@ -146,71 +110,14 @@ def source_log(home: Path, group: str, source: int, offset: int) -> Path:
     return checkpoint(home, group) / "sources" / str(source) / str(offset)
 
 
-# Orders --------------------------------------------------------------------------------------------
-
-
-def orders(home: Path) -> Path:
-    return home / "orders"
-
-
 def plan_file(home: Path, run: str, version: str, number: int) -> Path:
-    return orders(home) / run / f"{version}-{number}.plan"
+    return home / ORDERS / run / f"{version}-{number}.plan"
 
 
 def batch_order(home: Path, run: str, group: str, batch: int | str) -> Path:
     """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
-    return orders(home) / run / group / f"{batch}.pickle"
-
-
-# Control -------------------------------------------------------------------------------------------
-
-
-def lock(home: Path) -> Path:
-    return home / "lock"
-
-
-def changes(home: Path) -> Path:
-    return home / "changes.jsonl"
-
-
-def queries(home: Path) -> Path:
-    return home / "queries.json"
-
-
-def inbox(home: Path) -> Path:
-    return home / "control" / "inbox"
-
-
-def answers(home: Path) -> Path:
-    return home / "control" / "answers"
+    return home / ORDERS / run / group / f"{batch}.pickle"
 
 
 def message(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
-
-
-# Logs and advice -----------------------------------------------------------------------------------
-
-
-def ticks(home: Path) -> Path:
-    return home / "ticks.jsonl"
-
-
-def plans(home: Path) -> Path:
-    return home / "plans.jsonl"
-
-
-def statistics(home: Path) -> Path:
-    return home / "statistics.json"
-
-
-def predicates(home: Path) -> Path:
-    return home / "predicates.jsonl"
-
-
-def spark_log(home: Path) -> Path:
-    return home / "spark.log"
-
-
-def error_log(home: Path) -> Path:
-    return home / "error.log"

@@ -18,7 +18,7 @@ from watersmeet.home import layout
 def home_lock(home: Path) -> Iterator[None]:
     """Exclusive use of a home, given back by the operating system when the process ends in whatever way."""
     home.mkdir(parents=True, exist_ok=True)
-    with layout.lock(home).open("a+") as file:
+    with (home / layout.LOCK).open("a+") as file:
         if not _locked(file):
             file.seek(0)
             raise StateError(
@@ -46,7 +46,7 @@ def _locked(file: IO[str]) -> bool:
 def is_running(home: Path) -> bool:
     """Whether some process holds the lock of the home."""
     try:
-        with layout.lock(home).open() as file:
+        with (home / layout.LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

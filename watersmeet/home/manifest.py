@@ -145,7 +145,7 @@ def load(path: Path) -> Manifest:
 
 
 def _committed(home: Path) -> list[int]:
-    return sorted(int(path.stem) for path in layout.manifests(home).glob(layout.JSON_FILES) if path.stem.isdigit())
+    return sorted(int(path.stem) for path in (home / layout.MANIFESTS).glob(layout.JSON_FILES) if path.stem.isdigit())
 
 
 _BY_NAME = ("rows", "unwanted", "results", "failed_values")  # counters of a stream or a query,

@@ -21,12 +21,12 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     verify(home, manifest.buckets)
     publish(manifest.results, "recover.publish")
     named = {home / bucket.file for bucket in manifest.buckets}
-    for path in (*layout.state(home).glob("*/*"), *layout.manifests(home).glob(layout.DRAFTS)):
+    for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
         if path not in named:
             path.unlink(missing_ok=True)
-    folders = {*result_folders, *layout.all_results(home).glob("*"), *layout.all_rejected(home).glob("*")}
-    folders.add(layout.counts(home))
-    for folder in (*(folder / layout.STAGING for folder in folders), layout.orders(home)):
+    folders = {*result_folders, *(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*")}
+    folders.add(home / layout.COUNTS)
+    for folder in (*(folder / layout.STAGING for folder in folders), home / layout.ORDERS):
         if folder.exists():
             points.reach("recover.clear", folder)
             shutil.rmtree(folder, ignore_errors=True)

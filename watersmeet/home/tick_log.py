@@ -30,12 +30,12 @@ class TickTimes:
 
 
 def log_tick(home: Path, times: TickTimes) -> None:
-    append_advice(layout.ticks(home), [asdict(times)], _LONGEST_LOG)
+    append_advice(home / layout.TICKS, [asdict(times)], _LONGEST_LOG)
 
 
 def recent_ticks(home: Path) -> list[TickTimes]:
     found = []
-    for record in advice_in(layout.ticks(home), _RECENT):
+    for record in advice_in(home / layout.TICKS, _RECENT):
         try:
             found.append(TickTimes(**record))
         except TypeError:  # of another version

@@ -131,7 +131,7 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
 
 def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:
     """Refuse a folder with results of other columns."""
-    described = layout.columns_in(folder)
+    described = folder / layout.COLUMNS
     if described.exists() and described.read_text() != _columns_text(outputs):
         raise ModelError(
             f"{folder} holds results with other columns: {described.read_text()}",
@@ -149,7 +149,7 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> Non
         return  # its results are numbers in the folder of all counts
     folder.mkdir(parents=True, exist_ok=True)
     check_folder(folder, outputs)
-    empty, described = layout.empty_in(folder), layout.columns_in(folder)
+    empty, described = folder / layout.EMPTY, folder / layout.COLUMNS
     if extension(sink) == "parquet" and not empty.exists():
         content = io.BytesIO()
         pq.write_table(result_schema(outputs).empty_table(), content)

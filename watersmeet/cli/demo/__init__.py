@@ -148,7 +148,7 @@ class _Demo:
                 )
         ticks = count_text(picture.tick, "tick", "ticks")
         say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
-        say(console, f"Results:  {_nearby(layout.all_results(home))} (a folder for each query)")
+        say(console, f"Results:  {_nearby(home / layout.RESULTS)} (a folder for each query)")
         say(console, f"Plan:     watersmeet explain {_nearby(home / 'pipeline.sql')}")
         files = _nearby(layout.results(home, "high_bids") / "*.parquet")
         look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"

@@ -264,7 +264,7 @@ class Results:
                 "matches": pa.array(list(found.values()), pa.int64()),
             }
         )
-        folder, task = layout.counts(self.stores.home), f"{self.task}-{self.order.phase}"
+        folder, task = self.stores.home / layout.COUNTS, f"{self.task}-{self.order.phase}"
         name = layout.data_file(self.order.tick, self.order.attempt, task, "parquet")
         staged = layout.staged(folder, name)
         writer = open_writer(staged, Sink(), rows.schema)

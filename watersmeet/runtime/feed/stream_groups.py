@@ -17,7 +17,7 @@ class Groups:
     """`groups.json` in the home: for each group its streams, in order, with the columns that the state has."""
 
     def __init__(self, home: Path) -> None:
-        self._path = layout.groups(home)
+        self._path = home / layout.GROUPS
         try:
             self._groups: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
         except ValueError as problem:

@@ -63,13 +63,13 @@ class Calls:
         """Write down what went wrong, where `complaints_in` finds it."""
         if self.complaints:
             told = [{"tick": tick, "predicate": name, "problem": why} for name, why in self.complaints.items()]
-            append_advice(layout.predicates(home), told)
+            append_advice(home / layout.PREDICATES, told)
 
 
 def complaints_in(home: Path) -> dict[str, str]:
     """For each predicate that failed what was last said of it, with the tick."""
     found = {}
-    for told in advice_in(layout.predicates(home)):
+    for told in advice_in(home / layout.PREDICATES):
         with contextlib.suppress(KeyError, TypeError):  # a part of a line that happens to be JSON
             found[str(told["predicate"])] = f"{told['problem']} (tick {told['tick']})"
     return found
