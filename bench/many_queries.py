@@ -18,8 +18,8 @@ from typing import Any
 from bench import ajoin
 from bench.pipeline import run_pipeline
 from watersmeet.control.mailbox import Mailbox, Request
+from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
-from watersmeet.home.tick_log import TICK_LOG
 
 CHECKED = 20  # queries whose matches are compared with DuckDB's
 
@@ -41,8 +41,8 @@ def run_many(folder: Path, name: str, texts: list[str], last: int, **options: An
     ours = run_pipeline(script, home, **options)
     chosen = sorted(random.Random(7).sample(range(len(texts)), min(CHECKED, len(texts))))
     expected = ajoin.oracle(folder / "in", [texts[number] for number in chosen])
-    totals = load_newest(home).totals
-    found = [totals.get(f"results/q{number}", 0) for number in chosen]
+    results = load_newest(home).totals.results
+    found = [results[f"q{number}"] for number in chosen]
     assert found == expected, f"matches differ from DuckDB's: {found} and {expected}"
     ticks = _log(home)[-last:]
     middle, probe = median(map(_total, ticks)), median(tick["probe"] for tick in ticks)
@@ -50,7 +50,7 @@ def run_many(folder: Path, name: str, texts: list[str], last: int, **options: An
 
 
 def _log(home: Path) -> list[dict[str, Any]]:
-    path = home / TICK_LOG
+    path = home / layout.TICKS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
-from watersmeet.home.tick_log import TICK_LOG
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def run_pipeline(script: str, home: Path, **options: Any) -> Measured:
         raise SystemExit(f"{pipeline} failed:\n{done.stderr[-3000:]}")
     manifest = load_newest(home)
     return Measured(
-        [json.loads(line)["finished_at"] for line in (home / TICK_LOG).read_text().splitlines()],
-        sum(count for name, count in manifest.totals.items() if name.startswith("results/")),
+        [json.loads(line)["finished_at"] for line in (home / layout.TICKS).read_text().splitlines()],
+        manifest.totals.results.total(),
         sum(bucket.bytes for bucket in manifest.buckets),
     )

@@ -24,7 +24,7 @@ from bench.scratch import in_scratch
 from bench.three_streams import query_sql, streams_sql, write_streams
 from bench.workloads import three_way
 from bench.workloads.model import Workload
-from watersmeet.home.tick_log import TICK_LOG
+from watersmeet.home import layout
 
 LARGE, MIDDLE, SMALL = 200_000, 50_000, 20_000  # rows a stream and tick
 PLACES_FROM = 10  # ticks until Java has compiled what a shuffle runs
@@ -143,7 +143,7 @@ def _first_tick(folder: Path) -> None:
     up = time.time()
     with engine:
         engine.run_once()
-    first = json.loads((folder / "home" / TICK_LOG).read_text().splitlines()[0])
+    first = json.loads((folder / "home" / layout.TICKS).read_text().splitlines()[0])
     print(first["finished_at"] - up)
 
 

@@ -25,7 +25,7 @@ from bench.three_streams import COLUMNS, write_streams
 from bench.workloads.model import Workload
 from bench.workloads.texts import watersmeet_script
 from bench.workloads.three_way import QUERY, WINDOW, streams
-from watersmeet.home.tick_log import TICK_LOG
+from watersmeet.home import layout
 
 PERIOD = 0.5
 ROWS = 5000 // len(COLUMNS)  # for each stream and period
@@ -124,7 +124,7 @@ def _start(system: str, folder: Path, workload: Workload) -> _Running:
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--home", str(home)]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         results = home / "results" / QUERY.name
-        return _Running(process, home / TICK_LOG, lambda tick: sorted(results.glob(f"{tick:012d}-*.parquet")))
+        return _Running(process, home / layout.TICKS, lambda tick: sorted(results.glob(f"{tick:012d}-*.parquet")))
 
 
 def run_spark(folder: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.planner import make_plan
@@ -23,7 +24,7 @@ from watersmeet.runtime.probe.places import Place
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket
 
 STORED = 2_000_000
 EPOCH = 1_767_225_600_000_000

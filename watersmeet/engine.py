@@ -21,13 +21,17 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
 from watersmeet.control.active_queries import ActiveQueries
 from watersmeet.control.changes import Asked, Verdict
+from watersmeet.control.description import describe
 from watersmeet.control.mailbox import Mailbox
 from watersmeet.control.server import ControlServer
 from watersmeet.control.stats import Stats, collect_stats
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.handle import QueryHandle
-from watersmeet.home.manifest import Manifest, home_lock, load_newest
-from watersmeet.home.recovery import check_positions, recover
+from watersmeet.home import layout
+from watersmeet.home.lock import home_lock
+from watersmeet.home.manifest import Manifest, load_newest
+from watersmeet.home.recovery import recover
+from watersmeet.io.positions import check_positions
 from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.model import Sink, Stream
 from watersmeet.optimize.statistics import Statistics
@@ -187,7 +191,7 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = make_session(self.options.master or None, self._spark_settings, self.home / "spark.log")
+            self._spark = make_session(self.options.master or None, self._spark_settings, self.home / layout.SPARK_LOG)
         return self._spark
 
     # Running -------------------------------------------------------------------------------------
@@ -319,9 +323,10 @@ class Engine:
         return make_plan(self.streams, self._active.queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
-        """Rows, results, state and the time of recent ticks."""
+        """Rows, what was set aside and why, state, results, what went wrong, and the time of recent ticks."""
         recent = self._loop.recent if self._loop else []
-        return collect_stats(self.newest, self.streams, tuple(self.pipeline.queries), recent)
+        queries = describe(self.home, self._active.queries)
+        return collect_stats(self.home, self.newest, self.pipeline.streams, queries, recent, self._loop is not None)
 
     @property
     def newest(self) -> Manifest:

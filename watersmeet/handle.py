@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest
-from watersmeet.io.sinks import counts_folder, extension, prepare_folder, result_folder, result_schema
+from watersmeet.io.sinks import extension, prepare_folder, result_folder, result_schema
 from watersmeet.model import Query
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class QueryHandle:
         return self
 
     def _counts(self, reader: Any) -> DataFrame:
-        folder = counts_folder(self._engine.home)
+        folder = self._engine.home / layout.COUNTS
         folder.mkdir(parents=True, exist_ok=True)
         all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(str(folder))
         mine: DataFrame = all_counts.where(all_counts["query"] == self.name).select("tick", "matches")

@@ -15,8 +15,7 @@ from typing import Any
 
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
-from watersmeet.adapt.statistics_file import STATISTICS
-from watersmeet.home.tick_log import TICK_LOG
+from watersmeet.home import layout
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,9 @@ def replay(script: str, home: str, statistics: dict[str, Any], **options: Any) -
 def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, Any]) -> Run:
     folder = Path(home)
     folder.mkdir(parents=True)
-    (folder / STATISTICS).write_text(json.dumps({"statistics": statistics}))  # as if an earlier life had measured it
+    (folder / layout.STATISTICS).write_text(
+        json.dumps({"statistics": statistics})
+    )  # as if an earlier life had measured it
     engine = Engine(home=folder, **options)
     engine.sql(script)
     state: dict[int, tuple[int, int]] = {}
@@ -60,7 +61,7 @@ def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, A
         results = engine.stats().queries[0].results
     ended.set()
     watcher.join()
-    ticks = [json.loads(line) for line in (folder / TICK_LOG).read_text().splitlines()]
+    ticks = [json.loads(line) for line in (folder / layout.TICKS).read_text().splitlines()]
     seconds = [tick["gather"] + tick["probe"] + tick["commit"] for tick in ticks]
     rows, sizes, last = [], [], (0, 0)
     for tick in ticks:

@@ -29,8 +29,8 @@ from bench.report import OUT
 from bench.three_streams import EPOCH
 from bench.workloads.model import MICROS, Workload
 from bench.workloads.texts import watersmeet_script
-from watersmeet.adapt.statistics_file import STATISTICS, as_json
-from watersmeet.home.tick_log import TICK_LOG
+from watersmeet.adapt.statistics_file import as_json
+from watersmeet.home import layout
 from watersmeet.optimize.joingraph import graph_of, stream_of
 from watersmeet.optimize.statistics import Statistics, named_ends
 
@@ -186,7 +186,7 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
     with Engine(spark, home=home, **run.options) as engine:
         engine.sql(text)
         known = statistics_for(engine, workload.counted(), shares(workload))
-        (home / STATISTICS).write_text(json.dumps({"statistics": as_json(known)}))
+        (home / layout.STATISTICS).write_text(json.dumps({"statistics": as_json(known)}))
 
         def watch() -> None:
             while not ended.wait(0.02):
@@ -207,13 +207,13 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
     stored: dict[str, int] = {}
     for bucket in manifest.buckets:
         stored[bucket.store] = stored.get(bucket.store, 0) + bucket.rows
-    ticks = [json.loads(line) for line in (home / TICK_LOG).read_text().splitlines()]
+    ticks = [json.loads(line) for line in (home / layout.TICKS).read_text().splitlines()]
     name = workload.queries[0].name
     return Ran(
-        manifest.totals.get(f"results/{name}", 0),
+        manifest.totals.results[name],
         ticks,
         stored,
-        sum(count for key, count in manifest.totals.items() if key.startswith("step_in/")),
+        manifest.totals.step_in.total(),
         expected_probed(engine, plan, known),
         [store.name for store in plan.stores if store.materialized],
         sorted({step.by for step in plan.steps}),
@@ -245,7 +245,7 @@ def _feed(run: Run, engine: Engine, source: Path) -> list[float]:
         arrived.append(time.time())
         due = arrived[-1] + run.period
         end = time.time() + _LONGEST_WAIT
-        while sum(engine.newest.totals.get(f"rows/{stream}", 0) for stream in streams) < fed:
+        while sum(engine.newest.totals.rows[stream] for stream in streams) < fed:
             if time.time() > end:
                 raise Failed(f"the rows of tick {tick} are not processed after {_LONGEST_WAIT:g} s")
             time.sleep(0.02)

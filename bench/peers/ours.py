@@ -12,9 +12,8 @@ from pathlib import Path
 from bench.workloads.knowledge import statistics
 from bench.workloads.model import Outcome, Query, Workload
 from bench.workloads.texts import watersmeet_script
-from watersmeet.adapt.statistics_file import STATISTICS
+from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
-from watersmeet.home.tick_log import TICK_LOG
 
 # Plans are compared, so none of them changes while it runs.
 ALONE = {"sharing": "none", "searcher": "individual", "materialize": "off", "adaptive": "off"}
@@ -56,17 +55,17 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
         home.mkdir()
         if not any(query.windowed for query in queries):  # sizes are those of the full history
             known = {"statistics": statistics(replace(workload, queries=queries))}
-            (home / STATISTICS).write_text(json.dumps(known))
+            (home / layout.STATISTICS).write_text(json.dumps(known))
         sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
         subprocess.run(command, check=True, stdout=sys.stderr)
-        ticks = [json.loads(line) for line in (home / TICK_LOG).read_text().splitlines()]
+        ticks = [json.loads(line) for line in (home / layout.TICKS).read_text().splitlines()]
         manifest = load_newest(home)
     counted = ticks[skip:]
     began, ended = ticks[skip - 1]["finished_at"], ticks[-1]["finished_at"]
     parts = {stage: sum(tick[stage] for tick in counted) / len(counted) for stage in STAGES}
     # What is left of a tick: finding files, writing down what the next batch has.
     parts["between ticks"] = (ended - began) / len(counted) - sum(parts.values())
-    results = {query.name: manifest.totals.get(f"results/{query.name}", 0) for query in queries}
+    results = {query.name: manifest.totals.results[query.name] for query in queries}
     state = sum(bucket.bytes for bucket in manifest.buckets)
     return Outcome(ended - began, [(began, ended)], skip, results, state, parts)

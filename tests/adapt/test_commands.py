@@ -7,8 +7,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from watersmeet.adapt.decisions import PLANS, Decision, decisions, record
+from watersmeet.adapt.decisions import Decision, decisions, record
 from watersmeet.cli.app import app
+from watersmeet.home import layout
 
 START = Decision(0, 0, "start", "the engine started; queries: 1", True, "v1", 7000.0, searcher="exact")
 CHANGE = Decision(
@@ -36,7 +37,7 @@ def test_the_history_is_a_table_and_json(tmp_path: Path) -> None:
 
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
     record(tmp_path, START)
-    with (tmp_path / PLANS).open("a") as file:
+    with (tmp_path / layout.PLANS).open("a") as file:
         file.write('{"tick": 3, "epo')
     assert decisions(tmp_path) == [START]
     record(tmp_path, CHANGE)

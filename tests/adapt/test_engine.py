@@ -12,7 +12,8 @@ from tests.adapt.changing import explosion, right_number, script
 from tests.runtime.test_engine import wait_for
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
-from watersmeet.adapt.statistics_file import STATISTICS, recall
+from watersmeet.adapt.statistics_file import recall
+from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def test_without_adaptation_the_plan_stays(spark: SparkSession, tmp_path: Path) 
     engine.sql(script(tmp_path / "in"))
     run(engine)
     assert [one.kind for one in decisions(tmp_path / "home")] == ["start"]
-    assert (tmp_path / "home" / STATISTICS).exists()
+    assert (tmp_path / "home" / layout.STATISTICS).exists()
     assert engine["q"].results().count() == right_number(tmp_path / "in")
 
 

@@ -12,7 +12,8 @@ from tests.adapt.changing import COLUMNS, TICKS_IN_WINDOW, explosion, right_numb
 from tests.oracle.plans import plan_by
 from watersmeet import Engine
 from watersmeet.adapt.measure import all_links, step_facts
-from watersmeet.adapt.statistics_file import STATISTICS, recall
+from watersmeet.adapt.statistics_file import recall
+from watersmeet.home import layout
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.optimize.statistics import named_ends
@@ -66,7 +67,7 @@ def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
         assert loop.manifest.tick == TICKS
     assert engine["q"].results().count() == right_number(tmp_path / "in")
 
-    told: dict[str, Any] = json.loads((tmp_path / "home" / STATISTICS).read_text())
+    told: dict[str, Any] = json.loads((tmp_path / "home" / layout.STATISTICS).read_text())
     keys = {f"{name}.{column}" for name, columns in COLUMNS.items() for column in columns}
     assert told["key_groups"].keys() == keys
     for key in keys:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from watersmeet.adapt.decisions import changes, largest, reason
 from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick, step_facts
-from watersmeet.adapt.statistics_file import STATISTICS, recall, remember
-from watersmeet.home.manifest import Manifest
+from watersmeet.adapt.statistics_file import recall, remember
+from watersmeet.home import layout
+from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import KeyPart
 from watersmeet.optimize.statistics import Statistics
@@ -24,7 +25,6 @@ from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.tick.tick import Tick, walk_phases
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.sketch import Sketch
 
 SECOND = 1_000_000
@@ -162,7 +162,7 @@ def test_a_reason_names_what_changed_most() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"statistics": 3}', '{"statistics": {"sizes": {"r": -1}}}'])
 def test_damaged_statistics_are_no_statistics(tmp_path: Path, text: str) -> None:
-    (tmp_path / STATISTICS).write_text(text)
+    (tmp_path / layout.STATISTICS).write_text(text)
     assert recall(tmp_path) is None
 
 
@@ -171,4 +171,4 @@ def test_key_groups_are_kept_for_looking(tmp_path: Path) -> None:
     groups = np.r_[np.full(63, 1.0), 65.0]
     sketch = Sketch(128.0, np.empty(0, np.uint64), np.empty(0), groups)
     remember(tmp_path, 1, Statistics(), Measurements(sketches={("r", part): sketch}))
-    assert '"r.a": {"skew": 32.5' in (tmp_path / STATISTICS).read_text()
+    assert '"r.a": {"skew": 32.5' in (tmp_path / layout.STATISTICS).read_text()

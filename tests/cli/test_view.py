@@ -12,12 +12,15 @@ from watersmeet.home.tick_log import TickTimes
 
 def _stats(tick: int, rows: int, results: int) -> Stats:
     return Stats(
+        True,
         tick,
         "plan",
         (StreamStats("bids", rows, {"late": 3, "failed_filters": 0}, None), StreamStats("idle", 0, {}, None)),
         (StoreStats("bids", 40, 123_456, 2),),
-        (QueryStats("hot", results, 0),),
+        (QueryStats("hot", 1, True, results, "bids a ⋈ bids b", "", "", False, None, 0),),
+        {},
         (TickTimes(tick, 10, 5, 0.2, 0.1, 0.01, 0.0),),
+        (),
     )
 
 

@@ -20,7 +20,7 @@ from tests.runtime.test_engine import JOIN, create, wait_for, write
 from watersmeet.cli.app import app
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.errors import RunError
-from watersmeet.home.manifest import home_lock
+from watersmeet.home.lock import home_lock
 
 
 def command(*arguments: object) -> Result:

@@ -16,8 +16,8 @@ from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
 from watersmeet import Engine
 from watersmeet.control.change_log import read_entries
 from watersmeet.control.changes import Add, Asked, Drop, InForce
-from watersmeet.control.figures import figures, list_queries
 from watersmeet.control.mailbox import Mailbox, Request
+from watersmeet.control.stats import stats_of_home
 from watersmeet.errors import ModelError, RunError, SqlError, StateError, WatersmeetError
 from watersmeet.sql import build_query
 
@@ -277,14 +277,12 @@ def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: 
         ask(engine, f"DROP QUERY scripted; CREATE QUERY added INTO json 'there' AS {JOIN}")
         fed(engine, tmp_path, "r", [(1, 10, 7)])
         own = engine.query("own", JOIN, backfill=True)
-    listed = {query.name: query for query in list_queries(engine.home)}
+    listed = {query.name: query for query in stats_of_home(engine.home).queries}
     assert set(listed) == {"added", "own"}
     assert listed["added"].in_force
     assert listed["added"].results == 1
-    assert not figures(engine.home).running
-    deployed = figures(engine.home).deployments
-    assert deployed is not None
-    assert deployed.count == 3
+    assert not stats_of_home(engine.home).running
+    assert len(stats_of_home(engine.home).deployments) == 3
 
     again = declare()
     again.query("scripted", JOIN)

@@ -21,9 +21,10 @@ from tests.fault.strikes import FOLDER_VARIABLE, Strikes, kill_tree
 from tests.fault.workload import make_case, write_input
 from tests.oracle.answers import oracle_answers, stored_answers
 from tests.oracle.cases import Case
-from watersmeet.home.manifest import home_lock, load, load_newest
+from watersmeet.home.layout import STAGING
+from watersmeet.home.lock import home_lock
+from watersmeet.home.manifest import load, load_newest
 from watersmeet.home.recovery import recover
-from watersmeet.io.sinks import STAGING
 from watersmeet.store.bucket import verify_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,7 +141,7 @@ def check_results(victim: Victim) -> None:
     expected = expected_of(victim.ticks)
     manifest = load_newest(victim.home)
     for stream in victim.case.streams:
-        assert manifest.totals[f"rows/{stream.name}"] == stream.rows.num_rows, stream.name
+        assert manifest.totals.rows[stream.name] == stream.rows.num_rows, stream.name
         timeless = stream.rows.filter(pc.is_null(stream.rows["ts"])).column("id").to_pylist()
         aside = pq.read_table(victim.home / "rejected" / stream.name).column("id").to_pylist()
         assert sorted(aside) == sorted(timeless), stream.name
@@ -149,7 +150,7 @@ def check_results(victim: Victim) -> None:
         assert found == answers, (
             f"{query}: {(answers - found).total()} results missing, {(found - answers).total()} too many"
         )
-        assert manifest.totals[f"results/{query}"] == answers.total(), query
+        assert manifest.totals.results[query] == answers.total(), query
 
 
 def check_state(victim: Victim) -> None:

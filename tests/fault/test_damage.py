@@ -18,7 +18,9 @@ from tests.fault.stepwise import Stepwise
 from tests.fault.workload import make_case
 from watersmeet import Engine
 from watersmeet.errors import StateError
-from watersmeet.home.manifest import FORMAT, home_lock, load_newest, manifest_path
+from watersmeet.home import layout
+from watersmeet.home.lock import home_lock
+from watersmeet.home.manifest import FORMAT, load_newest
 from watersmeet.store.bucket import Bucket
 
 TICKS, BEFORE = 8, 5  # the damage happens after the fifth tick
@@ -50,7 +52,7 @@ def _largest_bucket(home: Path) -> Path:
 
 
 def _newest_manifest(home: Path) -> Path:
-    return manifest_path(home, load_newest(home).tick)
+    return layout.manifest(home, load_newest(home).tick)
 
 
 def torn_state(home: Path) -> Path:
@@ -169,7 +171,7 @@ def test_a_task_does_not_read_a_damaged_bucket_either(running: Stepwise, damage:
 def holder(running: Stepwise) -> Iterator[subprocess.Popen[str]]:
     """Another process that uses the home."""
     program = (
-        "import sys, time; from pathlib import Path; from watersmeet.home.manifest import home_lock\n"
+        "import sys, time; from pathlib import Path; from watersmeet.home.lock import home_lock\n"
         "with home_lock(Path(sys.argv[1])): print('holding', flush=True); time.sleep(3600)"
     )
     command = [sys.executable, "-c", program, str(running.home)]

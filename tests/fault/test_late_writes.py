@@ -12,8 +12,9 @@ import pytest
 from tests.fault.killing import Victim, check_results, check_state, clean_start, state_files
 from tests.fault.stepwise import Stepwise
 from tests.fault.workload import make_case
-from watersmeet.home.manifest import load_newest, manifest_path
-from watersmeet.io.sinks import STAGING
+from watersmeet.home import layout
+from watersmeet.home.layout import STAGING
+from watersmeet.home.manifest import load_newest
 
 TICKS = 9
 
@@ -37,7 +38,7 @@ def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: flo
     engine = Stepwise(tmp_path, make_case(TICKS))
     engine.run(4)
     engine.die_at("commit.before")
-    manifest_path(tmp_path, 5).with_suffix(".4711.draft").write_bytes(manifest_path(tmp_path, 4).read_bytes())
+    layout.manifest_draft(tmp_path, 5, 4711).write_bytes(layout.manifest(tmp_path, 4).read_bytes())
     (tmp_path / "orders" / "0").mkdir(parents=True)
     (tmp_path / "orders" / "0" / "4.pickle").write_bytes(b"an order")
     left = unnamed_files(tmp_path)

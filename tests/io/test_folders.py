@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.errors import InputError, StateError
-from watersmeet.io import folders
-from watersmeet.io.folders import Folder, Piece, is_folder, load_positions, positions_path, read_piece, share
+from watersmeet.home import layout
+from watersmeet.io import folders, positions
+from watersmeet.io.folders import Folder, Piece, is_folder, read_piece, share
+from watersmeet.io.positions import load_positions
 from watersmeet.model import Column, Source, Stream
 
 COLUMNS = (Column("ts", "timestamp"), Column("id", "bigint"), Column("word", "string"))
@@ -67,11 +69,11 @@ def test_positions_survive_a_torn_line_and_being_rewritten(tmp_path: Path, monke
     log = load_positions(tmp_path, "0")
     log.begin({"x": ["a"], "y": ["b"]})
     log.begin({"x": ["c"]})
-    path = positions_path(tmp_path, "0")
+    path = layout.positions(tmp_path, "0")
     with path.open("a") as file:
         file.write('{"batch":2,"files":{"x":["d')
     for longest in (1 << 20, 1):
-        monkeypatch.setattr(folders, "_LONG", longest)
+        monkeypatch.setattr(positions, "_LONG", longest)
         again = load_positions(tmp_path, "0")
         assert (again.batch, again.files) == (1, {"x": ["c"]})
         assert again.taken == {"x": {"a", "c"}, "y": {"b"}}
@@ -82,7 +84,7 @@ def test_positions_survive_a_torn_line_and_being_rewritten(tmp_path: Path, monke
 
 
 def test_a_damaged_log_is_named(tmp_path: Path) -> None:
-    path = positions_path(tmp_path, "0")
+    path = layout.positions(tmp_path, "0")
     path.parent.mkdir()
     path.write_text('{"batch":0,"files":{}}\n{"batch":1}\n')
     with pytest.raises(StateError, match=r"0.jsonl is damaged in line 2"):

@@ -32,6 +32,7 @@ from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.store.bucket import verify_files
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 
@@ -111,7 +112,7 @@ class InProcess:
         return self.loop.manifest
 
     def restart(self) -> None:
-        manifest = recover(self.home, [])
+        manifest = recover(self.home, [], verify_files)
         named = {bucket.file for bucket in manifest.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"

@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+from watersmeet.runtime.udf.registration import register
 
 from tests.oracle import misbehaving
 from tests.oracle.answers import oracle_answers, stored_answers
@@ -23,7 +24,6 @@ from tests.oracle.inprocess import InProcess
 from tests.oracle.plans import plan_by
 from watersmeet.errors import ModelError, SqlError
 from watersmeet.runtime.udf.predicate_calls import complaints_in
-from watersmeet.runtime.udf.registration import register
 
 SELECTED = "SELECT a.id, b.id AS other FROM s0 {0} a, s1 {0} b WHERE "
 WINDOW = "[UNBOUNDED]"
@@ -76,7 +76,7 @@ def test_a_predicate_is_called_with_arrays_or_with_values(tmp_path: Path, partit
         near=(lambda x, y: np.abs(x - y) <= 1, False, 60.0),
         alike=(lambda one, other: one == other, True, 60.0),
     )
-    assert not any(name.startswith("failed") for name in engine.manifest.totals)
+    assert not engine.manifest.totals.failed_values and not engine.manifest.totals.set_aside
     assert complaints_in(tmp_path) == {}
 
 
@@ -108,8 +108,9 @@ def test_a_bad_predicate_is_false_named_and_counted(
     near = (lambda x, y: np.abs(x - y) <= 1, False, 60.0)
     engine = run(tmp_path, asked, strange=(function, by_row, 0.2), near=near)
     assert complaint in complaints_in(tmp_path)["strange"]
-    assert engine.manifest.totals["failed_values/bad"] == 81
-    assert {name for name in engine.manifest.totals if name.startswith("failed")} == {"failed_values/bad"}
+    assert engine.manifest.totals.failed_values["bad"] == 81
+    assert set(engine.manifest.totals.failed_values) == {"bad"}
+    assert not engine.manifest.totals.set_aside
     assert set(complaints_in(tmp_path)) == {"strange"}
 
 
@@ -123,7 +124,7 @@ def test_a_predicate_that_ran_away_is_off_until_the_next_start(tmp_path: Path) -
 
     engine = run(tmp_path / "home", (query("bad", "slow(a.v, b.v)", "false"), *OTHERS), slow=(slow, False, 0.5))
     assert called.read_text() == "once\n"
-    assert engine.manifest.totals["failed_values/bad"] == 81, "rows that it was not asked about are counted too"
+    assert engine.manifest.totals.failed_values["bad"] == 81, "rows that it was not asked about are counted too"
     assert "it is off now" in complaints_in(tmp_path / "home")["slow"]
     engine.restart()
     engine.tick({stream.name: stream.piece(0) for stream in engine.case.streams})
@@ -137,12 +138,12 @@ def test_failures_on_the_way_into_a_materialized_store_are_counted_for_its_reade
     engine = InProcess(tmp_path, case, {"breaks": register("breaks", misbehaving.raises, False, 60.0)})
     for tick in range(case.ticks):
         engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
-    before = engine.manifest.totals["failed_values/bad"]
+    before = engine.manifest.totals.failed_values["bad"]
     (graph,) = engine.problem.queries
     pair = next(one for one in graph.connected if one.relations == frozenset(("s0", "s1")))
     engine.follow(plan_by(engine.problem, lambda options: pair if pair in options else options[0]))
     engine.tick({}, group="")  # which only fills the store
-    assert engine.manifest.totals["failed_values/bad"] == before + 81
+    assert engine.manifest.totals.failed_values["bad"] == before + 81
 
 
 def test_what_a_predicate_prints_disturbs_nobody(tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_a_predicate_that_raises_for_some_rows_is_false_for_those(tmp_path: Path
     asked = (query("some", "picky(a.v, b.v)", "a.v <> 0 AND 6 // a.v > b.v"), *OTHERS)
     engine = run(tmp_path, asked, picky=(picky, True, 60.0))
     zeros = sum(value == 0 for value in streams()[0].rows.column("v").to_pylist())
-    assert engine.manifest.totals["failed_values/some"] == 9 * zeros
+    assert engine.manifest.totals.failed_values["some"] == 9 * zeros
     assert complaints_in(tmp_path)["picky"].startswith("ZeroDivisionError")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.options import Options
 from watersmeet.plan.planner import make_plan
 from watersmeet.runtime.probe.partial_results import Partial, Refs
 from watersmeet.runtime.probe.places import OneOfSeveral, Place, places_of
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket
 
 PLACES = 3
 STREAMS = "".join(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tests.oracle import misbehaving
 from watersmeet import Engine, QueryHandle
 from watersmeet.cli.app import app
-from watersmeet.runtime.udf.predicate_calls import COMPLAINTS
+from watersmeet.home import layout
 
 SCRIPT = """
 CREATE STREAM r (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/r' WITH (maxFilesPerTrigger = 1);
@@ -94,7 +94,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
         good = engine.query("good", FROM.format("r.x = s.x AND is_close(s.x, t.x)"))
         plain = engine.query("plain", FROM.format("r.x = s.x AND s.x = t.x"))
         engine.run_once()
-        told = (engine.home / COMPLAINTS).read_text()
+        told = (engine.home / layout.PREDICATES).read_text()
         write(tmp_path, range(2, 3))
         engine.run_once()
         check(
@@ -104,7 +104,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
                 **{query: [] for query in bad.values()},
             }
         )
-        assert (engine.home / COMPLAINTS).read_text() == told, "what is off is not called again"
+        assert (engine.home / layout.PREDICATES).read_text() == told, "what is off is not called again"
         for name, complaint in BAD.items():
             assert f"{complaint} (" in engine.complaints()[name]
             assert engine.complaints()[name].endswith("it is off now (tick 1)")

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.home.manifest import Manifest, ResultFile, commit, load_newest, manifest_path
+from watersmeet.home import layout
+from watersmeet.home.counters import Counters
+from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, commit, load_newest
 from watersmeet.model import Alias, Column, Equality, KeyPart, Output, Query, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
@@ -18,7 +20,6 @@ from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
 from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
 from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_SLICE, Tick, split
-from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.merge import FAN_IN
 
 KEY = KeyPart('"k"', "int", "k")
@@ -49,7 +50,7 @@ def tick_after(
 
 
 def report(stream: str, *buckets: BucketInfo, newest: int | None = None) -> GatherReport:
-    counts = Counter({f"rows/{stream}": sum(bucket.rows for bucket in buckets)})
+    counts = Counters(rows=Counter({stream: sum(bucket.rows for bucket in buckets)}))
     return GatherReport(stream, list(buckets), [], counts, newest)
 
 
@@ -128,14 +129,15 @@ def test_the_next_tick_can_be_gathered_before_this_one_is_probed() -> None:
 
 
 def test_the_manifest_names_batch_results_and_running_totals() -> None:
-    tick = tick_after(Manifest(tick=1, batches={"0": 6, "1": 2}, totals={"rows/a": 5}))
+    tick = tick_after(Manifest(tick=1, batches={"0": 6, "1": 2}, totals=Counters(rows=Counter(a=5))))
     result = ResultFile("q", "staged", "final", 3)
     manifest, _ = tick.finished(
-        [report("a", bucket("a", 2, 0, 9), newest=9)], [ProbeReport(results=[result], counts=Counter({"results/q": 3}))]
+        [report("a", bucket("a", 2, 0, 9), newest=9)],
+        [ProbeReport(results=[result], counts=Counters(results=Counter(q=3)))],
     )
     assert manifest.batches == {"0": 7, "1": 2}
     assert manifest.results == (result,)
-    assert manifest.totals == {"rows/a": 15, "results/q": 3}
+    assert manifest.totals == Counters(rows=Counter(a=15), results=Counter(q=3))
 
 
 # Queries that come and go ----------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def test_retain_never_shortens_what_a_query_needs() -> None:
 def test_a_manifest_from_before_queries_were_in_it_is_read(tmp_path: Path) -> None:
     commit(tmp_path, Manifest(tick=1, queries={"q": 1}))
     assert load_newest(tmp_path).queries == {"q": 1}
-    path = manifest_path(tmp_path, 1)
+    path = layout.manifest(tmp_path, 1)
     _, _, body = path.read_text().partition("\n")
     older = body.replace(',"queries":{"q":1},"additions":{}', "")
     assert older != body

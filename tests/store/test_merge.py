@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.home.manifest import BucketInfo
+from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.merge import FAN_IN, MAX_BYTES, MergeJob, choose_merges, merge
 
 

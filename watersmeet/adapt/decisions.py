@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from math import exp, log
 from pathlib import Path
 
+from watersmeet.home import layout
+from watersmeet.home.files import advice_in, append_advice
 from watersmeet.optimize.statistics import DEFAULT_SIZE, Named, Statistics
 
-PLANS = "plans.jsonl"
 _LONGEST = 8 << 20
 _TOLD = 2  # changes named in a reason
 NOTICEABLE = 1.2  # times more or less
@@ -39,33 +37,20 @@ class Decision:
 
 
 def record(home: Path, decision: Decision) -> None:
-    path = home / PLANS
-    if path.exists() and path.stat().st_size > _LONGEST:
-        path.replace(path.with_suffix(".old"))
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            cut_off = file.read(1) != b"\n"
-        else:
-            cut_off = False
-        file.write(b"\n" * cut_off + json.dumps(asdict(decision)).encode() + b"\n")
+    append_advice(home / layout.PLANS, [asdict(decision)], _LONGEST)
 
 
 def decisions(home: Path) -> list[Decision]:
-    """What is told there, the oldest first; a line that was cut off by a crash is left out."""
-    return list(_read(home / PLANS)) if (home / PLANS).exists() else []
-
-
-def _read(path: Path) -> Iterator[Decision]:
+    """What is told there, the oldest first."""
     known = {part.name for part in fields(Decision)}
-    for line in path.read_text().splitlines():
+    found = []
+    for raw in advice_in(home / layout.PLANS):
         try:
-            raw = json.loads(line)
             given = {name: value for name, value in raw.items() if name in known}
-            decision = Decision(**{**given, "materialized": tuple(given["materialized"])})
-        except (ValueError, TypeError, AttributeError, KeyError):
+            found.append(Decision(**{**given, "materialized": tuple(given["materialized"])}))
+        except (TypeError, AttributeError, KeyError):  # of another version
             continue
-        yield decision
+    return found
 
 
 Change = tuple[float, str]  # log of how many times more, and what

@@ -208,8 +208,7 @@ class Follower:
             worst,
             tuple(str(store) for store in plan.solution.materialized),
         )
-        with contextlib.suppress(OSError):
-            record(self.home, decision)
+        record(self.home, decision)
 
 
 def _difference(before: Plan | None, plan: Plan) -> str:

@@ -12,18 +12,18 @@ have found.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset, Step, StoreRule, Test
-from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.sketch import Sketch
 
 Pair = frozenset[Named]  # the two ends of an equality
@@ -144,22 +144,19 @@ def measure_tick(
     same = before.plan == after.plan
     windows = windows_of(plan.queries)
     live = live_rows(after, windows, plan.rules)
-    arrived = {
-        stream.name: after.totals.get(f"rows/{stream.name}", 0) - before.totals.get(f"rows/{stream.name}", 0)
-        for stream in plan.streams
-    }
+    arrived = {stream.name: after.totals.rows[stream.name] - before.totals.rows[stream.name] for stream in plan.streams}
     old = live_rows(before, windows, plan.rules)
     links: dict[Pair, Counted] = {}
     steps = {}
 
-    def counted(name: str) -> int:
-        return after.totals.get(name, 0) - (before.totals.get(name, 0) if same else 0)
+    def counted(now: Counter[int], then: Counter[int], number: int) -> int:
+        return now[number] - (then[number] if same else 0)
 
     for number, step in facts.items():
-        came = counted(f"step_in/{number}") / step.copies
+        came = counted(after.totals.step_in, before.totals.step_in, number) / step.copies
         if not came:
             continue
-        found = counted(f"step_out/{number}")
+        found = counted(after.totals.step_out, before.totals.step_out, number)
         steps[after.plan, number] = StepCount(came, came * step.expected, found)
         if step.measures is not None:
             there = old.get(step.store, 0.0) + (arrived.get(step.store, 0) if step.sees_new else 0)

@@ -11,9 +11,9 @@ from typing import Any
 
 from watersmeet.adapt.measure import Measurements
 from watersmeet.errors import ModelError
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.optimize.statistics import Named, Statistics, read_statistics
-
-STATISTICS = "statistics.json"
 
 
 def remember(home: Path, tick: int, statistics: Statistics, measured: Measurements) -> None:
@@ -28,14 +28,12 @@ def remember(home: Path, tick: int, statistics: Statistics, measured: Measuremen
             for (stream, part), sketch in sorted(measured.sketches.items(), key=lambda item: str(item[0]))
         },
     }
-    draft = home / f"{STATISTICS}.draft"
-    draft.write_text(json.dumps(content))
-    draft.rename(home / STATISTICS)
+    write_whole(home / layout.STATISTICS, json.dumps(content))
 
 
 def recall(home: Path) -> Statistics | None:
     try:
-        raw: Any = json.loads((home / STATISTICS).read_text())
+        raw: Any = json.loads((home / layout.STATISTICS).read_text())
         return read_statistics(json.dumps(raw["statistics"]))
     except (OSError, ValueError, KeyError, TypeError, ModelError):
         return None

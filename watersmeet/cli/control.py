@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,7 @@ from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 
 if TYPE_CHECKING:
-    from watersmeet.control.figures import Figures, ListedQuery
+    from watersmeet.control.stats import QueryStats, Stats
 
 ADD_HELP = help_text(
     "Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.",
@@ -38,7 +39,8 @@ LIST_HELP = help_text(
     examples=("watersmeet list --home state",),
 )
 STATS_HELP = help_text(
-    "Show the figures of a home: rows, results, state, times of ticks and of changes. The engine need not run.",
+    "Show the figures of a home: rows, what was set aside and why, results, failed values, complaints about "
+    "predicates, state, times of ticks and of changes. The engine need not run.",
     examples=("watersmeet stats --home state --format json",),
 )
 
@@ -88,9 +90,9 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
 def list_(home: Home = HOME, format_: Format = "text") -> None:
     check_format(format_)
     with reporting(None):
-        from watersmeet.control.figures import list_queries
+        from watersmeet.control.stats import stats_of_home
 
-        listed = list_queries(home)
+        listed = stats_of_home(home).queries
         if format_ == "json":
             typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
         else:
@@ -100,16 +102,16 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
 def stats(home: Home = HOME, format_: Format = "text") -> None:
     check_format(format_)
     with reporting(None):
-        from watersmeet.control.figures import figures
+        from watersmeet.control.stats import stats_of_home
 
-        found = figures(home)
+        found = stats_of_home(home)
         if format_ == "json":
-            typer.echo(json.dumps(asdict(found), indent=1, ensure_ascii=False))
+            typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
         else:
-            _print_figures(found)
+            _print_stats(found)
 
 
-def _query_table(listed: list[ListedQuery]) -> Table:
+def _query_table(listed: Sequence[QueryStats]) -> Table:
     table = _table("query", "since tick", "results", "put in force after", "joins")
     table.columns[-1].justify = "left"
     for query in listed:
@@ -120,24 +122,26 @@ def _query_table(listed: list[ListedQuery]) -> Table:
     return table
 
 
-def _print_figures(found: Figures) -> None:
-    from watersmeet.cli.dashboard import bytes_text, seconds_text
+def _print_stats(found: Stats) -> None:
+    from watersmeet.cli.dashboard import bytes_text, seconds_text, set_aside_text
+    from watersmeet.control.stats import spread
 
     state = "running" if found.running else "stopped"
     typer.echo(f"{state} · tick {found.tick:,} · state {bytes_text(found.state_bytes)}")
-    for title, one in (("ticks", found.ticks), ("changes in force after", found.deployments)):
+    ticks = [tick.total for tick in found.ticks]
+    for title, one in (("ticks", spread(ticks)), ("changes in force after", spread(found.deployments))):
         if one is not None:
-            last, median, longest = (seconds_text(value) for value in (one.last, one.median, one.longest))
-            typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one.count:,})")
-    streams = _table("stream", "rows", "late")
+            last, median, longest = (seconds_text(one[key]) for key in ("last", "median", "longest"))
+            typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one['count']:,})")
+    streams = _table("stream", "rows", "set aside")
     for stream in found.streams:
-        streams.add_row(str(stream["name"]), f"{stream['rows']:,}", f"{stream['late']:,}")
+        streams.add_row(stream.name, f"{stream.rows:,}", set_aside_text(stream.set_aside) or "–")
     stores = _table("store", "rows", "bytes", "buckets")
     for store in found.stores:
-        stores.add_row(*(str(store["name"]), f"{store['rows']:,}", f"{store['bytes']:,}", f"{store['buckets']:,}"))
+        stores.add_row(store.name, f"{store.rows:,}", f"{store.bytes:,}", f"{store.buckets:,}")
     queries = _table("query", "results", "failed values")
-    for name, results in found.queries.items():
-        queries.add_row(name, f"{results:,}", f"{found.failed_values.get(name, 0):,}")
+    for query in found.queries:
+        queries.add_row(query.name, f"{query.results:,}", f"{query.failed_values:,}")
     for table in (streams, stores, queries):
         if table.row_count:
             _print(table)

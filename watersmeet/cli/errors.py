@@ -17,6 +17,7 @@ from rich.text import Text
 
 from watersmeet import __version__
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.home import layout
 
 
 @contextlib.contextmanager
@@ -26,8 +27,8 @@ def reporting(home: Path | None) -> Iterator[None]:
         yield
     except WatersmeetError as error:
         show_error(error)
-        if isinstance(error, RunError) and home is not None and (home / "spark.log").exists():
-            typer.echo(f"All details are in {(home / 'spark.log').absolute()}", err=True)
+        if isinstance(error, RunError) and home is not None and (home / layout.SPARK_LOG).exists():
+            typer.echo(f"All details are in {(home / layout.SPARK_LOG).absolute()}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("\ninterrupted before the first tick; nothing was changed", err=True)
@@ -57,7 +58,7 @@ def _log_traceback(home: Path | None) -> Path:
     if home is not None:
         with contextlib.suppress(OSError):
             home.mkdir(parents=True, exist_ok=True)
-            return _append(home / "error.log", text)
+            return _append(home / layout.ERROR_LOG, text)
     return _append(Path(tempfile.gettempdir()) / "watersmeet-error.log", text)
 
 

@@ -74,12 +74,13 @@ def run(
 def _summary(console: Console, engine: Engine, stopped: bool) -> None:
     from watersmeet.cli.dashboard import set_aside_text
     from watersmeet.cli.screen import say
+    from watersmeet.home import layout
 
     stats = engine.stats()
     say(console, f"{'stopped' if stopped else 'done'} after tick {stats.tick}")
     for stream in stats.streams:
         aside = set_aside_text(stream.set_aside)
-        rejected = engine.home / "rejected" / stream.name
+        rejected = layout.rejected(engine.home, stream.name)
         if aside and rejected.exists():
             aside += f"; see {rejected}"
         say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")

@@ -7,18 +7,16 @@ log. A last line that is cut short belongs to a change that was never in force, 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from watersmeet.control.changes import Asked, Drop
 from watersmeet.errors import StateError, WatersmeetError
-from watersmeet.home.manifest import sync_folder
+from watersmeet.home import layout
+from watersmeet.home.files import append_durably, whole_lines
 from watersmeet.model import Query, Sink
 from watersmeet.pipeline import Pipeline
-
-CHANGE_LOG = "changes.jsonl"
 
 
 @dataclass(frozen=True)
@@ -50,34 +48,13 @@ def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int,
 
 
 def append_entries(home: Path, entries: Sequence[Entry]) -> None:
-    path = home / CHANGE_LOG
-    is_new = not path.exists()
-    with path.open("ab") as file:
-        size = _whole_lines(path)
-        file.truncate(size)
-        try:
-            file.write("".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            os.truncate(path, size)  # what is not in force must not be in the log
-            raise
-    if is_new:
-        sync_folder(home)
-
-
-def _whole_lines(path: Path) -> int:
-    """The size of the file without a last line that is cut short."""
-    return path.read_bytes().rfind(b"\n") + 1
+    append_durably(home / layout.CHANGES, [asdict(entry) for entry in entries])
 
 
 def read_entries(home: Path) -> list[Entry]:
-    path = home / CHANGE_LOG
-    if not path.exists():
-        return []
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    path = home / layout.CHANGES
     try:
-        return [_entry(line) for line in whole.decode().splitlines() if line]
+        return [_entry(line) for line in whole_lines(path) if line]
     except (ValueError, KeyError, TypeError) as problem:
         raise StateError(
             f"{path} is damaged: {problem}",
@@ -86,7 +63,7 @@ def read_entries(home: Path) -> list[Entry]:
         ) from None
 
 
-def _entry(line: str) -> Entry:
+def _entry(line: bytes) -> Entry:
     raw = json.loads(line)
     sink = raw["sink"]
     options = tuple((str(name), str(value)) for name, value in sink["options"])
@@ -109,7 +86,7 @@ def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
             raise StateError(
                 f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",
                 detail=problem.detail,
-                hint=f"declare its streams as they were; {home / CHANGE_LOG} has the query",
+                hint=f"declare its streams as they were; {home / layout.CHANGES} has the query",
             ) from None
         # Older versions gave additions no name; the time of one is as good.
         queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")

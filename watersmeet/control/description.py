@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.io.sinks import result_folder
 from watersmeet.model import Query
-
-DESCRIPTION = "queries.json"
 
 
 @dataclass(frozen=True)
@@ -21,26 +21,26 @@ class Described:
     backfill: bool
 
 
-def write_description(home: Path, queries: Iterable[Query]) -> None:
-    described = {
-        query.name: asdict(
-            Described(
-                " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in query.aliases),
-                query.sql,
-                str(result_folder(home, query.name, query.sink)),
-                query.backfill,
-            )
+def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
+    return {
+        query.name: Described(
+            " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in query.aliases),
+            query.sql,
+            str(result_folder(home, query.name, query.sink)),
+            query.backfill,
         )
         for query in queries
     }
-    draft = home / f"{DESCRIPTION}.draft"
-    draft.write_text(json.dumps(described, indent=1, ensure_ascii=False))
-    draft.rename(home / DESCRIPTION)
+
+
+def write_description(home: Path, queries: Iterable[Query]) -> None:
+    described = {name: asdict(one) for name, one in describe(home, queries).items()}
+    write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
 
 
 def read_description(home: Path) -> dict[str, Described]:
     """Empty where no engine has started on the home."""
-    path = home / DESCRIPTION
+    path = home / layout.QUERIES
     if not path.exists():
         return {}
-    return {name: Described(**parts) for name, parts in json.loads(path.read_text()).items()}
+    return {name: Described(**parts) for name, parts in json.loads(path.read_text("utf-8")).items()}

@@ -7,7 +7,6 @@ long as it runs, which is how others know that somebody will answer.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import secrets
 import time
@@ -17,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet import errors
-from watersmeet.errors import Place, RunError, StateError, WatersmeetError
+from watersmeet.errors import Place, RunError, WatersmeetError
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
+from watersmeet.home.lock import is_running
 
 POLL = 0.05  # seconds
 NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without it"
@@ -47,8 +49,7 @@ class Answer:
 class Mailbox:
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.inbox = home / "control" / "inbox"
-        self.answers = home / "control" / "answers"
+        self.inbox, self.answers = home / layout.INBOX, home / layout.ANSWERS
 
     # The engine's side ---------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ class Mailbox:
 
     def take(self) -> Iterator[Request]:
         """The requests that wait, oldest first. One that cannot be read is removed; its sender will hear nothing."""
-        for path in sorted(self.inbox.glob("*.json")):
+        for path in sorted(self.inbox.glob(layout.JSON_FILES)):
             request: Request | None
             try:
                 request = replace(Request(**json.loads(path.read_text())), id=path.stem)
@@ -74,7 +75,7 @@ class Mailbox:
                 yield request
 
     def answer(self, request: Request, answer: Answer) -> None:
-        _put(self.answers / f"{request.id}.json", asdict(answer))
+        write_whole(layout.message(self.answers, request.id), json.dumps(asdict(answer)))
 
     # The other side ------------------------------------------------------------------------------
 
@@ -95,16 +96,16 @@ class Mailbox:
         return answer
 
     def send(self, request: Request) -> Path:
-        sent = self.inbox / f"{request.id}.json"
+        sent = layout.message(self.inbox, request.id)
         try:
-            _put(sent, asdict(request))
+            write_whole(sent, json.dumps(asdict(request)))
         except OSError as problem:
             raise RunError(f"the request cannot be written into {self.inbox}", detail=str(problem)) from None
         return sent
 
     def hear(self, request: Request) -> Answer | None:
         """The answer, if it is there."""
-        found = self.answers / f"{request.id}.json"
+        found = layout.message(self.answers, request.id)
         if not found.exists():
             return None
         answer = Answer(**json.loads(found.read_text()))
@@ -122,20 +123,6 @@ def _unanswered(problem: str, sent: Path) -> RunError:
     return RunError(problem, detail="The request is withdrawn; nothing was changed.", hint="try a longer --timeout")
 
 
-def is_running(home: Path) -> bool:
-    """Whether some process holds the lock of the home."""
-    try:
-        with (home / "lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    except OSError as problem:
-        raise StateError(f"the home {home} cannot be looked at", detail=str(problem)) from None
-    return False
-
-
 def error_of(problem: WatersmeetError) -> dict[str, Any]:
     """An error as it travels between processes."""
     place = asdict(problem.place) if problem.place else None
@@ -148,9 +135,3 @@ def error_from(parts: dict[str, Any]) -> WatersmeetError:
     place = Place(**parts["place"]) if parts["place"] else None
     error: WatersmeetError = kind(parts["problem"], detail=parts["detail"], hint=parts["hint"], place=place)
     return error
-
-
-def _put(path: Path, content: dict[str, Any]) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(content))
-    draft.rename(path)

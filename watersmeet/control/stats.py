@@ -1,20 +1,29 @@
-"""The figures of an engine, as one value for Python, the command line and the live view."""
+"""The figures of an engine: one value for Python, the live view, and the commands that look at a home from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from watersmeet.home.manifest import Manifest
-from watersmeet.home.tick_log import TickTimes
-from watersmeet.model import Stream
+from watersmeet.control.change_log import Entry, read_entries
+from watersmeet.control.description import Described, read_description
+from watersmeet.errors import StateError
+from watersmeet.home import layout
+from watersmeet.home.counters import Reason
+from watersmeet.home.lock import is_running
+from watersmeet.home.manifest import Manifest, load_newest
+from watersmeet.home.tick_log import TickTimes, recent_ticks
+from watersmeet.runtime.udf.predicate_calls import complaints_in
 
 
 @dataclass(frozen=True)
 class StreamStats:
     name: str
     rows: int
-    set_aside: dict[str, int]  # reason -> rows (or files)
+    set_aside: Mapping[str, int]  # reason -> rows (or files)
     newest: int | None
 
 
@@ -29,66 +38,120 @@ class StoreStats:
 @dataclass(frozen=True)
 class QueryStats:
     name: str
+    since: int  # its first tick; where that is not committed yet, the tick that was promised
+    in_force: bool  # whether a committed tick has obeyed it
     results: int
-    failed_values: int
+    joins: str
+    sql: str
+    folder: str
+    backfill: bool
+    latency: float | None  # seconds from the request to when it was put in force; None if it came with the pipeline
+    failed_values: int  # values and conditions that could not be computed
 
 
 @dataclass(frozen=True)
 class Stats:
+    running: bool
     tick: int
     plan: str
     streams: tuple[StreamStats, ...]
     stores: tuple[StoreStats, ...]
     queries: tuple[QueryStats, ...]
-    ticks: tuple[TickTimes, ...] = field(default=())
+    predicates: Mapping[str, str]  # registered predicate -> what it did wrong last
+    ticks: tuple[TickTimes, ...]  # recent ones, the oldest first
+    deployments: tuple[float, ...]  # for each change, the seconds from the request to when it was put in force
 
     @property
     def state_bytes(self) -> int:
         return sum(store.bytes for store in self.stores)
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "running": self.running,
+            "tick": self.tick,
+            "plan": self.plan,
+            "streams": [{**asdict(stream), "late": stream.set_aside.get(Reason.LATE, 0)} for stream in self.streams],
+            "stores": [asdict(store) for store in self.stores],
+            "state_bytes": self.state_bytes,
+            "queries": {query.name: query.results for query in self.queries},
+            "failed_values": {query.name: query.failed_values for query in self.queries if query.failed_values},
+            "predicates": dict(self.predicates),
+            "ticks": spread([tick.total for tick in self.ticks]),
+            "deployments": spread(self.deployments),
+        }
 
-_REASONS = (
-    "unreadable",
-    "no event time",
-    "event time out of range",
-    "late",
-    "unreadable files",
-    "failed_filters",
-)
+
+def spread(seconds: Sequence[float]) -> dict[str, float] | None:
+    """How long something took."""
+    if not seconds:
+        return None
+    middle = statistics.median(seconds)
+    return {"count": len(seconds), "last": seconds[-1], "median": middle, "longest": max(seconds)}
+
+
+def stats_of_home(home: Path) -> Stats:
+    """The figures of a home, whether an engine runs on it or not."""
+    if not (home / layout.LOCK).exists():
+        raise StateError(
+            f"{home} is not a home of an engine", hint="give the folder that `watersmeet run` has with --home"
+        )
+    manifest = load_newest(home)
+    streams = {*manifest.totals.rows, *(stream for _, stream in manifest.totals.set_aside)}
+    queries, ticks = read_description(home), recent_ticks(home)
+    return collect_stats(home, manifest, sorted(streams), queries, ticks, is_running(home))
 
 
 def collect_stats(
-    manifest: Manifest, streams: Sequence[Stream], queries: Sequence[str], ticks: Sequence[TickTimes]
+    home: Path,
+    manifest: Manifest,
+    streams: Iterable[str],
+    queries: Mapping[str, Described],
+    ticks: Sequence[TickTimes],
+    running: bool,
 ) -> Stats:
-    totals = manifest.totals
+    entries = read_entries(home)
     return Stats(
+        running,
         manifest.tick,
         manifest.plan,
-        tuple(
-            StreamStats(
-                stream.name,
-                totals.get(f"rows/{stream.name}", 0),
-                {
-                    reason: totals[f"{reason}/{stream.name}"]
-                    for reason in _REASONS
-                    if f"{reason}/{stream.name}" in totals
-                },
-                manifest.newest.get(stream.name),
-            )
-            for stream in streams
-        ),
-        tuple(
-            StoreStats(
-                name,
-                sum(bucket.rows for bucket in manifest.buckets if bucket.store == name),
-                sum(bucket.bytes for bucket in manifest.buckets if bucket.store == name),
-                sum(bucket.store == name for bucket in manifest.buckets),
-            )
-            for name in sorted({bucket.store for bucket in manifest.buckets})
-        ),
-        tuple(
-            QueryStats(name, totals.get(f"results/{name}", 0), totals.get(f"failed_values/{name}", 0))
-            for name in queries
-        ),
+        tuple(_stream(manifest, name) for name in streams),
+        tuple(_stores(manifest)),
+        tuple(_queries(manifest, queries, entries)),
+        complaints_in(home),
         tuple(ticks),
+        tuple(entry.latency for entry in entries),
     )
+
+
+def _stream(manifest: Manifest, name: str) -> StreamStats:
+    counted = manifest.totals.set_aside
+    set_aside = {reason.value: counted[reason, name] for reason in Reason if counted[reason, name]}
+    return StreamStats(name, manifest.totals.rows[name], set_aside, manifest.newest.get(name))
+
+
+def _stores(manifest: Manifest) -> Iterator[StoreStats]:
+    for name in sorted({bucket.store for bucket in manifest.buckets}):
+        buckets = [bucket for bucket in manifest.buckets if bucket.store == name]
+        rows, size = sum(bucket.rows for bucket in buckets), sum(bucket.bytes for bucket in buckets)
+        yield StoreStats(name, rows, size, len(buckets))
+
+
+def _queries(manifest: Manifest, queries: Mapping[str, Described], entries: Iterable[Entry]) -> Iterator[QueryStats]:
+    newest = {entry.name: entry for entry in entries}
+    for name, query in queries.items():
+        entry = newest.get(name)
+        asked = entry if entry and entry.kind == "add" else None
+        promised = asked.tick if asked else 0
+        in_force = name in manifest.queries and manifest.tick >= promised
+        yield QueryStats(
+            name,
+            manifest.queries[name] if in_force else promised or manifest.tick + 1,
+            in_force,
+            manifest.totals.results[name],
+            query.joins,
+            query.sql,
+            query.folder,
+            query.backfill,
+            asked.latency if asked else None,
+            manifest.totals.failed_values[name],
+        )

@@ -1,0 +1,1 @@
+"""The home folder on disk: names, files, lock, manifest, recovery. Imports only `errors`, `points` and `model`."""

@@ -3,28 +3,50 @@
 Invariants
  1. `manifests/<tick>.json` appears atomically and is written last; what it does not name does not exist.
  2. It is complete by itself: recovery reads the newest one only.
- 3. Exactly one process commits on a home (`HomeLock`), and a tick's manifest is never replaced.
+ 3. Exactly one process commits on a home (`home_lock`), and a tick's manifest is never replaced.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 from watersmeet import points
 from watersmeet.errors import StateError
-from watersmeet.store.bucket import BucketInfo
+from watersmeet.home import layout
+from watersmeet.home.counters import Counters, Reason
+from watersmeet.home.files import sync_folder
 
 FORMAT = 1
 _KEPT = 3
+
+
+@dataclass(frozen=True)
+class BucketInfo:
+    """What the manifest knows of a bucket."""
+
+    store: str
+    file: str  # relative to the home
+    rows: int
+    bytes: int
+    checksum: int
+    tau_min: int
+    tau_max: int
+    first_tick: int
+    last_tick: int
+    partition: int = 0
+    layout: str = ""  # text of the layout's key part; "" where the store is whole
+    alive_until: int = 0  # compared with the store's horizon: the newest event time, or deadline if materialized
+    made_by: str = ""  # of a materialized store: the relation whose arrival made these rows
+
+    @property
+    def level(self) -> int:
+        """Buckets of one level have about the same size: they are merged with each other."""
+        return max(0, (self.rows // 4096).bit_length() + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -44,7 +66,7 @@ class Manifest:
     newest: dict[str, int] = field(default_factory=dict)  # stream -> highest event time seen
     buckets: tuple[BucketInfo, ...] = ()
     results: tuple[ResultFile, ...] = ()  # of this tick only
-    totals: dict[str, int] = field(default_factory=dict)  # running counters, named "kind/name"
+    totals: Counters = field(default_factory=Counters)  # since the first tick; of steps, since the plan is in force
     plan: str = ""
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
     queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
@@ -59,16 +81,13 @@ class Manifest:
             assert 0 < bucket.first_tick <= bucket.last_tick <= self.tick, bucket
 
 
-def manifest_path(home: Path, tick: int) -> Path:
-    return home / "manifests" / f"{tick:012d}.json"
-
-
 def commit(home: Path, manifest: Manifest) -> None:
     """Make a tick real. Fails if another process has committed that tick."""
-    path = manifest_path(home, manifest.tick)
-    body = json.dumps(asdict(manifest), separators=(",", ":"))
+    path = layout.manifest(home, manifest.tick)
+    plain = {**asdict(replace(manifest, totals=Counters())), "totals": _named(manifest.totals)}
+    body = json.dumps(plain, separators=(",", ":"))
     text = json.dumps({"format": FORMAT, "checksum": zlib.crc32(body.encode())}) + "\n" + body
-    draft = path.with_suffix(f".{os.getpid()}.draft")
+    draft = layout.manifest_draft(home, manifest.tick, os.getpid())
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with draft.open("w") as file:
@@ -87,13 +106,13 @@ def commit(home: Path, manifest: Manifest) -> None:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
     for old in _committed(home)[:-_KEPT]:
-        manifest_path(home, old).unlink(missing_ok=True)
+        layout.manifest(home, old).unlink(missing_ok=True)
 
 
 def load_newest(home: Path) -> Manifest:
     """The state of the home; an empty manifest where nothing was committed yet."""
     ticks = _committed(home)
-    return load(manifest_path(home, ticks[-1])) if ticks else Manifest()
+    return load(layout.manifest(home, ticks[-1])) if ticks else Manifest()
 
 
 def load(path: Path) -> Manifest:
@@ -120,47 +139,40 @@ def load(path: Path) -> Manifest:
         manifest,
         buckets=tuple(BucketInfo(**bucket) for bucket in raw["buckets"]),
         results=tuple(ResultFile(**result) for result in raw["results"]),
+        totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),
     )
 
 
 def _committed(home: Path) -> list[int]:
-    return sorted(int(path.stem) for path in (home / "manifests").glob("*.json") if path.stem.isdigit())
+    return sorted(int(path.stem) for path in (home / layout.MANIFESTS).glob(layout.JSON_FILES) if path.stem.isdigit())
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the folder's entries durable, not only the files in it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+_BY_NAME = ("rows", "unwanted", "results", "failed_values")  # counters of a stream or a query,
+_BY_STEP = ("step_in", "step_out")  # and of a step
+_REASONS = {reason.value: reason for reason in Reason}
+_COLLISIONS = "hash_collisions"
 
 
-def _locked(file: IO[str]) -> bool:
-    """Take the lock; tried a few times, because whoever looks for a running engine holds it for a moment."""
-    for wait in (0.02, 0.05, 0.1, None):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if wait is not None:
-                time.sleep(wait)
-    return False
+def _named(totals: Counters) -> dict[str, int]:
+    """Counters as they stand in the file: named "kind/name"."""
+    counters: dict[str, Mapping[str, int] | Mapping[int, int]] = {
+        kind: getattr(totals, kind) for kind in (*_BY_NAME, *_BY_STEP)
+    }
+    found = {f"{kind}/{name}": count for kind, counter in counters.items() for name, count in counter.items()}
+    found |= {f"{reason}/{stream}": count for (reason, stream), count in totals.set_aside.items()}
+    return {**found, _COLLISIONS: totals.hash_collisions}
 
 
-@contextlib.contextmanager
-def home_lock(home: Path) -> Iterator[None]:
-    """Exclusive use of a home, given back by the operating system when the process ends in whatever way."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("a+") as file:
-        if not _locked(file):
-            file.seek(0)
-            raise StateError(
-                f"the home {home} is in use by process {file.read().strip() or 'unknown'}",
-                hint="stop that engine first, or give this one another --home",
-            )
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+def _counters(named: Mapping[str, int]) -> Counters:
+    """Counters from a file; one that this version does not know is left out."""
+    totals = Counters(hash_collisions=named.get(_COLLISIONS, 0))
+    for key, count in named.items():
+        kind, _, name = key.partition("/")
+        if kind in _BY_NAME:
+            getattr(totals, kind)[name] = count
+        elif kind in _BY_STEP:
+            getattr(totals, kind)[int(name)] = count
+        elif kind in _REASONS:
+            totals.set_aside[_REASONS[kind], name] = count
+    return totals

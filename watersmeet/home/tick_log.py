@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-TICK_LOG = "ticks.jsonl"
+from watersmeet.home import layout
+from watersmeet.home.files import advice_in, append_advice
+
 _LONGEST_LOG = 16 << 20
+_RECENT = 1000
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,14 @@ class TickTimes:
 
 
 def log_tick(home: Path, times: TickTimes) -> None:
-    path = home / TICK_LOG
-    with contextlib.suppress(OSError):  # the tick is committed; a full disk stops the next one
-        if path.exists() and path.stat().st_size > _LONGEST_LOG:
-            path.replace(path.with_suffix(".old"))
-        with path.open("a") as file:
-            file.write(json.dumps(asdict(times)) + "\n")
+    append_advice(home / layout.TICKS, [asdict(times)], _LONGEST_LOG)
+
+
+def recent_ticks(home: Path) -> list[TickTimes]:
+    found = []
+    for record in advice_in(home / layout.TICKS, _RECENT):
+        try:
+            found.append(TickTimes(**record))
+        except TypeError:  # of another version
+            continue
+    return found

@@ -1,29 +1,23 @@
-"""Folders of Parquet files as sources that Watersmeet reads itself: which files are new, and which were taken when.
+"""Folders of Parquet files as sources that Watersmeet reads itself: which files are new, and how they are read.
 
 Spark's own file source costs a quarter of a second for each batch, and its rows go through Java to Python; see
-decision 10. What it guarantees is kept: a batch is written down before it begins and is begun again with the same
-files after a crash, files come in the order of their dates, and each is taken once.
+decision 10. What it guarantees is kept: files come in the order of their dates, and each is taken once (positions.py).
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.errors import InputError, StateError
-from watersmeet.home.manifest import sync_folder
+from watersmeet.errors import InputError
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 
 LIMIT = "maxfilespertrigger"  # Spark's name for it, in lower case
-Files = dict[str, list[str]]  # by stream, relative to its folder
-_LONG = 1 << 20  # bytes of a log that is worth rewriting
 
 
 def is_folder(stream: Stream) -> bool:
@@ -76,69 +70,6 @@ def _names(root: str) -> Iterator[str]:
         for name in files:
             if not name.startswith((".", "_")) and not name.endswith("._COPYING_"):
                 yield os.path.relpath(os.path.join(folder, name), root)
-
-
-@dataclass
-class Positions:
-    """The log of a group's batches, `positions/<group>.jsonl` in the home: which files each of them has."""
-
-    path: Path
-    batch: int = -1  # the newest
-    files: Files = field(default_factory=dict)  # of the newest
-    taken: dict[str, set[str]] = field(default_factory=dict)
-
-    def begin(self, files: Files) -> None:
-        """Write down what the next batch has, before it begins."""
-        self.batch, self.files = self.batch + 1, files
-        self._add(files)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not self.path.exists()
-        with self.path.open("ab") as file:
-            file.write(_line({"batch": self.batch, "files": files}))
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            sync_folder(self.path.parent)
-
-    def _add(self, files: Mapping[str, list[str]]) -> None:
-        for stream, names in files.items():
-            self.taken.setdefault(stream, set()).update(names)
-
-
-def positions_path(home: Path, group: str) -> Path:
-    return home / "positions" / f"{group}.jsonl"
-
-
-def load_positions(home: Path, group: str) -> Positions:
-    """The log as the last process left it. A batch of which not all was written down has not begun."""
-    path = positions_path(home, group)
-    found = Positions(path)
-    content = path.read_bytes() if path.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        os.truncate(path, len(whole))
-    for number, line in enumerate(whole.splitlines(), 1):
-        try:
-            raw = json.loads(line)
-            found._add(raw.get("before", {}))
-            found._add(raw["files"])
-            found.batch, found.files = int(raw["batch"]), raw["files"]
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise StateError(
-                f"{path} is damaged in line {number}: {problem!r}",
-                detail="It says which files were read; nothing was changed.",
-                hint="restore the home folder as a whole from one backup, or start anew with another --home",
-            ) from None
-    if len(whole) > _LONG and whole.count(b"\n") > 1:
-        before = {stream: sorted(names - set(found.files.get(stream, ()))) for stream, names in found.taken.items()}
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(_line({"batch": found.batch, "files": found.files, "before": before}))
-        draft.rename(path)
-    return found
-
-
-def _line(content: dict[str, object]) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """Result files: one writer for each format, all with the same life: staged, then published by a rename.
 
-A reader of a result folder sees a file only after the manifest of its tick exists. Until then the file is in
-`_staging` (Spark and Arrow skip names that begin with an underscore) and ends in `.staged` (so that no
-pattern like *.parquet finds it).
+A reader of a result folder sees a file only after the manifest of its tick exists (`layout.staged`).
 """
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Protocol
@@ -16,12 +15,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from watersmeet.errors import ModelError
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.types import outside
 from watersmeet.store.evaluate import connect
-
-STAGING = "_staging"
 
 
 class ResultWriter(Protocol):
@@ -122,13 +121,8 @@ def extension(sink: Sink) -> str:
     return sink.format if sink.format in ("json", "csv") else "parquet"
 
 
-def counts_folder(home: Path) -> Path:
-    """Where the matches of queries that only count them are listed: rows of tick, query, matches."""
-    return home / "counts"
-
-
 def result_folder(home: Path, query: str, sink: Sink) -> Path:
-    return Path(sink.path) if sink.path and sink.format != "console" else home / "results" / query
+    return Path(sink.path) if sink.path and sink.format != "console" else layout.results(home, query)
 
 
 def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
@@ -137,7 +131,7 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
 
 def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:
     """Refuse a folder with results of other columns."""
-    described = folder / "_columns"
+    described = folder / layout.COLUMNS
     if described.exists() and described.read_text() != _columns_text(outputs):
         raise ModelError(
             f"{folder} holds results with other columns: {described.read_text()}",
@@ -155,13 +149,10 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> Non
         return  # its results are numbers in the folder of all counts
     folder.mkdir(parents=True, exist_ok=True)
     check_folder(folder, outputs)
-    schema = result_schema(outputs)
-    described = folder / "_columns"
-    if extension(sink) == "parquet" and not (folder / "empty.parquet").exists():
-        draft = folder / "_empty.staged"
-        pq.write_table(schema.empty_table(), draft)
-        draft.rename(folder / "empty.parquet")
+    empty, described = folder / layout.EMPTY, folder / layout.COLUMNS
+    if extension(sink) == "parquet" and not empty.exists():
+        content = io.BytesIO()
+        pq.write_table(result_schema(outputs).empty_table(), content)
+        write_whole(empty, content.getvalue())
     if not described.exists():
-        draft = folder / "_columns.staged"  # a description that is cut short would be taken for other columns
-        draft.write_text(_columns_text(outputs))
-        draft.rename(described)
+        write_whole(described, _columns_text(outputs))  # cut short, it would be taken for other columns

@@ -78,7 +78,7 @@ def check_frame(name: str, frame: DataFrame) -> None:
     if not frame.isStreaming:
         raise ModelError(
             f"stream {name}: the DataFrame is not a streaming one",
-            hint="use spark.readStream, or for files engine.sql(\"CREATE STREAM …\")",
+            hint='use spark.readStream, or for files engine.sql("CREATE STREAM …")',
         )
 
 

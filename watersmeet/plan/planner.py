@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.heuristic.greedy import no_collection
@@ -46,7 +47,7 @@ class Plan:
     def individual_cost(self) -> float:
         return individual_cost(self.problem, INDIVIDUAL_SECONDS)
 
-    def rendered(self, measured: Mapping[str, int] | None = None) -> RenderedPlan:
+    def rendered(self, measured: Counters | None = None) -> RenderedPlan:
         return render(self.problem, self.solution, self.individual_cost, self.rules, measured)
 
 

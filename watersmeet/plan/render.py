@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from watersmeet.home.counters import Counters
 from watersmeet.optimize.joingraph import (
     Attribute,
     Link,
@@ -92,9 +93,9 @@ def render(
     solution: Solution,
     individual_cost: float,
     rules: Ruleset | None = None,
-    measured: Mapping[str, int] | None = None,
+    measured: Counters | None = None,
 ) -> RenderedPlan:
-    serving = _serving(problem, solution)
+    serving, measured = _serving(problem, solution), measured or Counters()
     steps: dict[Move, RenderedStep] = {}
     for want in sorted(solution.paths, key=lambda want: (want[0], want[1].sort_key)):
         above: int | None = None
@@ -102,7 +103,7 @@ def render(
         for number, move in enumerate(moves_of(want, path, problem.hosts[want[1]])):
             if move not in steps:
                 step = _find(rules, want[0], path[: number + 1]) if rules else None
-                steps[move] = _step(problem, solution, move, len(steps) + 1, above, serving, step, measured or {})
+                steps[move] = _step(problem, solution, move, len(steps) + 1, above, serving, step, measured)
             above = steps[move].number
     return RenderedPlan(
         solution.searcher,
@@ -178,7 +179,7 @@ def _step(
     parent: int | None,
     serving: dict[Want, tuple[str, ...]],
     step: Step | None,
-    measured: Mapping[str, int],
+    measured: Counters,
 ) -> RenderedStep:
     links = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
     layouts = solution.layouts.get(store_of(move.store), ())
@@ -189,6 +190,7 @@ def _step(
         if want[0] == move.node[0] and move in moves_of(want, path, problem.hosts[want[1]])
         for name in serving.get(want, ())
     }
+    ran = step is not None and step.id in measured.step_in
     return RenderedStep(
         number,
         parent,
@@ -201,8 +203,8 @@ def _step(
         problem.tuples(move.node) * problem.factor(move.store, links, layouts),
         tuple(users),
         serving.get((move.node[0], move.joined), ()),
-        measured.get(f"step_in/{step.id}") if step else None,
-        measured.get(f"step_out/{step.id}", 0) if step and f"step_in/{step.id}" in measured else None,
+        measured.step_in[step.id] if ran and step else None,
+        measured.step_out[step.id] if ran and step else None,
     )
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.errors import RunError
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
@@ -23,7 +25,7 @@ class Deliveries:
     """Remembers for each query the last tick delivered, so that a crash after the commit leaves nothing out."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / "delivered"
+        self._home = home
         self._callables: dict[str, list[Deliver]] = {}
         self._executor: Executor
         self._spark: Callable[[], SparkSession]
@@ -53,11 +55,10 @@ class Deliveries:
                 self._print(query, files, manifest.tick)
             for deliver in self._callables.get(name, ()):
                 self._call(name, deliver, files, manifest.tick)
-            self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / name).write_text(str(manifest.tick))
+            write_whole(layout.delivered(self._home, name), str(manifest.tick))
 
     def _last(self, name: str) -> int:
-        path = self._folder / name
+        path = layout.delivered(self._home, name)
         text = path.read_text() if path.exists() else ""
         return int(text) if text.isdigit() else 0
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.home import layout
+from watersmeet.home.counters import Reason
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import NewBuckets
@@ -26,7 +28,7 @@ BUCKET_ROWS = 1 << 20
 BUCKET_BYTES = 128 << 20
 CORRUPT_COLUMN = "_corrupt_record"
 _MICROS_A_DAY = 86_400_000_000
-_REASONS = ("unreadable", "no event time", "event time out of range", "late")
+_REASONS = (Reason.UNREADABLE, Reason.NO_TIME, Reason.TIME_OUT_OF_RANGE, Reason.LATE)
 
 
 class Gather:
@@ -56,7 +58,7 @@ class Gather:
         return self.report
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        self.report.counts[f"rows/{self.rule.name}"] += batch.num_rows
+        self.report.counts.rows[self.rule.name] += batch.num_rows
         rows = at_rest(batch, self._schema)
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
@@ -68,8 +70,8 @@ class Gather:
         if reason.any():
             bad = np.flatnonzero(reason)
             named = pa.array([_REASONS[code - 1] for code in reason[bad]])
-            for name, count in zip(*np.unique(reason[bad], return_counts=True), strict=True):
-                self.report.counts[f"{_REASONS[name - 1]}/{self.rule.name}"] += int(count)
+            for code, count in zip(*np.unique(reason[bad], return_counts=True), strict=True):
+                self.report.counts.set_aside[_REASONS[code - 1], self.rule.name] += int(count)
             aside = pa.Table.from_batches([batch]).take(pa.array(bad))
             self._rejected.append(aside.append_column("rejected_because", named))
             good = np.flatnonzero(reason == 0)
@@ -91,7 +93,7 @@ class Gather:
             for block in self.rule.blocks:
                 wanted |= whole.words(block) != 0
             if not wanted.all():
-                self.report.counts[f"unwanted/{self.rule.name}"] += int((~wanted).sum())
+                self.report.counts.unwanted[self.rule.name] += int((~wanted).sum())
                 self._count_failures(whole)
                 whole = whole.keep(np.flatnonzero(wanted))
                 if not len(whole):
@@ -113,14 +115,14 @@ class Gather:
     def _count_failures(self, bucket: Bucket) -> None:
         for failed in bucket.failures.values():
             if failed:
-                self.report.counts[f"failed_filters/{self.rule.name}"] += failed
+                self.report.counts.set_aside[Reason.FAILED_FILTER, self.rule.name] += failed
 
     def _set_aside(self) -> None:
         if not self._rejected:
             return
         rows = pa.concat_tables(self._rejected)
-        folder = Path(self.order.home) / "rejected" / self.rule.name
-        name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.parquet"
+        folder = layout.rejected(Path(self.order.home), self.rule.name)
+        name = layout.data_file(self.order.tick, self.order.attempt, self.task, "parquet")
         file = StagedFile(folder, name, Sink(), rows.schema)
         file.write(rows)
         self.report.rejected.append(file.close(f"rejected {self.rule.name}"))

@@ -19,9 +19,11 @@ from typing import Protocol
 
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest, commit
-from watersmeet.home.recovery import discard, mixed, publish
+from watersmeet.home.recovery import discard, publish
 from watersmeet.home.tick_log import TickTimes, log_tick
+from watersmeet.io.positions import ahead, mixed
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.failure import explain_failure
@@ -153,8 +155,8 @@ class TickLoop:
             if last >= batch.number:
                 return  # committed before a crash that came before Spark wrote that down
             if batch.number > last + 1:
-                behind = f"they go on with batch {batch.number}, and the state ends with batch {last}"
-                self._try(lambda: _raise(mixed(self.home / "checkpoints" / batch.group, behind)))
+                positions = layout.checkpoint(self.home, batch.group)
+                self._try(lambda: _raise(mixed(positions, ahead(batch.number, last))))
             self._try(lambda: self._run_tick(batch, following))
             points.reach("tick.end")
 
@@ -325,10 +327,9 @@ class TickLoop:
             observer.committed(manifest)
 
     def _log(self, reports: _Reports, commit_seconds: float) -> None:
-        counts = [report.counts for report in reports.gathered]
         times = TickTimes(
             self.manifest.tick,
-            sum(count for counted in counts for name, count in counted.items() if name.startswith("rows/")),
+            sum(report.counts.rows.total() for report in reports.gathered),
             sum(file.rows for report in reports.probed for file in report.results),
             reports.gather_seconds,
             reports.probe_seconds,

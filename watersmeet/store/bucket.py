@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.errors import StateError
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
@@ -45,30 +46,6 @@ _TAIL = struct.Struct("<I8s")
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class BucketInfo:
-    """What the manifest knows of a bucket."""
-
-    store: str
-    file: str  # relative to the home
-    rows: int
-    bytes: int
-    checksum: int
-    tau_min: int
-    tau_max: int
-    first_tick: int
-    last_tick: int
-    partition: int = 0
-    layout: str = ""  # text of the layout's key part; "" where the store is whole
-    alive_until: int = 0  # compared with the store's horizon: the newest event time, or deadline if materialized
-    made_by: str = ""  # of a materialized store: the relation whose arrival made these rows
-
-    @property
-    def level(self) -> int:
-        """Buckets of one level have about the same size: they are merged with each other."""
-        return max(0, (self.rows // 4096).bit_length() + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -345,3 +322,8 @@ def verify_file(home: Path, info: BucketInfo) -> None:
         raise damaged(path, "it is missing") from None
     if checksum != info.checksum:
         raise damaged(path, "its content does not have the checksum that its manifest names")
+
+
+def verify_files(home: Path, buckets: tuple[BucketInfo, ...]) -> None:
+    for bucket in buckets:
+        verify_file(home, bucket)

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.store.bucket import Bucket, BucketInfo, Derived
+from watersmeet.home.manifest import BucketInfo
+from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.retention import KEEP_ALL
 
 FAN_IN = 4

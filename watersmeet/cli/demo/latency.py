@@ -15,6 +15,7 @@ from watersmeet.cli.dashboard import Latency
 from watersmeet.cli.demo.feeder import Feeder
 from watersmeet.control.stats import Stats
 from watersmeet.engine import Engine
+from watersmeet.home import layout
 
 RECENT = 10.0  # seconds
 _KEPT_AT_MOST = 200_000  # values a query and tick, so that a long demo at a high rate does not fill the memory
@@ -47,7 +48,8 @@ class Latencies:
             if tick.tick > self._seen:
                 self._seen = tick.tick
                 for query, folder in self._folders.items():
-                    values = [self._read(file, tick.finished_at) for file in folder.glob(f"{tick.tick:012d}-*.parquet")]
+                    files = folder.glob(layout.data_files(tick.tick, "parquet"))
+                    values = [self._read(file, tick.finished_at) for file in files]
                     if values:
                         together = np.concatenate(values)[:_KEPT_AT_MOST]
                         self._measured[query].append(_Measured(tick.finished_at, together))

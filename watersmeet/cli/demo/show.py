@@ -32,6 +32,7 @@ from watersmeet.cli.demo.pipeline import PIPELINE
 from watersmeet.cli.screen import WAIT, StopRequest, say, show_until, start_spark, step
 from watersmeet.engine import Engine
 from watersmeet.errors import WatersmeetError
+from watersmeet.home import layout
 
 MARK = "watersmeet-demo.txt"  # says that a folder may be emptied by the next demo
 CATCH_UP = 20.0  # seconds at most for what is still on its way when the events end
@@ -147,9 +148,9 @@ class _Demo:
                 )
         ticks = count_text(picture.tick, "tick", "ticks")
         say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
-        say(console, f"Results:  {_nearby(home / 'results')} (a folder for each query)")
+        say(console, f"Results:  {_nearby(home / layout.RESULTS)} (a folder for each query)")
         say(console, f"Plan:     watersmeet explain {_nearby(home / 'pipeline.sql')}")
-        files = _nearby(home / "results" / "high_bids" / "*.parquet")
+        files = _nearby(layout.results(home, "high_bids") / "*.parquet")
         look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"
         say(console, f'Look:     {_nearby(Path(sys.executable))} -c "{look}"')
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from watersmeet.home import layout
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.probe.places import places_of
 from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket
 
 
 class NewBuckets:
@@ -30,7 +32,7 @@ class NewBuckets:
                 part,
                 part.write(
                     Path(self._order.home),
-                    f"state/{rule.name}/{self._order.tick:012d}-{self._order.attempt}-{number}.bucket",
+                    layout.bucket_file(rule.name, self._order.tick, self._order.attempt, number),
                     rule.derived,
                     store=rule.name,
                     first_tick=tick,

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet import points
-from watersmeet.io.sinks import counts_folder, extension, result_folder, result_schema
+from watersmeet.home import layout
+from watersmeet.io.sinks import extension, result_folder, result_schema
 from watersmeet.model import Sink, member_column
 from watersmeet.plan.ruleset import ResultRule
 from watersmeet.runtime.emit.assemble import Assembly
@@ -42,7 +43,7 @@ class QueryResults:
     def write(self, query: str, rows: Assembly) -> None:
         rule = self._rules[query]
         if query not in self._files:
-            name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}.{extension(rule.sink)}"
+            name = layout.data_file(self.order.tick, self.order.attempt, self.task, extension(rule.sink))
             folder = result_folder(self._home, query, rule.sink)
             self._files[query] = StagedFile(folder, name, rule.sink, result_schema(rule.outputs))
         file = self._files[query]
@@ -63,7 +64,7 @@ class QueryResults:
             result = file.close(query)
             points.reach("results.written", file.staged)
             self.report.results.append(result)
-            self.counts[f"results/{query}"] += result.rows
+            self.counts.results[query] += result.rows
         self._file_counts()
 
     def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:
@@ -83,7 +84,7 @@ class QueryResults:
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
                 if failed:
-                    self.counts[f"failed_values/{rule.query}"] += failed
+                    self.counts.failed_values[rule.query] += failed
         schema = result_schema(rule.outputs)
         arrays = []
         for output, field in zip(rule.outputs, schema, strict=True):
@@ -108,9 +109,9 @@ class QueryResults:
                 "matches": pa.array(list(found.values()), pa.int64()),
             }
         )
-        folder = counts_folder(self._home)
-        name = f"{self.order.tick:012d}-{self.order.attempt}-{self.task}-{self.order.phase}.parquet"
+        folder = self._home / layout.COUNTS
+        name = layout.data_file(self.order.tick, self.order.attempt, f"{self.task}-{self.order.phase}", "parquet")
         file = StagedFile(folder, name, Sink(), rows.schema)
         file.write(rows)
         self.report.results.append(replace(file.close(COUNTS), rows=sum(found.values())))
-        self.counts.update({f"results/{query}": count for query, count in found.items()})
+        self.counts.results.update(found)

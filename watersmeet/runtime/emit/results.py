@@ -96,7 +96,7 @@ class Results:
         if isinstance(end, Keep) and end.windows is not None:
             found = found.within(end.windows)
         rows = found.verified(end.verify)
-        self.counts["hash_collisions"] += len(found) - len(rows)
+        self.counts.hash_collisions += len(found) - len(rows)
         if not len(rows):
             return
         if isinstance(end, Keep):
@@ -109,7 +109,7 @@ class Results:
         for at in list(self._waiting):
             self._flush(at)
         self._of_queries.finish()
-        self._report.counts.update(walk.counts)
+        self._report.counts.add(walk.counts)
         self._report.off = walk.calls.off
         walk.calls.tell(self.stores.home, self.order.tick)
         return self._report

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from watersmeet.home import layout
 from watersmeet.home.manifest import ResultFile
-from watersmeet.io.sinks import STAGING, open_writer
+from watersmeet.io.sinks import open_writer
 from watersmeet.model import Sink
 
 
 class StagedFile:
     def __init__(self, folder: Path, name: str, sink: Sink, schema: pa.Schema) -> None:
-        self.staged = folder / STAGING / f"{name}.staged"
+        self.staged = layout.staged(folder, name)
         self._final = folder / name
         self._rows = 0
         self._writer = open_writer(self.staged, sink, schema)

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.orders import HeadOrder, Order, ProbeOrder, ProbeReport, VerifyOrder
-from watersmeet.store.bucket import BucketInfo
 
 SAMPLED_ROWS = 1000
 TRIES = 4  # of a task, of a job that somebody cancels, and of jobs in a row from which no resident task comes

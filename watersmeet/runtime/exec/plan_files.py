@@ -13,6 +13,8 @@ import pickle
 from pathlib import Path
 from typing import Any, Protocol
 
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.orders import Order
@@ -38,7 +40,7 @@ class PlanFiles:
     """The plans that orders name, in the home of the engine."""
 
     def __init__(self, home: Path, run: str) -> None:
-        self._folder = home / "orders" / run
+        self._home, self._run = home, run
         self._written: dict[Path, _Parts] = {}
         self._numbers = itertools.count()
 
@@ -47,7 +49,7 @@ class PlanFiles:
         if any(all(a is b for a, b in zip(known, parts, strict=True)) for known in self._written.values()):
             return
         # The same rules may come again with queries of which another one is new: the number tells them apart.
-        path = self._folder / f"{plan.rules.version}-{next(self._numbers)}.plan"
+        path = layout.plan_file(self._home, self._run, plan.rules.version, next(self._numbers))
         write_whole(path, pickle.dumps(parts, protocol=5))
         self._written[path] = parts
         for old in list(self._written)[:-_KEPT]:
@@ -66,14 +68,6 @@ class PlanFiles:
     def _remove(self, path: Path) -> None:
         del self._written[path]
         path.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that others either do not see or see whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(content)
-    draft.rename(path)
 
 
 class PlansRead:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError, StateError, WatersmeetError
+from watersmeet.home import layout
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
@@ -123,7 +124,7 @@ class Worker:
 
     def _merge(self, order: MergeOrder, task: int, name: str) -> list[MergeReport]:
         job = order.jobs[task]
-        file = f"state/{job.inputs[0].store}/{order.tick:012d}-{order.attempt}-{name}-m{task}.bucket"
+        file = layout.bucket_file(job.inputs[0].store, order.tick, order.attempt, f"{name}-m{task}")
         try:
             return [MergeReport(job, merge(Path(order.home), job, file, order.derived[task]))]
         except Exception as problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,11 +14,13 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.errors import InputError
+from watersmeet.home import layout
+from watersmeet.home.counters import Reason
+from watersmeet.home.files import advice_in, append, write_whole
 from watersmeet.io.folders import share, size_of
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_context, task_name
-from watersmeet.runtime.exec.plan_files import write_whole
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 
@@ -77,7 +78,7 @@ class FrameBatch:
         return order  # Spark shares it out
 
     def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
-        path = order_path(str(self.home), executor.run, self.group, self.number)
+        path = layout.batch_order(self.home, executor.run, self.group, self.number)
         write_whole(path, executor.pack(order))
         done: Future[list[GatherReport]] = Future()
         try:
@@ -93,11 +94,6 @@ class FrameBatch:
         return self.check_input(reports, executor)
 
 
-def order_path(home: str, run: str, group: str, batch: int | str) -> Path:
-    """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
-    return Path(home) / "orders" / run / group / f"{batch}.pickle"
-
-
 def gathering(
     home: str, run: str, group: str, stream: Stream
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -106,12 +102,12 @@ def gathering(
     What to do changes from tick to tick, so it is read from the order that the driver wrote for the batch."""
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        path = order_path(home, run, group, str(task_context().getLocalProperty("streaming.sql.batchId")))
+        path = layout.batch_order(Path(home), run, group, str(task_context().getLocalProperty("streaming.sql.batchId")))
         points.reach("order.read", path)
         worker = worker_of(run)
         order: GatherOrder = worker.plans.unpack(path.read_bytes())
         report = worker.gather_rows(order, stream, batches, task_name())
-        if report.counts or report.failure:
+        if report.counts.rows or report.failure:
             yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
     return gather
@@ -119,15 +115,10 @@ def gathering(
 
 def set_aside(home: Path, name: str, refused: Sequence[tuple[str, InputError]]) -> GatherReport:
     """Name the files that are not the stream's where people find them; the report counts them."""
-    folder = home / "rejected" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    listing = folder / "files.jsonl"
-    known = set(listing.read_text().splitlines()) if listing.exists() else set()  # a tick may be tried again
-    with listing.open("a") as file:
-        for path, problem in refused:
-            line = json.dumps({"file": path, "because": problem.problem, "detail": problem.detail})
-            if line not in known:
-                file.write(line + "\n")
+    listing = layout.rejected_files(home, name)
+    known = list(advice_in(listing))  # a tick may be tried again
+    named = [{"file": path, "because": problem.problem, "detail": problem.detail} for path, problem in refused]
+    append(listing, [record for record in named if record not in known])
     report = GatherReport(name)
-    report.counts[f"unreadable files/{name}"] = len(refused)
+    report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(refused)
     return report

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from watersmeet.errors import StateError
-from watersmeet.io.folders import Files, Folder, is_folder, load_positions, positions_path
+from watersmeet.home import layout
+from watersmeet.io.folders import Folder, is_folder
+from watersmeet.io.positions import Files, load_positions
 from watersmeet.io.sources import missing_folder
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import FileBatch
@@ -19,10 +21,10 @@ _OFTEN = 0.02  # seconds from one look into the folders to the next
 
 def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     """Whether tasks read the files of a group themselves. A group keeps the way in which it was begun."""
-    if (home / "checkpoints" / group).exists():
+    if layout.checkpoint(home, group).exists():
         return False
     strange = [stream for stream in streams if not is_folder(stream)]
-    if strange and positions_path(home, group).exists():
+    if strange and layout.positions(home, group).exists():
         raise missing_folder(strange[0]) or StateError(
             f"stream {strange[0].name} is a folder of Parquet files in this home, and is declared otherwise now",
             hint="declare it as it was, with no option but maxFilesPerTrigger, or use another --home",

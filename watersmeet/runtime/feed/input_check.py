@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from watersmeet.errors import InputError
+from watersmeet.home import layout
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.feed.batches import set_aside
@@ -26,7 +27,7 @@ class InputCheck:
 
     def __init__(self, home: Path, group: str, streams: Sequence[Stream]) -> None:
         self._home = home
-        self._checkpoint = home / "checkpoints" / group
+        self._group = group
         self._streams = streams
 
     def __call__(self, batch: int, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
@@ -35,7 +36,7 @@ class InputCheck:
             if stream.source is None or stream.source.format != "parquet":
                 continue
             paths = self._files(number, batch)
-            arrived = sum(report.counts[f"rows/{stream.name}"] for report in reports if report.stream == stream.name)
+            arrived = sum(report.counts.rows[stream.name] for report in reports if report.stream == stream.name)
             found = executor.submit(InspectOrder(stream, tuple(paths))).result() if paths else []
             promised = sum(rows for rows in found if isinstance(rows, int))
             refused = [(path, why) for path, why in zip(paths, found, strict=True) if isinstance(why, InputError)]
@@ -54,10 +55,10 @@ class InputCheck:
 
     def _files(self, number: int, batch: int) -> list[str]:
         """The files of one source in one batch, from the logs that Spark wrote before the batch began."""
-        before, now = (_offset(self._checkpoint / "offsets" / str(at), number) for at in (batch - 1, batch))
+        before, now = (_offset(layout.offsets(self._home, self._group, at), number) for at in (batch - 1, batch))
         paths = []
         for offset in range(before + 1, now + 1):
-            log = self._checkpoint / "sources" / str(number) / str(offset)
+            log = layout.source_log(self._home, self._group, number, offset)
             if not log.exists():
                 log = log.with_name(f"{offset}.compact")
             entries = [json.loads(line) for line in log.read_text().splitlines()[1:] if line]

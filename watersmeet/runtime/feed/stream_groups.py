@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import StateError
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.model import Stream
 
 
@@ -15,7 +17,7 @@ class Groups:
     """`groups.json` in the home: for each group its streams, in order, with the columns that the state has."""
 
     def __init__(self, home: Path) -> None:
-        self._path = home / "groups.json"
+        self._path = home / layout.GROUPS
         try:
             self._groups: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
         except ValueError as problem:
@@ -47,9 +49,7 @@ class Groups:
         fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
         if fresh:
             self._groups[str(len(self._groups))] = fresh
-            draft = self._path.with_suffix(".draft")
-            draft.write_text(json.dumps(self._groups, indent=1))
-            draft.rename(self._path)
+            write_whole(self._path, json.dumps(self._groups, indent=1))
 
 
 def _shape(stream: Stream) -> dict[str, Any]:

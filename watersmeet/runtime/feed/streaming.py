@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from watersmeet.home import layout
 from watersmeet.io.sources import open_source
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import REPORT_SCHEMA, FrameBatch, gathering
@@ -45,7 +46,7 @@ class StreamingFeed:
             loop.run(batch)
 
         writer = union.writeStream.foreachBatch(run_batch)
-        writer = writer.option("checkpointLocation", str(home / "checkpoints" / group))
+        writer = writer.option("checkpointLocation", str(layout.checkpoint(home, group)))
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=tick)).start()
 
     def wait(self, timeout: float | None = None) -> bool:

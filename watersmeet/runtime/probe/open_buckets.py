@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.runtime.probe.partial_results import Refs
 from watersmeet.runtime.tick.orders import ProbeOrder
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket
 
 
 class OpenBuckets:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Start, Step, StoreRule
 from watersmeet.runtime.probe.partial_results import Partial
 from watersmeet.runtime.tick.orders import ProbeOrder
-from watersmeet.store.bucket import Bucket, BucketInfo
+from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I32, partition_of
 
 

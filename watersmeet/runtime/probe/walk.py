@@ -10,12 +10,13 @@ runs the walk brings it there, where another walk resumes with it. With one plac
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
+from watersmeet.home.counters import Counters
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Emit, Keep, Start, Step
 from watersmeet.runtime.probe.matches import Matches, SetTest
 from watersmeet.runtime.probe.open_buckets import Stores
@@ -25,7 +26,6 @@ from watersmeet.runtime.probe.predicates import Tester
 from watersmeet.runtime.probe.probers import Prober, make_prober
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.runtime.udf.predicate_calls import Calls
-from watersmeet.store.bucket import BucketInfo
 
 ROWS_IN = 1 << 16
 
@@ -44,7 +44,7 @@ class Walk:
         self.stores = stores
         self.ends = ends
         self.place = place
-        self.counts: Counter[str] = Counter()
+        self.counts = Counters()
         self.calls = Calls(off=set(order.off))
         self._number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
         self._paths = paths_of_steps(order.starts)
@@ -72,14 +72,14 @@ class Walk:
 
     def resume(self, step: Step, partial: Partial) -> Iterator[Departure]:
         """Take a step with partial results, and all the steps behind it that happen in this place."""
-        self.counts[f"step_in/{step.id}"] += len(partial)
+        self.counts.step_in[step.id] += len(partial)
         path = self._paths[step.id]
         tester = Tester(self.stores, path.stores, self.calls)
         prober = make_prober(step, partial, tester)
         for pairs in self._probe(step, prober):
             tests = prober.left_over()
             found = tester.passing(tests, pairs) if tests else pairs
-            self.counts[f"step_out/{step.id}"] += len(found)
+            self.counts.step_out[step.id] += len(found)
             if not len(found):
                 continue
             for end in step.ends:
@@ -91,7 +91,7 @@ class Walk:
                     yield from self.resume(below, here)
         for failed in tester.failures.values():
             for query in self.order.rules.queries_of(step):
-                self.counts[f"failed_values/{query}"] += failed
+                self.counts.failed_values[query] += failed
 
     def _arrivals(self, start: Start, piece: Slice) -> Iterator[Partial]:
         """New rows as partial results of one member, in chunks."""

@@ -6,17 +6,17 @@ Each order has a number of tasks, which are numbered from 0 and may run anywhere
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from watersmeet.errors import InputError, WatersmeetError
-from watersmeet.home.manifest import ResultFile
+from watersmeet.home.counters import Counters
+from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.io.folders import Piece
 from watersmeet.model import KeyPart, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
-from watersmeet.store.bucket import BucketInfo, Derived
+from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
 from watersmeet.store.sketch import Sketch
 
@@ -48,7 +48,7 @@ class GatherReport:
     stream: str
     buckets: list[BucketInfo] = field(default_factory=list)
     rejected: list[ResultFile] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)  # named as in Manifest.totals
+    counts: Counters = field(default_factory=Counters)
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
     refused: list[tuple[str, InputError]] = field(default_factory=list)  # files that are not of this stream, and why
@@ -104,7 +104,7 @@ class ProbeOrder:
 class ProbeReport:
     results: list[ResultFile] = field(default_factory=list)
     kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counters = field(default_factory=Counters)
     off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
     failure: WatersmeetError | None = None
 

@@ -9,12 +9,12 @@ fails anywhere is simply begun again under another attempt name.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet import points
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.counters import Counters
+from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.tick.orders import (
@@ -28,7 +28,6 @@ from watersmeet.runtime.tick.orders import (
     Slice,
     raise_first,
 )
-from watersmeet.store.bucket import BucketInfo
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, materialized_horizons, watermarks
 
@@ -143,7 +142,7 @@ class Tick:
 
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""
-        return replace(self, before=replace(self.before, totals={}, results=(), batches={}))
+        return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}))
 
     def finished(
         self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
@@ -167,11 +166,12 @@ class Tick:
         kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
         written = [*self.before.buckets, *added]
         named = {bucket.file for bucket in kept}
-        totals = Counter(self.before.totals)
-        if self.rules.version != self.before.plan:  # the numbers of steps mean nothing under another plan
-            totals = Counter({name: count for name, count in totals.items() if not name.startswith("step_")})
+        totals = Counters()
+        totals.add(self.before.totals)
+        if self.rules.version != self.before.plan:
+            totals.forget_steps()
         for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
-            totals.update(counts)
+            totals.add(counts)
         manifest = replace(
             self.before,
             tick=self.number,
@@ -180,7 +180,7 @@ class Tick:
             buckets=kept,
             results=tuple(file for report in gathered for file in report.rejected)
             + tuple(file for report in probed for file in report.results),
-            totals=dict(totals),
+            totals=totals,
             plan=self.rules.version,
             materialized=self.rules.materialized,
             queries={

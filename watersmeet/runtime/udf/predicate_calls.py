@@ -8,17 +8,17 @@ ticks that follow. The first complaint about each predicate is kept, for people.
 
 from __future__ import annotations
 
-import json
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.home import layout
+from watersmeet.home.files import advice_in, append_advice
 from watersmeet.model import Registered
 from watersmeet.runtime.udf.process import Ended, call_outside
-
-COMPLAINTS = "predicates.jsonl"  # in the home
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,16 @@ class Calls:
     def tell(self, home: Path, tick: int) -> None:
         """Write down what went wrong, where `complaints_in` finds it."""
         if self.complaints:
-            lines = [
-                json.dumps({"tick": tick, "predicate": name, "problem": problem}) + "\n"
-                for name, problem in self.complaints.items()
-            ]
-            with (home / COMPLAINTS).open("a", encoding="utf-8") as file:
-                file.write("".join(lines))  # short enough to be appended in one piece
+            told = [{"tick": tick, "predicate": name, "problem": why} for name, why in self.complaints.items()]
+            append_advice(home / layout.PREDICATES, told)
 
 
 def complaints_in(home: Path) -> dict[str, str]:
     """For each predicate that failed what was last said of it, with the tick."""
     found = {}
-    path = home / COMPLAINTS
-    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
-        try:
-            raw = json.loads(line)
-            found[str(raw["predicate"])] = f"{raw['problem']} (tick {raw['tick']})"
-        except (ValueError, KeyError, TypeError):
-            continue  # a line that a dying worker left half written
+    for told in advice_in(home / layout.PREDICATES):
+        with contextlib.suppress(KeyError, TypeError):  # a part of a line that happens to be JSON
+            found[str(told["predicate"])] = f"{told['problem']} (tick {told['tick']})"
     return found
 
 

@@ -1,0 +1,103 @@
+"""One Stats for the API and the commands: what they show of a home that is made up here."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from watersmeet import Engine
+from watersmeet.cli.app import app
+from watersmeet.control.change_log import Entry, append_entries
+from watersmeet.control.description import write_description
+from watersmeet.control.stats import stats_of_home
+from watersmeet.home.counters import Counters, Reason
+from watersmeet.home.lock import home_lock
+from watersmeet.home.manifest import BucketInfo, Manifest, commit
+from watersmeet.home.tick_log import TickTimes, log_tick
+from watersmeet.runtime.udf.predicate_calls import Calls
+
+STREAM = "CREATE STREAM {0} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts FROM parquet '{1}';"
+JOIN = "SELECT a.id AS a FROM l [UNBOUNDED] a, r [UNBOUNDED] b WHERE a.k = b.k"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    engine = Engine(home=tmp_path / "home", executor="local")
+    for name in ("l", "r", "files"):
+        (tmp_path / name).mkdir()
+        engine.sql(STREAM.format(name, tmp_path / name))
+    engine.query("q", JOIN)
+    engine.query("added", JOIN)
+    home = engine.home
+    with home_lock(home):
+        pass
+    every = {(reason, "l"): number for number, reason in enumerate(Reason, 1)}
+    totals = Counters(
+        rows=Counter(l=100, r=50),
+        set_aside=Counter({**every, (Reason.UNREADABLE_FILE, "files"): 8}),
+        results=Counter(q=12),
+        failed_values=Counter(q=7),
+    )
+    bucket = BucketInfo("l", "state/l/x.bucket", 90, 1234, 0, 0, 5, 1, 2)
+    commit(home, Manifest(2, newest={"l": 5}, buckets=(bucket,), totals=totals, plan="v", queries={"q": 1}))
+    write_description(home, [handle.query for handle in engine.queries])
+    append_entries(home, [Entry(1.0, 3, "add", "added", 0.25, JOIN)])
+    log_tick(home, TickTimes(2, 10, 5, 0.2, 0.1, 0.01, 0.0))
+    Calls(complaints={"near": "ValueError: no idea"}).tell(home, 2)
+    return engine
+
+
+def test_the_command_shows_every_count_that_the_api_does(engine: Engine) -> None:
+    mine, outside = engine.stats(), stats_of_home(engine.home)
+    assert {stream.name: stream for stream in mine.streams} == {stream.name: stream for stream in outside.streams}
+    assert (mine.stores, mine.queries, mine.predicates) == (outside.stores, outside.queries, outside.predicates)
+    assert (mine.running, mine.tick, mine.deployments) == (outside.running, outside.tick, outside.deployments)
+    shown = CliRunner().invoke(app, ["stats", "--home", str(engine.home)], env={"COLUMNS": "300"}).stdout
+    for number, reason in enumerate(Reason, 1):
+        assert f"{number} {reason.replace('_', ' ')}" in shown
+    assert "8 unreadable files" in shown, "of a stream without a row"
+    assert ["q", "12", "7"] in [line.split() for line in shown.splitlines()]
+    assert "predicate near: ValueError: no idea (tick 2)" in shown
+
+
+def test_stats_as_json_keep_their_keys(engine: Engine) -> None:
+    told = json.loads(CliRunner().invoke(app, ["stats", "--home", str(engine.home), "--format", "json"]).stdout)
+    left = next(stream for stream in told.pop("streams") if stream["name"] == "l")
+    assert left == {
+        "name": "l",
+        "rows": 100,
+        "late": 4,
+        "newest": 5,
+        "set_aside": {reason.value: number for number, reason in enumerate(Reason, 1)},
+    }
+    assert told == {
+        "running": False,
+        "tick": 2,
+        "plan": "v",
+        "stores": [{"name": "l", "rows": 90, "bytes": 1234, "buckets": 1}],
+        "state_bytes": 1234,
+        "queries": {"q": 12, "added": 0},
+        "failed_values": {"q": 7},
+        "predicates": {"near": "ValueError: no idea (tick 2)"},
+        "ticks": {
+            "count": 1,
+            "last": pytest.approx(0.31),
+            "median": pytest.approx(0.31),
+            "longest": pytest.approx(0.31),
+        },
+        "deployments": {"count": 1, "last": 0.25, "median": 0.25, "longest": 0.25},
+    }
+
+
+def test_the_list_tells_what_is_in_force(engine: Engine) -> None:
+    told = json.loads(CliRunner().invoke(app, ["list", "--home", str(engine.home), "--format", "json"]).stdout)
+    assert [(one["name"], one["since"], one["in_force"], one["latency"]) for one in told] == [
+        ("q", 1, True, None),
+        ("added", 3, False, 0.25),
+    ]
+    assert told[0]["joins"] == "l a ⋈ r b"
+    assert told[0]["folder"] == str(engine.home / "results" / "q")

@@ -1,0 +1,45 @@
+"""What ticks count: a value that tasks report, that is added up in the manifest, and that statistics are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why rows of a stream, or files, were set aside."""
+
+    UNREADABLE = "unreadable"
+    NO_TIME = "no event time"
+    TIME_OUT_OF_RANGE = "event time out of range"
+    LATE = "late"
+    UNREADABLE_FILE = "unreadable files"
+    FAILED_FILTER = "failed_filters"  # stored, but it passes no filter that could not be computed
+
+
+@dataclass
+class Counters:
+    rows: Counter[str] = field(default_factory=Counter)  # that arrived, by stream
+    set_aside: Counter[tuple[Reason, str]] = field(default_factory=Counter)  # by reason and stream
+    unwanted: Counter[str] = field(default_factory=Counter)  # rows that no query wants, by stream
+    results: Counter[str] = field(default_factory=Counter)  # by query
+    failed_values: Counter[str] = field(default_factory=Counter)  # that could not be computed, by query
+    step_in: Counter[int] = field(default_factory=Counter)  # partial results, by step of the plan
+    step_out: Counter[int] = field(default_factory=Counter)
+    hash_collisions: int = 0
+
+    def forget_steps(self) -> None:
+        """The numbers of steps mean nothing under another plan."""
+        self.step_in.clear()
+        self.step_out.clear()
+
+    def add(self, more: Counters) -> None:
+        self.rows.update(more.rows)
+        self.set_aside.update(more.set_aside)
+        self.unwanted.update(more.unwanted)
+        self.results.update(more.results)
+        self.failed_values.update(more.failed_values)
+        self.step_in.update(more.step_in)
+        self.step_out.update(more.step_out)
+        self.hash_collisions += more.hash_collisions

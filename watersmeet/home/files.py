@@ -1,0 +1,108 @@
+"""Files that survive a crash: written whole or not at all, and logs of JSON lines whose last line may be torn.
+
+Logs come in two kinds. What the engine relies on is appended *durably*: a line is on the disk before anybody acts on
+it, and one that could not be written is taken back. *Advice* is for people or a better plan: it may be lost, and no
+tick fails because of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from watersmeet.home import layout
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that others either do not see or see whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = layout.draft(path)
+    draft.write_bytes(content.encode() if isinstance(content, str) else content)
+    draft.rename(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable, not only the files in it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def line(record: Any) -> bytes:
+    return json.dumps(record).encode() + b"\n"
+
+
+def append_durably(path: Path, records: Iterable[Any]) -> None:
+    """All of these lines are on the disk afterwards, or none is. A torn last line is cut off first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    content = b"".join(map(line, records))
+    with path.open("ab+", buffering=0) as file:  # a buffer would be written again when the file is closed
+        size = _cut_torn(file)
+        try:
+            while content:
+                content = content[file.write(content) :]
+            os.fsync(file.fileno())
+        except OSError:
+            os.truncate(path, size)
+            raise
+    if is_new:
+        sync_folder(path.parent)
+
+
+def append(path: Path, records: Iterable[Any]) -> None:
+    """Add lines in one piece, so that several processes may do it. A torn last line stays alone on its line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        torn = b"" if _ends_whole(file) else b"\n"
+        file.write(torn + b"".join(map(line, records)))
+
+
+def append_advice(path: Path, records: Iterable[Any], longest: int | None = None) -> None:
+    """Add lines, if that can be done, to a log that begins anew once it is longer than `longest` bytes."""
+    with contextlib.suppress(OSError):
+        if longest and path.exists() and path.stat().st_size > longest:
+            path.replace(layout.rotated(path))
+        append(path, records)
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines of a log but for a last one that is torn; none where there is no log."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1].splitlines()
+
+
+def advice_in(path: Path, most: int | None = None) -> Iterator[Any]:
+    """The records of the last `most` lines; a line that is torn or being written is left out."""
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    for each in lines[-most:] if most else lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(each)
+
+
+def cut_torn_line(path: Path) -> None:
+    if path.exists():
+        with path.open("rb+") as file:
+            _cut_torn(file)
+
+
+def _ends_whole(file: BinaryIO | FileIO) -> bool:
+    if not file.seek(0, os.SEEK_END):
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def _cut_torn(file: BinaryIO | FileIO) -> int:
+    """Cut off a last line that is torn; the size of what is left."""
+    if not _ends_whole(file):
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+    return file.seek(0, os.SEEK_END)

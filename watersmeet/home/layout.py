@@ -1,0 +1,123 @@
+"""Every path and file name of a home folder. No other module has one (tests/home/test_layout.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Folders of a home
+MANIFESTS = "manifests"  # what is committed, by tick; the newest one is the truth, a few older ones are kept
+STATE = "state"  # buckets, in a folder for each store
+RESULTS = "results"  # of queries without INTO 'path', in a folder for each
+COUNTS = "counts"  # matches of queries INTO count: rows of tick, query, matches
+REJECTED = "rejected"  # rows set aside with the reason, and a list of whole files, in a folder for each stream
+POSITIONS = "positions"  # which files each batch of a group of folders has
+CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
+ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
+DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
+INBOX = "control/inbox"  # requests of other processes,
+ANSWERS = "control/answers"  # and what they were told
+
+# Files of a home
+LOCK = "lock"  # held while an engine runs
+GROUPS = "groups.json"  # which streams share a feed, and their columns
+CHANGES = "changes.jsonl"  # queries added and dropped while the engine ran
+QUERIES = "queries.json"  # the queries as they were last put in force
+TICKS = "ticks.jsonl"  # rows, results and times of each tick
+PLANS = "plans.jsonl"  # decisions about the plan
+STATISTICS = "statistics.json"  # what was measured of the data
+PREDICATES = "predicates.jsonl"  # what registered predicates did wrong
+SPARK_LOG = "spark.log"
+ERROR_LOG = "error.log"  # tracebacks of internal errors
+
+# Inside a folder with results, counts or rejected rows
+STAGING = "_staging"  # files of the tick that runs; Spark and Arrow skip names that begin with an underscore
+COLUMNS = "_columns"  # of a query's results, for a check on restart
+EMPTY = "empty.parquet"  # makes the folder readable before the first result
+
+JSON_FILES, DRAFTS = "*.json", "*.draft"
+
+
+def draft(path: Path) -> Path:
+    """The name under which a file is written before it is renamed."""
+    return path.with_name(f"_{path.name}.draft")
+
+
+def rotated(log: Path) -> Path:
+    """The name of a long log once a new one has begun."""
+    return log.with_suffix(".old")
+
+
+def manifest(home: Path, tick: int) -> Path:
+    return home / MANIFESTS / f"{tick:012d}.json"
+
+
+def manifest_draft(home: Path, tick: int, process: int) -> Path:
+    """Each process has its own, so that the late write of one cannot change what another commits."""
+    return home / MANIFESTS / f"{tick:012d}.{process}.draft"
+
+
+def bucket_file(store: str, tick: int, attempt: str, task: str) -> str:
+    """Relative to the home. `task` is new for each file of an attempt, so that no file is written twice."""
+    return f"{STATE}/{store}/{tick:012d}-{attempt}-{task}.bucket"
+
+
+def data_file(tick: int, attempt: str, task: str, extension: str) -> str:
+    """The name of a file with results, counts or rejected rows, in its folder."""
+    return f"{tick:012d}-{attempt}-{task}.{extension}"
+
+
+def data_files(tick: int, extension: str) -> str:
+    """A pattern for the files of a tick in such a folder."""
+    return f"{tick:012d}-*.{extension}"
+
+
+def staged(folder: Path, name: str) -> Path:
+    """Where a file is written before the manifest of its tick exists: no pattern like *.parquet finds it there."""
+    return folder / STAGING / f"{name}.staged"
+
+
+def results(home: Path, query: str) -> Path:
+    return home / RESULTS / query
+
+
+def rejected(home: Path, stream: str) -> Path:
+    return home / REJECTED / stream
+
+
+def rejected_files(home: Path, stream: str) -> Path:
+    return rejected(home, stream) / "files.jsonl"
+
+
+def delivered(home: Path, query: str) -> Path:
+    return home / DELIVERED / query
+
+
+def positions(home: Path, group: str) -> Path:
+    return home / POSITIONS / f"{group}.jsonl"
+
+
+def checkpoint(home: Path, group: str) -> Path:
+    return home / CHECKPOINTS / group
+
+
+def offsets(home: Path, group: str, batch: int) -> Path:
+    """Spark's log of how far each source of a batch goes."""
+    return checkpoint(home, group) / "offsets" / str(batch)
+
+
+def source_log(home: Path, group: str, source: int, offset: int) -> Path:
+    """Spark's log of the files of one source."""
+    return checkpoint(home, group) / "sources" / str(source) / str(offset)
+
+
+def plan_file(home: Path, run: str, version: str, number: int) -> Path:
+    return home / ORDERS / run / f"{version}-{number}.plan"
+
+
+def batch_order(home: Path, run: str, group: str, batch: int | str) -> Path:
+    """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
+    return home / ORDERS / run / group / f"{batch}.pickle"
+
+
+def message(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
