@@ -189,7 +189,9 @@ def explain(
     ] = None,
     timeout: commands.Timeout = commands.TIMEOUT,
     statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
-    searcher: Annotated[str, typer.Option(help="How the plan is found; see docs/optimizer.md.")] = "",
+    searcher: Annotated[
+        str, typer.Option(help="exact, greedy, improve, individual, flat or left-deep. By default, several in turn.")
+    ] = "",
     format_: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
     what_if: Annotated[str, typer.Option(help="A SELECT: what would this query add?")] = "",
     set_: Settings = None,

@@ -16,7 +16,7 @@ from watersmeet.optimize.joingraph import (
     places_at_random,
     store_of,
 )
-from watersmeet.optimize.multistream import flat, left_deep
+from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
 from watersmeet.plan.ruleset import Ruleset, Step
 
