@@ -7,11 +7,12 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from tests.adapt.test_incremental import with_a_store
 from tests.runtime.test_engine import wait_for
-from watersmeet.adapt.optimizer_process import OptimizerProcess
+from watersmeet.adapt.optimizer_process import NICENESS, OptimizerProcess
 from watersmeet.adapt.proposal import Request, propose
 from watersmeet.optimize.search import optimize, verify
 from watersmeet.optimize.statistics import Statistics
@@ -45,6 +46,7 @@ def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess
     assert answer.proposal.solution.cost == pytest.approx(propose(asked).solution.cost)
     verify(problem_of(asked.queries, asked.options, asked.statistics), answer.proposal.solution)
     assert optimizer.answer() is None, "an answer is given once"
+    assert psutil.Process(optimizer.pid).nice() == os.nice(0) + NICENESS, "ticks come first"
 
 
 def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optimizer: OptimizerProcess) -> None:
