@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
-from watersmeet.plan.planner import make_plan
+from watersmeet.plan.planner import START, make_plan
 from watersmeet.runtime.probe.walk import OpenBuckets, Stores, Walk
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
@@ -48,7 +48,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
         one.stream.name: one.stream for one in parse_script(_STREAMS) if isinstance(one, CreateStream)
     }
     query: Query = build_query("q", f"SELECT r.k FROM r, s WHERE {condition} WINDOW 1 HOUR", streams)
-    rules = make_plan(tuple(streams.values()), [query], Options()).rules
+    rules = make_plan(START, tuple(streams.values()), [query], Options()).rules
     buckets: dict[str, tuple[BucketInfo, ...]] = {}
     for name, count, tick in (("r", probing, 2), ("s", stored, 1)):
         rule = rules.store(name)

@@ -49,7 +49,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.pipeline import Catalog, folder_of, path_in
 from watersmeet.plan.explain import explain
-from watersmeet.plan.planner import make_plan
+from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.render import RenderedPlan
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor, Sampler, verify
@@ -415,7 +415,7 @@ class Engine:
         if statistics is None and self._loop is not None:
             return self._keeper.current.rendered(self._loop.manifest.totals)
         queries = tuple(self._queries.values())
-        return make_plan(self.streams, queries, self.options, statistics or Statistics()).rendered()
+        return make_plan(START, self.streams, queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
         """Rows, results, state and the time of recent ticks."""

@@ -1,5 +1,5 @@
 """What the optimizer's process does: a handler of `runtime/child_main.py`."""
 
-from watersmeet.adapt.proposal import propose as answer
+from watersmeet.plan.planner import propose as answer
 
 __all__ = ["answer"]

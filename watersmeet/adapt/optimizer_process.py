@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 
 from watersmeet.adapt import optimizer_child
-from watersmeet.adapt.proposal import Proposal, Request
+from watersmeet.plan.planner import Proposal, Request
 from watersmeet.runtime.child_process import ChildProcess, Ended, Failed
 
 NICENESS = 5  # ticks come first

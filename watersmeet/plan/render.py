@@ -75,6 +75,7 @@ class RenderedPlan:
     steps: tuple[RenderedStep, ...]
     alternatives: tuple[Alternative, ...]  # nothing kept, and everything kept on the way to each query
     trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
+    over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: it is kept to
 
     @property
     def proof(self) -> str:
@@ -91,6 +92,7 @@ def render(
     problem: Problem,
     solution: Solution,
     individual_cost: float,
+    over_budget: float = 0.0,
     rules: Ruleset | None = None,
     measured: Mapping[str, int] | None = None,
 ) -> RenderedPlan:
@@ -119,6 +121,7 @@ def render(
         tuple(steps.values()),
         tuple(_alternatives(problem)),
         tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
+        over_budget,
     )
 
 
