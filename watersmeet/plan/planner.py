@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isclose
 
 import pyarrow as pa
 
@@ -238,7 +239,7 @@ class Proposal:
 
     @property
     def differs(self) -> bool:
-        return self.regrouped or self.comparison.before != self.comparison.after
+        return self.regrouped or not isclose(self.comparison.before, self.comparison.after)
 
     @property
     def is_worth_it(self) -> bool:
