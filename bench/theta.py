@@ -18,7 +18,7 @@ import pyarrow as pa
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
-from watersmeet.plan.planner import make_plan
+from watersmeet.plan.planner import START, make_plan
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.probe.places import Place
 from watersmeet.runtime.probe.walk import Walk
@@ -51,7 +51,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
         one.stream.name: one.stream for one in parse_script(_STREAMS) if isinstance(one, CreateStream)
     }
     query: Query = build_query("q", f"SELECT r.k FROM r, s WHERE {condition} WINDOW 1 HOUR", streams)
-    rules = make_plan(tuple(streams.values()), [query], Options()).rules
+    rules = make_plan(START, tuple(streams.values()), [query], Options()).rules
     buckets: dict[str, tuple[BucketInfo, ...]] = {}
     for name, count, tick in (("r", probing, 2), ("s", stored, 1)):
         bucket, derived = Bucket(*rows(count, tick)), rules.store(name).derived

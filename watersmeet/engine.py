@@ -38,7 +38,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.pipeline import Pipeline, folder_of, pointing_at, source_in
 from watersmeet.plan.explain import explain
-from watersmeet.plan.planner import make_plan
+from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.render import RenderedPlan
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor, Sampler, verify
@@ -320,7 +320,7 @@ class Engine:
         With `statistics` it is the plan for data like that, whatever is running."""
         if statistics is None and self._loop is not None:
             return self._keeper.current.rendered(self._loop.manifest.totals)
-        return make_plan(self.streams, self._active.queries, self.options, statistics or Statistics()).rendered()
+        return make_plan(START, self.streams, self._active.queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
         """Rows, what was set aside and why, state, results, what went wrong, and the time of recent ticks."""

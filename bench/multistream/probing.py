@@ -13,8 +13,8 @@ from bench.charts import Line, Panel, panels
 from bench.multistream.inputs import PARTNERS, RELATIONS
 from bench.multistream.running import Run
 from bench.multistream.showing import Bench, show
-from watersmeet.optimize.costs import Tree, multistream_order_cost, tree_probe_cost
-from watersmeet.optimize.multistream import greedy_order
+from bench.optimizer.paper_costs import multistream_order_cost, tree_probe_cost
+from watersmeet.optimize.operator_trees import Tree, greedy_order
 
 PAPER_ROWS = 10**6
 CAPACITIES = (0.1, 0.2, 0.5, 1.0)  # of a task, in relations

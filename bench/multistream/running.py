@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
+import bench.optimizer.searchers  # noqa: F401  # for "chain"
 from bench.comparing import Failed
 from bench.multistream.inputs import Inputs, shares
 from bench.report import OUT

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.charts import Line, Panel, panels
+from bench.optimizer.clash_paper import PaperProgram, solve_paper
 from bench.report import write_json, write_picture
 from tests.optimize.problems import paper_problem
 from watersmeet.errors import ModelError
@@ -30,7 +31,6 @@ from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual_cost
-from watersmeet.optimize.paper import PaperProgram, solve_paper
 from watersmeet.optimize.problem import Problem
 
 SOLVER = find_spec("highspy") is not None

@@ -15,7 +15,7 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize, verify
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.plan.planner import Plan, make_plan
+from watersmeet.plan.planner import CHANGE, START, Plan, make_plan
 from watersmeet.plan.ruleset import Step
 from watersmeet.sql import CreateStream, build_query, parse_script
 
@@ -86,7 +86,7 @@ def with_a_store() -> Plan:
             frozenset((("r", "a"), ("s", "a"))): 1e-5,
         },
     )
-    plan = make_plan(tuple(streams().values()), [query("first", CHAIN)], Options(searcher="exact"), statistics)
+    plan = make_plan(START, tuple(streams().values()), [query("first", CHAIN)], Options(searcher="exact"), statistics)
     assert plan.rules.materialized, "the test needs a plan with a materialized store"
     return plan
 
@@ -104,7 +104,7 @@ def with_a_store() -> Plan:
 def test_a_new_query_reads_a_store_only_if_it_stays_the_same_store(fresh: Query, shares: bool) -> None:
     plan = with_a_store()
     queries = [*plan.queries, fresh]
-    after = make_plan(plan.streams, queries, Options(), plan.problem.statistics, plan, quick=True)
+    after = make_plan(CHANGE, plan.streams, queries, Options(), plan.problem.statistics, plan)
     assert after.solution.searcher == "incremental"
     assert after.rules.materialized == plan.rules.materialized
     (start,) = [start for start in after.rules.starts if start.relation == "r" and start.phase]
@@ -119,6 +119,6 @@ def queries_below(step: Step) -> set[str]:
 def test_many_changes_are_planned_as_a_whole() -> None:
     plan = with_a_store()
     others = [query(f"q{number}", "r.a = s.a", "rs", window=number + 1) for number in range(3)]
-    after = make_plan(plan.streams, [*plan.queries, *others], Options(), Statistics(), plan, quick=True)
+    after = make_plan(CHANGE, plan.streams, [*plan.queries, *others], Options(), Statistics(), plan)
     assert after.solution.searcher == "greedy"
-    assert make_plan(plan.streams, others, Options(), Statistics(), quick=True).solution.searcher == "greedy"
+    assert make_plan(CHANGE, plan.streams, others, Options(), Statistics()).solution.searcher == "greedy"

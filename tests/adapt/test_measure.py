@@ -20,7 +20,7 @@ from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import KeyPart
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.plan.planner import Plan, make_plan
+from watersmeet.plan.planner import START, Plan, make_plan
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.tick.tick import Tick, walk_phases
@@ -41,7 +41,9 @@ def plan_for(statistics: Statistics) -> Plan:
     )
     streams = {made.stream.name: made.stream for made in parse_script(script) if isinstance(made, CreateStream)}
     sql = "SELECT r.a, t.b FROM r, s, t WHERE r.a = s.a AND s.b = t.b WINDOW 4 SECONDS"
-    return make_plan(tuple(streams.values()), [build_query("q", sql, streams)], Options(materialize="off"), statistics)
+    return make_plan(
+        START, tuple(streams.values()), [build_query("q", sql, streams)], Options(materialize="off"), statistics
+    )
 
 
 def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifest]:

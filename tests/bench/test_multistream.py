@@ -16,7 +16,7 @@ from bench.workloads import tpch
 from bench.workloads.model import Query, Stream, Workload
 from bench.workloads.texts import watersmeet_script
 from watersmeet.options import Options
-from watersmeet.plan.planner import make_plan
+from watersmeet.plan.planner import START, make_plan
 from watersmeet.sql import CreateQuery, CreateStream, build_query, parse_script
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _planned(script: str) -> set[str]:
             streams[one.stream.name] = one.stream
         elif isinstance(one, CreateQuery):
             queries.append(build_query(one.name, one.select, streams))
-    plan = make_plan(tuple(streams.values()), queries, Options(searcher="flat", partitions=2))
+    plan = make_plan(START, tuple(streams.values()), queries, Options(searcher="flat", partitions=2))
     return {step.by for step in plan.rendered().steps}
 
 

@@ -19,7 +19,6 @@ from watersmeet.optimize.heuristic.greedy import fast, first_draft
 from watersmeet.optimize.heuristic.individual import individual, individual_cost, plan_alone
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import QueryGraph
-from watersmeet.optimize.multistream import linear_order
 from watersmeet.optimize.problem import Problem, Solution, price
 from watersmeet.optimize.search import optimize, searchers, verify
 from watersmeet.optimize.statistics import Statistics
@@ -49,26 +48,18 @@ def problems(
     )
 
 
-def is_chain(query: QueryGraph) -> bool:
-    try:
-        return bool(linear_order(query))
-    except ModelError:
-        return False
-
-
 @given(problems(budget=True))
 @settings(max_examples=60, deadline=None)
 def test_plans_are_complete_and_cost_what_they_say(problem: Problem) -> None:
     plans: list[Solution] = [fast(problem), improve(problem, iterations=ITERATIONS), individual(problem)]
     assert plans[1].cost <= plans[0].cost * (1 + 1e-9)
-    for name in ("flat", "left-deep", "chain"):
+    for name in ("flat", "left-deep"):
         try:
             plans.append(searchers[name](problem, 1.0))
         except ModelError as refused:
             expected = {
                 "flat": False,
                 "left-deep": not problem.materialize or problem.storage_budget is not None,
-                "chain": not all(is_chain(query) for query in problem.queries),
             }
             assert expected[name], refused
     for plan in plans:
@@ -100,7 +91,7 @@ def test_a_proof_is_below_every_other_plan(problem: Problem) -> None:
     best = optimize(problem, searcher="exact", time_limit=20.0)
     if not best.optimal:
         return
-    for name in ("improve", "greedy", "individual", "flat", "paper"):
+    for name in ("improve", "greedy", "individual", "flat"):
         limit = 0.2 if name == "improve" else 20.0
         assert best.cost <= optimize(problem, searcher=name, time_limit=limit).cost * (1 + 1e-6), name
 
@@ -196,7 +187,7 @@ def test_more_queries_than_relations(partitions: int) -> None:
 def test_self_joins_share_one_store() -> None:
     query = graph("q", "r.a = r@2.b", "r@2.a = s.a", "s.b = r@3.b")
     problem = Problem((query,), Statistics({"r": 10.0, "s": 100.0}), partitions=4)
-    for name in ("greedy", "improve", "individual", "flat", "left-deep", "chain"):
+    for name in ("greedy", "improve", "individual", "flat", "left-deep"):
         plan = optimize(problem, searcher=name, time_limit=0.2)
         assert plan.storage >= 110.0
         assert len([store for store in plan.layouts if store.is_stream]) <= 2

@@ -1,4 +1,4 @@
-"""Plans of every searcher, run on random data, against DuckDB."""
+"""Plans of every searcher, those of papers too, run on random data, against DuckDB."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import bench.optimizer.searchers  # noqa: F401  # adds the papers' to the table
 from tests.oracle.cases import Case, cases
 from tests.oracle.inprocess import InProcess
 from tests.oracle.test_plans import check

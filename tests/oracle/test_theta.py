@@ -17,8 +17,7 @@ from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase, cases
 from tests.oracle.inprocess import InProcess
 from tests.oracle.plans import plans
 from tests.oracle.test_plans import check
-from watersmeet.optimize.costs import Tree
-from watersmeet.optimize.multistream import paths_of
+from watersmeet.optimize.operator_trees import Tree, paths_of
 from watersmeet.optimize.problem import price
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.statistics import Statistics

@@ -8,7 +8,7 @@ from pathlib import Path
 from watersmeet.home.manifest import Manifest
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.plan.planner import Plan, make_plan
+from watersmeet.plan.planner import START, Plan, make_plan
 from watersmeet.runtime.exec.plan_files import PlanFiles, PlansRead
 from watersmeet.runtime.tick.orders import MergeOrder, ProbeOrder, TickOrder
 from watersmeet.runtime.tick.tick import Tick
@@ -23,7 +23,7 @@ def plan(queries: int) -> Plan:
     streams = {one.stream.name: one.stream for one in parse_script(STREAMS) if isinstance(one, CreateStream)}
     texts = [f"SELECT r.k FROM r, s WHERE r.k = s.k AND r.k > {at} WINDOW 1 SECOND" for at in range(queries)]
     built = [build_query(f"q{at}", text, streams) for at, text in enumerate(texts)]
-    return make_plan(tuple(streams.values()), built, Options(), Statistics())
+    return make_plan(START, tuple(streams.values()), built, Options(), Statistics())
 
 
 def order(given: Plan) -> ProbeOrder:

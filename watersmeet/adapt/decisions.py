@@ -23,10 +23,10 @@ class Decision:
     reason: str
     adopted: bool
     plan: str  # the version that is in force afterwards
-    cost: float  # of the plan that was considered,
-    cost_in_force: float | None = (
-        None  # and of the one in force before, by the same statistics and for the same queries
-    )
+    # Running costs (`plan/comparison.py`) of the plan that was considered, and of the one in force before, by the
+    # same statistics and for the same queries.
+    cost: float
+    cost_in_force: float | None = None
     gain: float = 0.0
     price: float = 0.0
     searcher: str = ""

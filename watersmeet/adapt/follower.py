@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,13 +19,13 @@ from watersmeet.adapt.decisions import NOTICEABLE, Decision, largest, reason, re
 from watersmeet.adapt.epochs import Decide, Epochs
 from watersmeet.adapt.measure import Measurements, all_links, learned, measure_tick, step_facts
 from watersmeet.adapt.optimizer_process import OptimizerProcess
-from watersmeet.adapt.proposal import Proposal, Request
-from watersmeet.adapt.statistics_file import recall, remember
+from watersmeet.adapt.statistics_file import first_statistics, remember
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.plan.planner import Plan, problem_of, statistics_of
+from watersmeet.plan.comparison import Comparison, running_cost
+from watersmeet.plan.planner import Plan, Proposal, Request, problem_of
 from watersmeet.runtime.exec.executor import Executor, Sampler
 from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.store.sketch import Sketch
@@ -181,15 +182,15 @@ class Follower:
             return
         why = reason(plan.problem.statistics, statistics)
         problem = problem_of(plan.queries, self.options, statistics, plan)
-        new = Plan(plan.streams, plan.queries, problem, proposal.solution, proposal.rules, proposal.groups)
+        new = replace(plan, problem=problem, solution=proposal.solution, rules=proposal.rules, groups=proposal.groups)
         adopted = False
         if proposal.is_worth_it:
             adopted = self.take(new)
             if not adopted:
                 self._thought = None  # queries change at this very moment: think it over again
-        self._record("statistics", why, adopted, new, proposal)
+        self._record("statistics", why, adopted, new, proposal.comparison)
 
-    def _record(self, kind: str, why: str, adopted: bool, plan: Plan, proposal: Proposal | None = None) -> None:
+    def _record(self, kind: str, why: str, adopted: bool, plan: Plan, compared: Comparison | None = None) -> None:
         middle, worst = self._measured.errors
         decision = Decision(
             self._last.tick,
@@ -198,10 +199,10 @@ class Follower:
             why,
             adopted,
             self.current().rules.version,
-            plan.solution.cost,
-            proposal.cost_in_force if proposal else None,
-            proposal.gain if proposal else 0.0,
-            proposal.price if proposal else 0.0,
+            running_cost(plan.solution),
+            compared.before if compared else None,
+            compared.gain if compared else 0.0,
+            compared.price if compared else 0.0,
             plan.solution.searcher,
             plan.solution.seconds,
             middle,
@@ -222,8 +223,3 @@ def _difference(before: Plan | None, plan: Plan) -> str:
 def _some(names: set[str]) -> str:
     listed = sorted(names)
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
-
-
-def first_statistics(home: Path, manifest: Manifest) -> Statistics:
-    """What is known when an engine starts: what an earlier life of it measured, or the rows of the state alone."""
-    return recall(home) or statistics_of(manifest)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from watersmeet.adapt.follower import Follower, first_statistics
+from watersmeet.adapt.follower import Follower
+from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
-from watersmeet.plan.planner import Plan, make_plan
+from watersmeet.plan.planner import CHANGE, START, Plan, make_plan
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.tick import is_new
+
+_log = logging.getLogger("watersmeet")
 
 
 class PlanKeeper:
@@ -28,6 +32,7 @@ class PlanKeeper:
         self._changing = changing
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
+        _warn_of_storage(plan)
 
     @property
     def next_tick(self) -> int:
@@ -37,13 +42,13 @@ class PlanKeeper:
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest
         return make_plan(
+            CHANGE if self._options.adaptive == "on" else START,  # without epochs, nothing finds a better plan later
             streams,
             still_asked(queries, manifest),
             self._options,
             self.follower.statistics,
             self.current,
-            quick=self._options.adaptive == "on",  # the next epoch finds a better one
-            sample=Sampler(self._loop.executor, self._loop.home, manifest),
+            Sampler(self._loop.executor, self._loop.home, manifest),
         )
 
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
@@ -51,6 +56,8 @@ class PlanKeeper:
         before = self.current
         tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
+        if not before.over_budget:
+            _warn_of_storage(plan)
         return tick
 
     def _take(self, plan: Plan) -> bool:
@@ -61,10 +68,22 @@ class PlanKeeper:
             if (plan.streams, plan.queries) != (self.current.streams, self.current.queries):
                 return False
             self._loop.adopt(plan)
+            if not self.current.over_budget:
+                _warn_of_storage(plan)
             self.current = plan
             return True
         finally:
             self._changing.release()
+
+
+def _warn_of_storage(plan: Plan) -> None:
+    if plan.over_budget:
+        _log.warning(
+            "the streams alone exceed storage_budget = %g by %.0f tuples, so nothing besides them is stored; "
+            "raise storage_budget, or shorten the windows",
+            plan.storage_budget,
+            plan.over_budget,
+        )
 
 
 def first_plan(
@@ -76,7 +95,7 @@ def first_plan(
     sample: Sample,
 ) -> Plan:
     known = first_statistics(home, manifest)
-    return make_plan(streams, still_asked(queries, manifest), options, known, sample=sample)
+    return make_plan(START, streams, still_asked(queries, manifest), options, known, sample=sample)
 
 
 def still_asked(queries: Iterable[Query], manifest: Manifest) -> tuple[Query, ...]:

@@ -13,6 +13,7 @@ from watersmeet.adapt.measure import Measurements
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
+from watersmeet.home.manifest import Manifest
 from watersmeet.optimize.statistics import Named, Statistics, read_statistics
 
 
@@ -37,6 +38,19 @@ def recall(home: Path) -> Statistics | None:
         return read_statistics(json.dumps(raw["statistics"]))
     except (OSError, ValueError, KeyError, TypeError, ModelError):
         return None
+
+
+def first_statistics(home: Path, manifest: Manifest) -> Statistics:
+    """What is known when an engine starts: what an earlier life of it measured, or the rows of the state alone."""
+    return recall(home) or _rows_of_streams(manifest)
+
+
+def _rows_of_streams(manifest: Manifest) -> Statistics:
+    rows: dict[str, float] = {}
+    for bucket in manifest.buckets:
+        if not bucket.made_by and bucket.store not in manifest.materialized:
+            rows[bucket.store] = rows.get(bucket.store, 0.0) + bucket.rows
+    return Statistics(rows)
 
 
 def as_json(statistics: Statistics) -> dict[str, Any]:

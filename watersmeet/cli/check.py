@@ -21,7 +21,7 @@ def check(pipeline: PipelineFile, set_: Settings = None) -> None:
         from watersmeet.io.sources import missing_folder
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script
-        from watersmeet.plan.planner import make_plan
+        from watersmeet.plan.planner import START, make_plan
 
         declared, errors = check_script(Pipeline(read_options(options)[0]), text_of(pipeline), str(pipeline))
         for error in errors:
@@ -30,7 +30,7 @@ def check(pipeline: PipelineFile, set_: Settings = None) -> None:
             typer.echo(count_text(len(errors), "error", "errors"), err=True)
             raise typer.Exit(1)
         streams, queries = tuple(declared.streams.values()), tuple(declared.queries.values())
-        make_plan(streams, queries, declared.options)  # the last step that could reject the queries
+        make_plan(START, streams, queries, declared.options)  # the last step that could reject the queries
         counted = (count_text(len(streams), "stream", "streams"), count_text(len(queries), "query", "queries"))
         typer.echo(f"ok: {', '.join(counted)}")
         for stream in streams:

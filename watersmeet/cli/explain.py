@@ -101,8 +101,8 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
 
 def _planned(pipeline: Pipeline, statistics: str | None) -> RenderedPlan:
     from watersmeet.optimize.statistics import Statistics, read_statistics
-    from watersmeet.plan.planner import make_plan, window_seconds
+    from watersmeet.plan.planner import START, make_plan, window_seconds
 
     queries = tuple(pipeline.queries.values())
     known = Statistics() if statistics is None else read_statistics(statistics, window_seconds(queries))
-    return make_plan(tuple(pipeline.streams.values()), queries, pipeline.options, known).rendered()
+    return make_plan(START, tuple(pipeline.streams.values()), queries, pipeline.options, known).rendered()

@@ -80,17 +80,21 @@ class Problem:
             raise ModelError(f"layouts = {self.layouts} is unknown", hint="use one, many or ignored")
         if self.parallelism not in ("chosen", "all"):
             raise ModelError(f"parallelism = {self.parallelism} is unknown", hint="use chosen or all")
-        needed = sum(self.statistics.size(relation) for relation in sorted({stream_of(r) for r in self.relations}))
-        if self.storage_budget is not None and self.storage_budget < needed:
+        if self.storage_budget is not None and self.storage_budget < self.least_storage:
             raise ModelError(
                 f"a storage budget of {self.storage_budget:g} tuples cannot hold the streams themselves",
-                detail=f"They have {needed:g} tuples in their windows.",
+                detail=f"They have {self.least_storage:g} tuples in their windows.",
                 hint="raise storage_budget, or shorten the windows",
             )
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
         return tuple(sorted({relation for query in self.queries for relation in query.relations}))
+
+    @cached_property
+    def least_storage(self) -> float:
+        """What the streams themselves need."""
+        return sum(self.statistics.size(stream) for stream in sorted({stream_of(r) for r in self.relations}))
 
     @cached_property
     def has_layouts(self) -> bool:
@@ -206,6 +210,15 @@ class Problem:
         if banded:
             return self.size(store) * min(banded) * _FOUND
         return self.size(store) * min(_weight(theta) for theta in thetas)
+
+    def allows(self, plan: Solution) -> bool:
+        """Whether a plan, perhaps made for other settings, is one of this problem's."""
+        return (
+            all(want in plan.paths for want in self.wants)
+            and (self.storage_budget is None or plan.storage <= self.storage_budget * (1 + 1e-9))
+            and (self.materialize or not plan.materialized)
+            and (self.layouts == "many" or all(len(held) <= 1 for held in plan.layouts.values()))
+        )
 
 
 def _weight(theta: Theta) -> float:

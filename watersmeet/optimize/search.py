@@ -14,8 +14,7 @@ from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual
 from watersmeet.optimize.joingraph import QueryGraph, stream_of
-from watersmeet.optimize.multistream import chain, flat, left_deep
-from watersmeet.optimize.paper import paper
+from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Problem, Solution, price
 
 FEW_WANTS = 40  # for so few, the queries' own best plans are found as soon as the greedy plan is
@@ -37,9 +36,7 @@ searchers: dict[str, Callable[[Problem, float], Solution]] = {
     "improve": lambda problem, limit: improve(problem, limit, start=greedy(problem, limit)),
     "flat": flat,
     "left-deep": left_deep,
-    "chain": chain,
     "individual": individual,
-    "paper": paper,
 }
 
 SHARE_OF_IMPROVE = 0.5  # of the time, if a proof is tried afterwards

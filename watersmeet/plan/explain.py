@@ -14,6 +14,11 @@ def explain(plan: RenderedPlan) -> str:
         f"  of it probing {plan.probe_cost:,.0f}, shipping {plan.shipping:,.0f}; "
         f"storage {plan.storage_cost:,.0f} tuples",
     ]
+    if plan.over_budget:
+        lines.append(
+            f"  the streams alone exceed the storage budget by {plan.over_budget:,.0f} tuples: "
+            "nothing besides them is stored"
+        )
     if plan.alternatives:
         lines += ["", "what keeping intermediate results is worth (estimated tuples)"]
         shown = (Alternative("this plan", plan.probe_cost, plan.shipping, plan.storage_cost), *plan.alternatives)

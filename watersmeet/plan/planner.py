@@ -1,25 +1,34 @@
-"""From streams, queries and what is known of the data to a plan: the optimizer put in charge of the engine."""
+"""The planner: from streams, queries and what is known of the data to a plan.
+
+A plan is made when an engine starts, when its queries change, and after each epoch. What is done then is data: see
+`Occasion`. When one plan is better than another is said in `comparison.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isclose
+
+import pyarrow as pa
 
 from watersmeet.home.counters import Counters
-from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
+from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.incremental import extended, kept_paths
 from watersmeet.optimize.heuristic.individual import individual_cost
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of
 from watersmeet.optimize.problem import Problem, Solution, price
-from watersmeet.optimize.search import optimize
+from watersmeet.optimize.search import ITERATIONS_PER_WANT, optimize, verify
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.aliases import Aliases
+from watersmeet.plan.comparison import Comparison, horizon, price_of_change, running_cost
 from watersmeet.plan.compile import compile_solution
-from watersmeet.plan.grouping import Groups, Sample, choose_groups
+from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
@@ -27,9 +36,23 @@ from watersmeet.plan.ruleset import Ruleset
 # What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one (decision
 # 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
 KEEPING, KEEPING_APART = 8.0, 2.0
-# Files, merges and phases of a kept result cost something in each tick, however few its tuples are.
-CLEARLY = 1.3
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
+NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the plan in force
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """When a plan is made, and what is done then. Times are shares of the option `plan_seconds`."""
+
+    search: float  # for a search of all plans; 0: none, because the next tick waits
+    near: float = 0.0  # for a search that begins at the plan in force
+    keeps_paths: bool = False  # queries that stay keep their paths, if at most half of the queries changed
+    has_to_pay: bool = False  # only what pays replaces what is in force
+
+
+START = Occasion(search=1.0)
+CHANGE = Occasion(search=0.0, keeps_paths=True)  # the next epoch finds a better plan
+EPOCH = Occasion(search=0.7, near=0.3, has_to_pay=True)
 
 
 @dataclass(frozen=True)
@@ -42,64 +65,67 @@ class Plan:
     solution: Solution
     rules: Ruleset
     groups: Groups = ()  # of the queries that need more than one word
+    storage_budget: float = 0.0  # 0: no limit
 
     @cached_property
     def individual_cost(self) -> float:
         return individual_cost(self.problem, INDIVIDUAL_SECONDS)
 
+    @property
+    def over_budget(self) -> float:
+        """Tuples by which the streams alone exceed the storage budget; 0: the plan keeps to the budget."""
+        return max(0.0, self.problem.least_storage - self.storage_budget) if self.storage_budget else 0.0
+
     def rendered(self, measured: Counters | None = None) -> RenderedPlan:
-        return render(self.problem, self.solution, self.individual_cost, self.rules, measured)
+        return render(self.problem, self.solution, self.individual_cost, self.over_budget, self.rules, measured)
 
 
 def make_plan(
+    occasion: Occasion,
     streams: Sequence[Stream],
     queries: Sequence[Query],
     options: Options,
     statistics: Statistics | None = None,
-    previous: Plan | None = None,
-    quick: bool = False,
-    sample: Sample = lambda _: None,
+    in_force: Plan | None = None,
+    sample: Sample | None = None,
 ) -> Plan:
-    """The best plan that `plan_seconds` allow; `quick` is for a running engine, whose next tick should not wait.
-
-    A quick plan keeps the paths of the previous one if at most half of the queries changed, and is greedy otherwise."""
-    problem = problem_of(queries, options, statistics or Statistics(), previous)
-    graphs = {graph.name: graph for graph in problem.queries}
-    groups = choose_groups(queries, graphs, sample, previous.groups if previous else ())
-    if quick:
-        with no_collection():
-            solution = _quick_solution(streams, queries, problem, previous)
-            return planned(streams, queries, options, problem, solution, groups)
-    solution = optimize(problem, searcher=options.searcher or None, time_limit=options.plan_seconds)
-    if not options.searcher and solution.materialized:
-        solution = _worth_keeping(problem, solution, options.plan_seconds)
-    return planned(streams, queries, options, problem, solution, groups)
+    problem = problem_of(queries, options, statistics or Statistics(), in_force)
+    with contextlib.nullcontext() if occasion.search else no_collection():
+        groups = _groups(occasion, queries, problem, sample, in_force)
+        solution = _solution(occasion, streams, queries, options, problem, in_force)
+        return _compiled(streams, queries, options, problem, solution, groups)
 
 
 def problem_of(
-    queries: Sequence[Query], options: Options, statistics: Statistics, previous: Plan | None = None
+    queries: Sequence[Query], options: Options, statistics: Statistics, in_force: Plan | None = None
 ) -> Problem:
+    """The optimizer's problem. If the streams alone exceed the storage budget, it is to store nothing besides them."""
     # The graphs of queries that stay are used again: they know their subqueries.
-    pairs = zip(previous.queries, previous.problem.queries, strict=True) if previous else ()
+    pairs = zip(in_force.queries, in_force.problem.queries, strict=True) if in_force else ()
     known = {query.name: (query, graph) for query, graph in pairs}
 
     def graph(query: Query) -> QueryGraph:
         before = known.get(query.name)
         return before[1] if before and before[0].definition == query.definition else graph_of(query)
 
-    return Problem(
+    problem = Problem(
         tuple(graph(query) for query in queries),
         statistics,
         options.partitions,
         options.materialize == "on",
         options.layouts,
-        options.storage_budget or None,
+        None,
         options.parallelism,
         KEEPING if options.partitions == 1 else KEEPING_APART,
     )
+    if not options.storage_budget:
+        return problem
+    if problem.least_storage <= options.storage_budget:
+        return replace(problem, storage_budget=options.storage_budget)
+    return replace(problem, materialize=False, layouts="one" if options.layouts == "many" else options.layouts)
 
 
-def planned(
+def _compiled(
     streams: Sequence[Stream],
     queries: Sequence[Query],
     options: Options,
@@ -108,30 +134,75 @@ def planned(
     groups: Groups,
 ) -> Plan:
     rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing)
-    return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups)
+    return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
 
 
-def _worth_keeping(problem: Problem, best: Solution, seconds: float) -> Solution:
-    """The best plan that keeps intermediate results, if it is clearly better than the best that keeps none."""
-    flat = optimize(replace(problem, materialize=False), time_limit=seconds)
-    if flat.cost > CLEARLY * best.cost:
-        return best
-    facts = {"searcher": flat.searcher, "bound": best.bound, "seconds": best.seconds + flat.seconds}
-    return price(problem, flat.paths, flat.layouts, **facts)
+def _groups(
+    occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, in_force: Plan | None
+) -> Groups:
+    graphs = {graph.name: graph for graph in problem.queries}
+    before = in_force.groups if in_force else ()
+    if not occasion.has_to_pay:
+        return choose_groups(queries, graphs, sample or (lambda _: None), before)
+    if sample is None:
+        return before
+    # Other groups move no rows, so they have no price.
+    anew = choose_groups(queries, graphs, sample)
+    now, then = (rows_in_groups(queries, graphs, sample, groups) for groups in (before, anew))
+    return anew if Comparison(now, then).pays else before
 
 
-def _quick_solution(
-    streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, previous: Plan | None
+def _solution(
+    occasion: Occasion,
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    options: Options,
+    problem: Problem,
+    in_force: Plan | None,
 ) -> Solution:
-    before = {query.name: query.definition for query in previous.queries} if previous else {}
+    if not occasion.search:
+        kept = _with_kept_paths(streams, queries, problem, in_force) if occasion.keeps_paths and in_force else None
+        return kept or optimize(problem, searcher="greedy")
+    seconds = occasion.search * options.plan_seconds
+    # A storage budget that the streams exceed rules materialized results out, which a certain searcher may insist on.
+    named = options.searcher if problem.materialize or options.materialize == "off" else ""
+    best = optimize(problem, searcher=named or None, time_limit=seconds)
+    if named:
+        return best
+    if occasion.near and in_force:
+        best = _near(problem, in_force.solution, best, occasion.near * options.plan_seconds)
+    if best.materialized:
+        flat = optimize(replace(problem, materialize=False), time_limit=seconds)
+        if not Comparison(running_cost(flat), running_cost(best)).pays:
+            facts = {"searcher": flat.searcher, "bound": best.bound, "seconds": best.seconds + flat.seconds}
+            return price(problem, flat.paths, flat.layouts, **facts)
+    return best
+
+
+def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) -> Solution:
+    """The best plan that is found from the one in force, if it costs hardly more than the best of all."""
+    now = price(problem, in_force.paths, in_force.layouts)
+    if not problem.allows(now):  # the data grew beyond the storage budget
+        return best
+    near = improve(problem, seconds, start=now, iterations=ITERATIONS_PER_WANT * len(problem.wants))
+    verify(problem, near)
+    if near.cost > best.cost * NEARLY:
+        return best
+    return replace(near, bound=best.bound, seconds=best.seconds + near.seconds)
+
+
+def _with_kept_paths(
+    streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, in_force: Plan
+) -> Solution | None:
+    before = {query.name: query.definition for query in in_force.queries}
     staying = {query.name: query for query in queries if before.get(query.name) == query.definition}
     changed = len({*before, *(query.name for query in queries)}) - len(staying)
-    if previous is None or 2 * changed > max(len(before), len(queries)):
-        return optimize(problem, searcher="greedy")
+    if 2 * changed > max(len(before), len(queries)):
+        return None
     by_name = {stream.name: stream for stream in streams}
     stores: dict[Subquery, Materialized] = {}
-    if previous.solution.materialized:
-        kept = replace(previous.solution, paths=kept_paths(problem, previous.solution, staying))
+    if in_force.solution.materialized:
+        kept = replace(in_force.solution, paths=kept_paths(problem, in_force.solution, staying))
         stores = materialized_stores(by_name, Aliases(list(staying.values())), kept)
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
@@ -139,16 +210,59 @@ def _quick_solution(
         query = next(query for query in queries if query.name == graph.name)
         return stores[store].serves(query, Aliases([query]), by_name)
 
-    return extended(problem, previous.solution, staying, readable) or optimize(problem, searcher="greedy")
+    return extended(problem, in_force.solution, staying, readable)
 
 
-def statistics_of(manifest: Manifest) -> Statistics:
-    """What the state itself tells: how many rows each stream has in its window."""
-    rows: dict[str, float] = {}
-    for bucket in manifest.buckets:
-        if not bucket.made_by and bucket.store not in manifest.materialized:
-            rows[bucket.store] = rows.get(bucket.store, 0.0) + bucket.rows
-    return Statistics(rows)
+@dataclass(frozen=True)
+class Request:
+    """All that a proposal depends on, as a small message to the process that makes it."""
+
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+    options: Options
+    statistics: Statistics
+    renewed: float  # share of the windows that an epoch renews
+    solution: Solution  # the plan in force
+    rules: Ruleset
+    groups: Groups = ()
+    samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the plan in force could be replaced by, and whether that pays."""
+
+    solution: Solution
+    rules: Ruleset
+    groups: Groups
+    comparison: Comparison
+    regrouped: bool  # other groups alone are worth a change
+
+    @property
+    def differs(self) -> bool:
+        return self.regrouped or not isclose(self.comparison.before, self.comparison.after)
+
+    @property
+    def is_worth_it(self) -> bool:
+        return self.regrouped or self.comparison.pays
+
+
+def propose(request: Request) -> Proposal:
+    """A better plan for the data as it is after an epoch."""
+    streams, queries, options = request.streams, request.queries, request.options
+    problem = problem_of(queries, options, request.statistics)
+    in_force = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
+    sample = request.samples.get if request.samples else None
+    found = make_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample)
+    now = price(problem, request.solution.paths, request.solution.layouts)
+    cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
+    compared = Comparison(running_cost(now), running_cost(found.solution), horizon(request.renewed), cost)
+    regrouped = found.groups != request.groups
+    if regrouped and not compared.pays:
+        same = replace(now, searcher=request.solution.searcher)
+        found = _compiled(streams, queries, options, problem, same, found.groups)
+        compared = Comparison(compared.before, compared.before)
+    return Proposal(found.solution, found.rules, found.groups, compared, regrouped)
 
 
 def window_seconds(queries: Sequence[Query]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from watersmeet.optimize.joingraph import (
     places_at_random,
     store_of,
 )
-from watersmeet.optimize.multistream import flat, left_deep
+from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
 from watersmeet.plan.ruleset import Ruleset, Step
 
@@ -76,6 +76,7 @@ class RenderedPlan:
     steps: tuple[RenderedStep, ...]
     alternatives: tuple[Alternative, ...]  # nothing kept, and everything kept on the way to each query
     trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
+    over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: it is kept to
 
     @property
     def proof(self) -> str:
@@ -92,6 +93,7 @@ def render(
     problem: Problem,
     solution: Solution,
     individual_cost: float,
+    over_budget: float = 0.0,
     rules: Ruleset | None = None,
     measured: Counters | None = None,
 ) -> RenderedPlan:
@@ -120,6 +122,7 @@ def render(
         tuple(steps.values()),
         tuple(_alternatives(problem)),
         tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
+        over_budget,
     )
 
 

@@ -35,7 +35,7 @@ def exact(
 
     Of the plan's `bound` is known that no plan costs less."""
     began = time.monotonic()
-    first = start if start is not None and _allowed(problem, start) else simple_plan(problem)
+    first = start if start is not None and problem.allows(start) else simple_plan(problem)
     parts = sorted(components(problem), key=_weight)
     clock = _Clock(began + time_limit, [_weight(part) for part in parts])
     solved = [_solve(part, first, clock.share(), gap, solver) for part in parts]
@@ -48,16 +48,6 @@ def exact(
         plan = _solve(problem, first, began + time_limit - time.monotonic(), gap, solver)
         bound = max(bound, plan.bound)
     return replace(plan, searcher="exact", bound=min(bound, plan.cost), seconds=time.monotonic() - began)
-
-
-def _allowed(problem: Problem, plan: Solution) -> bool:
-    """Whether a plan, perhaps made for other settings, is one of this problem's."""
-    return (
-        all(want in plan.paths for want in problem.wants)
-        and (problem.storage_budget is None or plan.storage <= problem.storage_budget * (1 + 1e-9))
-        and (problem.materialize or not plan.materialized)
-        and (problem.layouts == "many" or all(len(held) <= 1 for held in plan.layouts.values()))
-    )
 
 
 def simple_plan(problem: Problem) -> Solution:

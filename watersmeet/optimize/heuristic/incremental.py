@@ -43,7 +43,7 @@ def kept_paths(problem: Problem, previous: Solution, staying: Collection[str]) -
 def extended(problem: Problem, previous: Solution, staying: Collection[str], readable: Readable) -> Solution | None:
     """The previous plan without the queries that left, and with paths for those that are new.
 
-    None where that is no plan: the storage budget does not allow it."""
+    None where that is no plan: the storage budget does not allow it any more."""
     started = perf_counter()
     with no_collection():
         kept = kept_paths(problem, previous, staying)
@@ -54,7 +54,7 @@ def extended(problem: Problem, previous: Solution, staying: Collection[str], rea
         layouts = {store: held for store, held in previous.layouts.items() if store in used or store in known}
         layouts |= {store: held for store, held in added.layouts.items() if store not in layouts}
         solution = price(problem, {**added.paths, **kept}, layouts, searcher="incremental")
-    if problem.storage_budget is not None and solution.storage > problem.storage_budget:
+    if not problem.allows(solution):
         return None
     return replace(solution, seconds=perf_counter() - started)
 

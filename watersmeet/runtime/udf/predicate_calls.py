@@ -1,9 +1,9 @@
 """Calling registered predicates: code of users, which may raise, answer nonsense, never return, or end its process.
 
-None of that may disturb other queries, so the calls are made in another process (see child.py). Where a call raises or
-does not answer with booleans, the predicate is false and the rows are counted. Where one takes longer than it may, or
-ends the process, the predicate is off: false without being called. The driver hears of that and tells the tasks of the
-ticks that follow. The first complaint about each predicate is kept, for people.
+None of that may disturb other queries, so the calls are made in another process (see predicate_process.py). Where a
+call raises or does not answer with booleans, the predicate is false and the rows are counted. Where one takes longer
+than it may, or ends the process, the predicate is off: false without being called. The driver hears of that and tells
+the tasks of the ticks that follow. The first complaint about each predicate is kept, for people.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import pyarrow as pa
 from watersmeet.home import layout
 from watersmeet.home.files import advice_in, append_advice
 from watersmeet.model import Registered
-from watersmeet.runtime.udf.process import Ended, call_outside
+from watersmeet.runtime.child_process import Ended, described
+from watersmeet.runtime.udf.predicate_process import call_outside
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Calls:
             self.off.add(function.name)
             self.complaints[function.name] = f"{problem} ({len(asked):,} rows); it is off now"
             return Called(passed, len(asked))
-        if answer.failed:
-            self.complaints.setdefault(function.name, answer.complaint)
+        if answer.problem:
+            self.complaints.setdefault(function.name, described(*answer.problem))
         if answer.passed:
             passed[asked] = np.frombuffer(answer.passed, bool)
         return Called(passed, answer.failed)

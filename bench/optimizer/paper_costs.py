@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from watersmeet.optimize.operator_trees import Tree
+
 Selectivities = Mapping[frozenset[str], float]  # by pair of relations; 1 where there is no predicate
 
 
@@ -50,30 +52,6 @@ def multistream_cost(
 ) -> float:
     """An operator's probe cost, MultiStream, Eq. 2: one probe order for each of its inputs."""
     return sum(multistream_order_cost(order, sizes, selectivities, tasks) for order in orders)
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A plan of operators: a leaf is a relation, an inner node a multi-way join of its children."""
-
-    children: tuple[Tree | str, ...]
-
-    @property
-    def relations(self) -> tuple[str, ...]:
-        return tuple(
-            relation
-            for child in self.children
-            for relation in ((child,) if isinstance(child, str) else child.relations)
-        )
-
-    @property
-    def inner(self) -> tuple[Tree, ...]:
-        """The operators below the root, whose results are stored."""
-        below = [child for child in self.children if isinstance(child, Tree)]
-        return tuple(one for child in below for one in (child, *child.inner))
-
-    def __str__(self) -> str:
-        return f"({' '.join(str(child) for child in self.children)})"
 
 
 def storage_cost(tree: Tree, size: Callable[[tuple[str, ...]], float]) -> float:

@@ -1,25 +1,46 @@
-"""MultiStream's plans: every query by itself, as a tree of multi-way joins whose inner results are stored.
+"""Plans in which every query by itself is a tree of multi-way joins whose inner results are stored (MultiStream).
 
-*flat* has no inner results, *left-deep* stores every prefix of one order of the relations (a cascade of binary joins),
-*chain* stores as many neighbouring results of a linear query as the budget allows. Probe orders are greedy (Fig. 4).
-Where queries have steps or stores in common, these are paid once.
+*flat* has no inner results, *left-deep* stores every prefix of one order of the relations (a cascade of binary joins).
+Probe orders are greedy (Fig. 4 of the paper). Where queries have steps or stores in common, these are paid once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
 
 from watersmeet.errors import ModelError
-from watersmeet.optimize.costs import Tree
 from watersmeet.optimize.heuristic.individual import together
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 
-Child = Tree | str
 Size = Callable[[frozenset[str]], float]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A plan of operators: a leaf is a relation, an inner node a multi-way join of its children."""
+
+    children: tuple[Tree | str, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        return tuple(
+            relation
+            for child in self.children
+            for relation in ((child,) if isinstance(child, str) else child.relations)
+        )
+
+    @property
+    def inner(self) -> tuple[Tree, ...]:
+        """The operators below the root, whose results are stored."""
+        below = [child for child in self.children if isinstance(child, Tree)]
+        return tuple(one for child in below for one in (child, *child.inner))
+
+    def __str__(self) -> str:
+        return f"({' '.join(str(child) for child in self.children)})"
 
 
 def greedy_order(
@@ -50,104 +71,14 @@ def greedy_order(
 
 def flat(problem: Problem, time_limit: float = inf) -> Solution:
     """Streams only."""
-    return _plan(problem, "flat", lambda query: Tree(tuple(sorted(query.relations))))
+    return plan_of_trees(problem, "flat", lambda query: Tree(tuple(sorted(query.relations))))
 
 
 def left_deep(problem: Problem, time_limit: float = inf) -> Solution:
     """One order of the relations for each query, every prefix a store."""
     if not problem.materialize and any(len(query.relations) > 2 for query in problem.queries):
         raise ModelError("a left-deep plan stores intermediate results", hint="use the searcher flat, or materialize")
-    return _plan(problem, "left-deep", lambda query: left_deep_tree(problem, query))
-
-
-def chain(problem: Problem, time_limit: float = inf) -> Solution:
-    """Fig. 7 for each query. The budget is that of all of them: one query after the other takes what is left."""
-    spent = sum(problem.size(query.within(frozenset((r,)))) for query, r in _streams(problem).values())
-    budget = inf if problem.storage_budget is None else problem.storage_budget
-    stored: set[Subquery] = set()
-
-    def tree_of(query: QueryGraph) -> Tree:
-        nonlocal spent
-        relations = linear_order(query)
-
-        def size(some: tuple[str, ...]) -> float:
-            sub = query.within(frozenset(some))
-            return 0.0 if len(some) == 1 or sub in stored else problem.size(sub)
-
-        tree = chain_tree(relations, size, budget - spent if problem.materialize else 0.0)
-        for inner in tree.inner:
-            spent += size(inner.relations)
-            stored.add(query.within(frozenset(inner.relations)))
-        return tree
-
-    return _plan(problem, "chain", tree_of)
-
-
-def linear_order(query: QueryGraph) -> list[str]:
-    """The relations of a query whose join graph is a line, from one end to the other."""
-    neighbours = query.neighbours
-    ends = sorted(relation for relation, others in neighbours.items() if len(others) == 1)
-    if len(query.relations) > 1 and (len(ends) != 2 or any(len(others) > 2 for others in neighbours.values())):
-        raise ModelError(
-            f"query {query.name} is not a chain of joins",
-            detail="The searcher chain takes queries in which every relation is joined to the next one only.",
-            hint="use the searcher improve",
-        )
-    order = [ends[0] if ends else query.relations[0]]
-    while len(order) < len(query.relations):
-        order += sorted(neighbours[order[-1]] - set(order))
-    return order
-
-
-def chain_tree(relations: Sequence[str], size: Callable[[tuple[str, ...]], float], budget: float) -> Tree:
-    """Fig. 7: from the flat tree on, the cheapest result of neighbours is stored while the budget lasts."""
-    tree = Tree(tuple(relations))
-    spent = sum(size((relation,)) for relation in relations)
-    while spent < budget:
-        choices = [(size(_labels(tree, span)), span) for span in valid(tree)]
-        if not choices:
-            break
-        added, span = min(choices, key=lambda choice: (choice[0], choice[1]))
-        if spent + added > budget:
-            break
-        tree, spent = materialize(tree, span), spent + added
-    return tree
-
-
-Span = tuple[
-    tuple[int, ...], int, int
-]  # (the children that lead to an operator, first and last of its children to fuse)
-
-
-def valid(tree: Tree, at: tuple[int, ...] = ()) -> list[Span]:
-    """Neighbouring children of an operator that may become an operator of their own: two or more, but not all."""
-    count = len(tree.children)
-    spans = [(at, i, j) for i in range(count) for j in range(i + 1, count) if j - i + 1 < count]
-    for place, child in enumerate(tree.children):
-        if isinstance(child, Tree):
-            spans += valid(child, (*at, place))
-    return spans
-
-
-def materialize(tree: Tree, span: Span) -> Tree:
-    at, i, j = span
-    children = list(tree.children)
-    if at:
-        below = children[at[0]]
-        assert isinstance(below, Tree)
-        children[at[0]] = materialize(below, (at[1:], i, j))
-    else:
-        children[i : j + 1] = [Tree(tuple(children[i : j + 1]))]
-    return Tree(tuple(children))
-
-
-def _labels(tree: Tree, span: Span) -> tuple[str, ...]:
-    at, i, j = span
-    for place in at:
-        below = tree.children[place]
-        assert isinstance(below, Tree)
-        tree = below
-    return Tree(tree.children[i : j + 1]).relations
+    return plan_of_trees(problem, "left-deep", lambda query: left_deep_tree(problem, query))
 
 
 def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
@@ -167,7 +98,7 @@ def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
             larger = joined.relations | {relation}
             best[larger] = min(best.get(larger, found), found)
     order = best[frozenset(query.relations)][1]
-    tree: Child = order[0]
+    tree: Tree | str = order[0]
     for relation in order[1:]:
         tree = Tree((tree, relation))
     return tree if isinstance(tree, Tree) else Tree((tree,))
@@ -196,7 +127,8 @@ def paths_of(problem: Problem, query: QueryGraph, tree: Tree) -> dict[Want, Path
     return paths
 
 
-def _plan(problem: Problem, name: str, tree_of: Callable[[QueryGraph], Tree]) -> Solution:
+def plan_of_trees(problem: Problem, name: str, tree_of: Callable[[QueryGraph], Tree]) -> Solution:
+    """The plan that has these trees for its queries."""
     started = perf_counter()
     plans = []
     for query in sorted(problem.queries, key=lambda query: query.whole.sort_key):
@@ -209,7 +141,3 @@ def _plan(problem: Problem, name: str, tree_of: Callable[[QueryGraph], Tree]) ->
             hint="raise storage_budget, or use the searcher improve",
         )
     return draft.solution(name, perf_counter() - started)
-
-
-def _streams(problem: Problem) -> dict[str, tuple[QueryGraph, str]]:
-    return {stream_of(relation): (query, relation) for query in problem.queries for relation in query.relations}

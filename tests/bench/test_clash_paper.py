@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from importlib.util import find_spec
 
+import pytest
+from hypothesis import given, settings
+
+from bench.optimizer.clash_paper import PaperProgram, candidates, paper, partitioned, solve_paper
 from tests.optimize.problems import graph
+from tests.optimize.test_searchers import problems
 from watersmeet.optimize.joingraph import QueryGraph
-from watersmeet.optimize.paper import PaperProgram, candidates, partitioned, solve_paper
 from watersmeet.optimize.problem import Problem
-from watersmeet.optimize.search import optimize
+from watersmeet.optimize.search import optimize, verify
 
 Q1 = graph("q1", "r.b = s.b", "s.c = t.c")
 Q2 = graph("q2", "s.c = t.c", "t.d = u.d")
@@ -94,3 +98,12 @@ def test_the_printed_program_costs_no_less_than_ours_when_priced_alike() -> None
         assert result.optimal
         assert result.objective <= result.solution.cost + 1e-6  # copies and results have no price in it
         assert optimize(problem, searcher="exact", time_limit=20.0).cost <= result.solution.cost + 1e-6
+
+
+@pytest.mark.skipif(find_spec("highspy") is None, reason="no solver")
+@given(problems(largest=3))
+@settings(max_examples=40, deadline=None)
+def test_a_proof_is_below_the_plan_of_the_printed_program(problem: Problem) -> None:
+    best, printed = optimize(problem, searcher="exact", time_limit=20.0), paper(problem, 20.0)
+    verify(problem, printed)
+    assert not best.optimal or best.cost <= printed.cost * (1 + 1e-6)

@@ -1,0 +1,115 @@
+"""A child process that answers requests, for code that may not return, crash, or take the interpreter's time.
+
+It ends with this process, in whatever way that ends (see child_main.py). What it prints goes to the standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from watersmeet.runtime import child_main
+from watersmeet.runtime.child_main import FAILED, receive, send
+
+TO_START = 60.0  # seconds, imports included
+_TO_END = 5.0  # seconds until a process is gone that has closed its connection
+
+
+class Ended(Exception):
+    """The process is gone; says how."""
+
+
+class Failed(Exception):
+    """The handler raised; the type and the text of that. The process is still there."""
+
+    def __str__(self) -> str:
+        return described(*self.args)
+
+
+def described(kind: str, text: str) -> str:
+    """An exception of the child in one line."""
+    line = text.strip().split("\n", maxsplit=1)[0]
+    return f"{kind}: {line}" if line else kind
+
+
+class ChildProcess:
+    """Not to be used again once it has raised `Ended`. `close` may be called by any thread."""
+
+    def __init__(self, handler: str, niceness: int = 0) -> None:
+        """`handler` is a Python file with a function `answer(request)`. Call `start` before the first request."""
+        self._handler, self._niceness = handler, niceness
+        self._connection, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", child_main.__file__, str(theirs.fileno()), str(lifeline)],
+            pass_fds=(theirs.fileno(), lifeline),
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what is printed there is for people: our own output may belong to Spark
+            start_new_session=True,  # what the child has started ends with it; Ctrl-C is for its parent
+        )
+        theirs.close()
+        os.close(lifeline)
+        self._asking = threading.RLock()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_there(self) -> bool:
+        return self._process.poll() is None
+
+    def start(self) -> None:
+        """Return when the process is ready for requests."""
+        try:
+            self.ask((self._handler, sys.path, self._niceness), TO_START)
+        except Failed as problem:
+            self.close()
+            raise Ended(f"it cannot be started: {problem}") from None
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        end = time.monotonic() + seconds
+        with self._asking:
+            try:
+                send(self._connection, request, end)
+                kind, content = receive(self._connection, end)
+            except TimeoutError:
+                self.close()
+                raise Ended(f"it took more than {seconds:g} seconds") from None
+            except (EOFError, OSError):
+                raise Ended(self._how_it_ended()) from None
+        if kind == FAILED:
+            raise Failed(*content)
+        return content
+
+    def _how_it_ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TO_END)
+        code = self._process.returncode
+        self.close()
+        if code is None:
+            return "it broke off the connection of its process"
+        return (
+            f"its process was ended by signal {signal.Signals(-code).name}"
+            if code < 0
+            else f"it ended its process ({code})"
+        )
+
+    def close(self) -> None:
+        if self.is_there:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for an answer
+        with self._asking:
+            self._connection.close()
+            if self._lifeline >= 0:
+                os.close(self._lifeline)
+                self._lifeline = -1

@@ -1,0 +1,60 @@
+"""What the process does in which registered predicates run: a handler of `runtime/child_main.py`.
+
+It imports nothing of Watersmeet, because a tick waits while it starts. Requests are plain values:
+
+    LOAD, digest, code, where to look for modules   nothing
+    CALL, digest, by_row, arguments                 the parts of an Answer
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LOAD, CALL = "load", "call"
+
+_functions: dict[str, Callable[..., Any]] = {}  # by digest
+
+
+class Answer(NamedTuple):
+    passed: bytes  # one byte a row, 0 or 1; empty where no row has an answer
+    failed: int = 0  # rows
+    problem: tuple[str, str] | None = None  # type and text of the first exception
+
+
+def answer(request: tuple[Any, ...]) -> tuple[Any, ...]:
+    kind, digest, *rest = request
+    if kind == LOAD:
+        code, sys.path[:] = rest
+        _functions[digest] = pickle.loads(code)
+        return ()
+    by_row, arguments = rest
+    call = call_by_row if by_row else call_at_once
+    return tuple(call(_functions[digest], arguments))
+
+
+def call_at_once(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+    rows = len(arguments[0])
+    found = np.asarray(function(*arguments))
+    if found.dtype != np.bool_ or found.shape != (rows,):
+        raise TypeError(f"it answered with {found.dtype} of shape {found.shape} instead of {rows} booleans")
+    return Answer(found.tobytes())
+
+
+def call_by_row(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+    boolean = bool | np.bool_
+    passed, failed, first = bytearray(len(arguments[0])), 0, None
+    for row, values in enumerate(zip(*arguments, strict=True)):
+        try:
+            found = function(*values)
+            if not isinstance(found, boolean):
+                raise TypeError(f"it answered with {type(found).__name__} instead of bool")
+            passed[row] = bool(found)
+        except BaseException as problem:  # also SystemExit: a call must not end the process
+            first = first or (type(problem).__name__, str(problem))
+            failed += 1
+    return Answer(bytes(passed), failed, first)

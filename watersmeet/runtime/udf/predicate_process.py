@@ -1,0 +1,65 @@
+"""Calls registered predicates in the process beside this one, which is started at the first call."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from typing import Any
+
+from watersmeet.errors import RunError
+from watersmeet.model import Registered
+from watersmeet.runtime.child_process import TO_START, ChildProcess, Ended, Failed
+from watersmeet.runtime.udf import predicate_child
+from watersmeet.runtime.udf.predicate_child import CALL, LOAD, Answer
+
+
+class PredicateProcess:
+    """Not to be used again once it has raised."""
+
+    def __init__(self) -> None:
+        self.child = ChildProcess(predicate_child.__file__)
+        self._loaded: dict[str, tuple[str, str] | None] = {}  # by digest, what was wrong with it
+        try:
+            self.child.start()
+        except Ended as problem:
+            raise RunError("the process for registered predicates cannot be started", detail=str(problem)) from None
+
+    def call(self, function: Registered, arguments: list[Any]) -> Answer:
+        if function.digest not in self._loaded:
+            self._loaded[function.digest] = self._load(function)
+        problem = self._loaded[function.digest]
+        if problem is None:
+            try:
+                request = CALL, function.digest, function.by_row, arguments
+                return Answer(*self.child.ask(request, function.seconds))
+            except Failed as raised:
+                problem = raised.args
+        return Answer(b"", len(arguments[0]), problem)
+
+    def _load(self, function: Registered) -> tuple[str, str] | None:
+        try:
+            self.child.ask((LOAD, function.digest, function.code, sys.path), TO_START)
+            return None
+        except Failed as raised:
+            return raised.args
+
+
+_process: PredicateProcess | None = None
+_turn = threading.Lock()  # two embedded engines may call at the same time
+
+
+def call_outside(function: Registered, arguments: list[Any]) -> Answer:
+    """Call a function in the process beside this one, which is started, or started again, if it is not there."""
+    global _process
+    with _turn:
+        if _process is None or not _process.child.is_there:
+            end_predicate_process()
+            _process = PredicateProcess()
+        return _process.call(function, arguments)
+
+
+@atexit.register
+def end_predicate_process() -> None:
+    if _process is not None:
+        _process.child.close()
