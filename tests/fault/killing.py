@@ -25,6 +25,8 @@ from watersmeet.home.layout import STAGING
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import load, load_newest
 from watersmeet.home.recovery import recover
+from watersmeet.runtime.exec.executor import verify
+from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.store.bucket import verify_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,7 +175,8 @@ def state_files(home: Path) -> set[str]:
 def clean_start(victim: Victim) -> None:
     """What the engine does first when it starts, without the rest."""
     with home_lock(victim.home):
-        recover(victim.home, [victim.results(query.name) for query in victim.case.queries])
+        folders = [victim.results(query.name) for query in victim.case.queries]
+        recover(victim.home, folders, functools.partial(verify, LocalExecutor()))
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:

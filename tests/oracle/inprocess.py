@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,12 +28,12 @@ from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem, Solution
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import verify_files
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 
@@ -112,11 +113,12 @@ class InProcess:
         return self.loop.manifest
 
     def restart(self) -> None:
-        manifest = recover(self.home, [], verify_files)
+        executor = LocalExecutor(self.case.tasks)
+        manifest = recover(self.home, [], partial(verify, executor))
         named = {bucket.file for bucket in manifest.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
-        self.loop = TickLoop(self.home, manifest, self.plan, LocalExecutor(self.case.tasks))
+        self.loop = TickLoop(self.home, manifest, self.plan, executor)
 
     def tick(self, pieces: dict[str, pa.Table], group: str = "0", killed: str = "") -> None:
         """One tick with these rows; without a group it is one that only a change of the plan asks for.

@@ -22,7 +22,6 @@ from watersmeet import Engine, Sink
 from watersmeet.cli.demo.events import Site
 from watersmeet.cli.demo.pipeline import PIPELINE
 from watersmeet.errors import RunError
-from watersmeet.home import recovery as home_files
 from watersmeet.home.manifest import load_newest
 from watersmeet.io import folders, sources
 from watersmeet.runtime.exec import spark as spark_executor
@@ -81,7 +80,6 @@ class Guard:
             (bucket, "_write_file"),
             (bucket, "verify_file"),
             (worker, "verify_file"),
-            (home_files, "verify_file"),
             (sources, "open_parquet"),
             (folders, "open_parquet"),
             (worker, "open_parquet"),

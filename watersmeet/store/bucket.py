@@ -322,8 +322,3 @@ def verify_file(home: Path, info: BucketInfo) -> None:
         raise damaged(path, "it is missing") from None
     if checksum != info.checksum:
         raise damaged(path, "its content does not have the checksum that its manifest names")
-
-
-def verify_files(home: Path, buckets: tuple[BucketInfo, ...]) -> None:
-    for bucket in buckets:
-        verify_file(home, bucket)
