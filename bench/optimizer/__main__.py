@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bench.optimizer.chart import Line, chart
 from bench.report import OUT, write_json
-from tests.optimize.problems import paper_problem
+from tests.support.optimizer_problems import paper_problem
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.heuristic.annealing import improve

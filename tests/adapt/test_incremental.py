@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.optimize.problems import mixed_problem
+from tests.support.optimizer_problems import mixed_problem
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.heuristic.incremental import extended
 from watersmeet.optimize.problem import Problem

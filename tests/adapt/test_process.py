@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.adapt.test_incremental import with_a_store
-from tests.runtime.test_engine import wait_for
+from tests.support.waiting import eventually
 from watersmeet.adapt.optimizer_process import OptimizerProcess
 from watersmeet.adapt.proposal import Request, propose
 from watersmeet.optimize.search import optimize, verify
@@ -38,7 +38,7 @@ def request(**changes: object) -> Request:
 def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess) -> None:
     asked = request()
     optimizer.ask(7, asked)
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert answer.number == 7
@@ -49,16 +49,16 @@ def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess
 
 def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optimizer: OptimizerProcess) -> None:
     optimizer.ask(1, request(options=Options(plan_seconds=60.0, searcher="improve")))
-    wait_for(lambda: optimizer.pid is not None)
+    eventually(lambda: optimizer.pid is not None)
     first = optimizer.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert "process ended" in answer.failure
     optimizer.ask(2, request())
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert optimizer.pid != first
@@ -66,7 +66,7 @@ def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optim
 
 def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
     optimizer.ask(1, request(options=Options(storage_budget=1.0)))
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert "storage budget" in answer.failure
@@ -74,7 +74,7 @@ def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
 
 def test_closing_ends_the_process(optimizer: OptimizerProcess) -> None:
     optimizer.ask(1, request(options=Options(plan_seconds=60.0, searcher="improve")))
-    wait_for(lambda: optimizer.pid is not None)
+    eventually(lambda: optimizer.pid is not None)
     pid = optimizer.pid
     optimizer.close()
     assert pid is not None

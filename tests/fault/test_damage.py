@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.killing import ROOT
 from tests.fault.stepwise import Stepwise
-from tests.fault.workload import make_case
+from tests.support.faults.workload import make_case
+from tests.support.processes import environment
 from watersmeet import Engine
 from watersmeet.errors import StateError
 from watersmeet.home.manifest import FORMAT, home_lock, load_newest, manifest_path
@@ -41,7 +41,7 @@ def restore(home: Path, backup: dict[Path, tuple[int, bytes]]) -> None:
 @pytest.fixture
 def running(tmp_path: Path) -> Stepwise:
     engine = Stepwise(tmp_path / "home", make_case(TICKS))
-    engine.run(BEFORE)
+    engine.run_until(BEFORE)
     return engine
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_home_is_refused_until_it_is_restored(
     assert snapshot(running.home) == damaged, "the refusal changed something"
     restore(running.home, backup)
     running.restart()
-    running.run(TICKS)
+    running.run_until(TICKS)
     running.check_answers()
 
 
@@ -173,8 +173,7 @@ def holder(running: Stepwise) -> Iterator[subprocess.Popen[str]]:
         "with home_lock(Path(sys.argv[1])): print('holding', flush=True); time.sleep(3600)"
     )
     command = [sys.executable, "-c", program, str(running.home)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None and process.stdout.readline() == "holding\n"
         yield process
         process.kill()
@@ -189,10 +188,10 @@ def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, hol
         assert "stop that engine first" in refusal.value.hint and "another --home" in refusal.value.hint
     assert snapshot(running.home) == before
     os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
+    holder.wait(60)
     with home_lock(running.home):
         running.restart()
-        running.run(TICKS)
+        running.run_until(TICKS)
     running.check_answers()
 
 

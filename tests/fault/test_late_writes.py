@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.killing import Victim, check_results, check_state, clean_start, state_files
 from tests.fault.stepwise import Stepwise
-from tests.fault.workload import make_case
+from tests.support.faults.victim import Victim, check_results, check_state, clean_start, state_files
+from tests.support.faults.workload import make_case
 from watersmeet.home.manifest import load_newest, manifest_path
 from watersmeet.io.sinks import STAGING
 
@@ -35,7 +35,7 @@ def write_late(home: Path, late: dict[Path, bytes]) -> None:
 @pytest.mark.parametrize("share", [0.5, 1.0], ids=["half written", "whole"])
 def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: float) -> None:
     engine = Stepwise(tmp_path, make_case(TICKS))
-    engine.run(4)
+    engine.run_until(4)
     engine.die_at("commit.before")
     manifest_path(tmp_path, 5).with_suffix(".4711.draft").write_bytes(manifest_path(tmp_path, 4).read_bytes())
     (tmp_path / "orders" / "0").mkdir(parents=True)
@@ -46,19 +46,19 @@ def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: flo
     late = {path: path.read_bytes()[: int(path.stat().st_size * share)] for path in left}
     engine.restart()
     assert not unnamed_files(tmp_path)
-    engine.run(6)
+    engine.run_until(6)
     write_late(tmp_path, late)
-    engine.run(8)
+    engine.run_until(8)
     assert {path: path.read_bytes() for path in left} == late, "somebody used a name of the dead attempt"
     engine.restart()
     assert not unnamed_files(tmp_path)
-    engine.run(TICKS)
+    engine.run_until(TICKS)
     engine.check_answers()
 
 
 def test_a_late_staged_file_does_not_replace_the_result_that_is_published(tmp_path: Path) -> None:
     engine = Stepwise(tmp_path, make_case(TICKS))
-    engine.run(3)
+    engine.run_until(3)
     engine.die_at("publish.before")  # committed: the next start publishes its results
     late = {Path(file.staged): Path(file.staged).read_bytes()[:100] for file in load_newest(tmp_path).results}
     assert late
@@ -66,7 +66,7 @@ def test_a_late_staged_file_does_not_replace_the_result_that_is_published(tmp_pa
     write_late(tmp_path, late)
     engine.restart()
     assert not unnamed_files(tmp_path)
-    engine.run(TICKS)
+    engine.run_until(TICKS)
     engine.check_answers()
 
 

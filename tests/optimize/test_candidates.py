@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.optimize.problems import graph
+from tests.support.optimizer_problems import graph
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.paper import PaperProgram, candidates, partitioned, solve_paper
 from watersmeet.optimize.problem import Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.optimize.problems import graph
+from tests.support.optimizer_problems import graph
 from watersmeet.optimize.costs import (
     Machine,
     Part,

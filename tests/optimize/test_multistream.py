@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.optimize.problems import graph
+from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.costs import Tree
 from watersmeet.optimize.joingraph import Subquery

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optimize.problems import graph, mixed_problem, paper_problem
+from tests.support.optimizer_problems import graph, mixed_problem, paper_problem
 from watersmeet.errors import ModelError
 from watersmeet.optimize.heuristic.annealing import Choices, improve
 from watersmeet.optimize.heuristic.draft_plan import Draft

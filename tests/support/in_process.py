@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.oracle.cases import Case
-from tests.oracle.plans import simple
-from watersmeet import points
+from tests.support.cases import Case
+from tests.support.deaths import Died, dying_at
+from tests.support.plans import simple
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover
 from watersmeet.io.folders import Piece
@@ -34,25 +33,6 @@ from watersmeet.runtime.tick.orders import GatherOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
-
-
-class Died(BaseException):
-    """What stands for a SIGKILL: no handler of the product catches it."""
-
-
-@contextmanager
-def dying_at(point: str) -> Iterator[None]:
-    """Nothing behind the point happens."""
-
-    def die(reached: str, about: object) -> None:
-        if reached == point:
-            raise Died(point)
-
-    points.subscribe(die)
-    try:
-        yield
-    finally:
-        points.unsubscribe(die)
 
 
 @dataclass(frozen=True)
@@ -116,6 +96,13 @@ class InProcess:
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
         self.loop = TickLoop(self.home, manifest, self.plan, LocalExecutor(self.case.tasks))
+
+    def run(self) -> None:
+        """All ticks of the case, with its restarts."""
+        for tick in range(self.case.ticks):
+            if tick in self.case.restarts:
+                self.restart()
+            self.tick(self.case.pieces(tick))
 
     def tick(self, pieces: dict[str, pa.Table], group: str = "0", killed: str = "") -> None:
         """One tick with these rows; without a group it is one that only a change of the plan asks for.

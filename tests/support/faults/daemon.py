@@ -1,6 +1,6 @@
 """Spark's Python daemon whose workers die where they are told to; named by `spark.python.daemon.module`.
 
-It subscribes to the points of a tick before the workers are forked; so does the driver, in `pipeline.py`.
+It subscribes to the points of a tick before the workers are forked; so does the driver, in `program.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark import daemon
 
 import watersmeet.runtime.daemon  # noqa: F401 - what a worker of the product has before the fork
-from tests.fault.strikes import FOLDER_VARIABLE, Strikes
-from tests.fault.workload import COLUMNS
+from tests.support.faults.strikes import FOLDER_VARIABLE, Strikes
+from tests.support.faults.workload import COLUMNS
 from watersmeet import points
 
 LATE_VARIABLE = "WATERSMEET_LATE_ORDER"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from tests.support.parquet_input import EPOCH, ONE_FILE_A_TICK, TIMESTAMP
+
 SECOND = 1_000_000
-EPOCH = dt.datetime(2026, 1, 1)
 _DOMAIN = 4
 
 # declared type -> the few values that keys of that type take, so that joins find partners
@@ -31,7 +32,7 @@ ARROW = {
     "BIGINT": pa.int64(),
     "STRING": pa.string(),
     "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMP": TIMESTAMP,
     "DECIMAL(10,2)": pa.decimal128(10, 2),
     "DECIMAL(30,4)": pa.decimal128(30, 4),
     "BOOLEAN": pa.bool_(),
@@ -54,6 +55,10 @@ class StreamCase:
             f"CREATE STREAM {self.name} (ts TIMESTAMP, id BIGINT, {columns}) TIMESTAMP BY ts "
             f"LATENESS INTERVAL '{self.lateness}' MICROSECONDS FROM parquet "
         )
+
+    def reading(self, files: object) -> str:
+        """The statement for a stream of which every tick takes one file."""
+        return f"{self.create} '{files}' {ONE_FILE_A_TICK};"
 
     def piece(self, tick: int) -> pa.Table:
         bounds = (0, *self.cuts, self.rows.num_rows)
@@ -78,6 +83,10 @@ class Case:
     @property
     def ticks(self) -> int:
         return len(self.streams[0].cuts) + 1
+
+    def pieces(self, tick: int) -> dict[str, pa.Table]:
+        """The rows of a tick, by stream."""
+        return {stream.name: stream.piece(tick) for stream in self.streams}
 
 
 @st.composite
@@ -119,7 +128,7 @@ def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: 
         arrivals.append((tau + draw(st.integers(0, jitter)), tau, number, values, draw(st.integers(-3, 3))))
     arrivals.sort(key=lambda row: (row[0], row[2]))
     data: dict[str, pa.Array] = {
-        "ts": pa.array([EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals], pa.timestamp("us", tz="UTC")),
+        "ts": pa.array([EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals], TIMESTAMP),
         "id": pa.array([row[2] for row in arrivals], pa.int64()),
     }
     for at, (column, kind) in enumerate(columns[:-1]):
