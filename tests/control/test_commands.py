@@ -60,7 +60,7 @@ def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> N
     assert listed()["old"]["results"] == 1
     assert listed()["new"]["results"] == 0
     assert listed()["scripted"]["joins"] == "l l ⋈ r r"
-    assert duckdb.sql(f"FROM read_csv('{tmp_path}/out/*.csv')").fetchall() == [(1, 10)], "INTO is beside the file"
+    assert duckdb.execute(f"FROM read_csv('{tmp_path}/out/*.csv')").fetchall() == [(1, 10)], "INTO is beside the file"
     assert "scripted" in command("list", "--home", running).stdout
 
     plan = command("explain", "--home", running)

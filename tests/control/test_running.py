@@ -74,7 +74,8 @@ def test_each_life_of_a_query_has_the_results_of_its_ticks(declare: Declare, tmp
     engine = declare(retain=True)
     for name in ("l", "r"):
         engine.query(f"seen_{name}", f"SELECT x.id, x.ts, x.k FROM {name} [RANGE 0 SECONDS] x")
-    chance, written = random.Random(7), []
+    chance = random.Random(7)
+    written: list[int] = []
 
     def feed() -> None:
         while not over.wait(0.1):
@@ -108,7 +109,7 @@ def test_each_life_of_a_query_has_the_results_of_its_ticks(declare: Declare, tmp
 
 
 def results(home: Path, name: str) -> list[tuple[object, ...]]:
-    return sorted(duckdb.sql(f"FROM '{home}/results/{name}/*.parquet'").fetchall())
+    return sorted(duckdb.execute(f"FROM '{home}/results/{name}/*.parquet'").fetchall())
 
 
 def expected(home: Path, name: str) -> list[tuple[object, ...]]:
@@ -126,7 +127,7 @@ def expected(home: Path, name: str) -> list[tuple[object, ...]]:
                 FROM read_parquet('{home}/results/seen_{stream}/0*.parquet', filename = true))"""
             for stream in ("l", "r")
         }
-        found += duckdb.sql(
+        found += duckdb.execute(
             f"""SELECT l.id, r.id FROM {rows["l"]} l, {rows["r"]} r WHERE l.k = r.k {more}
                 AND abs(epoch(l.ts) - epoch(r.ts)) <= {window}
                 AND greatest(l.tick, r.tick) BETWEEN {begin} AND {end - 1}"""

@@ -53,24 +53,28 @@ def _newest_manifest(home: Path) -> Path:
     return manifest_path(home, load_newest(home).tick)
 
 
-def torn_state(home: Path) -> Path:
-    path = _largest_bucket(home)
-    os.truncate(path, path.stat().st_size // 2)
+def _truncated(path: Path, share: float) -> Path:
+    os.truncate(path, int(path.stat().st_size * share))
     return path
+
+
+def _flipped(path: Path, share: float, bit: int) -> Path:
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * share)] ^= bit
+    path.write_bytes(content)
+    return path
+
+
+def torn_state(home: Path) -> Path:
+    return _truncated(_largest_bucket(home), 0.5)
 
 
 def empty_state(home: Path) -> Path:
-    path = _largest_bucket(home)
-    os.truncate(path, 0)
-    return path
+    return _truncated(_largest_bucket(home), 0)
 
 
 def flipped_state(home: Path) -> Path:
-    path = _largest_bucket(home)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 0x10
-    path.write_bytes(content)
-    return path
+    return _flipped(_largest_bucket(home), 0.33, 0x10)
 
 
 def missing_state(home: Path) -> Path:
@@ -80,23 +84,15 @@ def missing_state(home: Path) -> Path:
 
 
 def torn_manifest(home: Path) -> Path:
-    path = _newest_manifest(home)
-    os.truncate(path, path.stat().st_size * 2 // 3)
-    return path
+    return _truncated(_newest_manifest(home), 0.67)
 
 
 def empty_manifest(home: Path) -> Path:
-    path = _newest_manifest(home)
-    os.truncate(path, 0)
-    return path
+    return _truncated(_newest_manifest(home), 0)
 
 
 def flipped_manifest(home: Path) -> Path:
-    path = _newest_manifest(home)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0x80  # not even text any more
-    path.write_bytes(content)
-    return path
+    return _flipped(_newest_manifest(home), 0.5, 0x80)  # not even text any more
 
 
 def newer_manifest(home: Path) -> Path:

@@ -122,7 +122,7 @@ def test_a_moment_without_free_files_does_not_end_the_listening(monkeypatch: pyt
                 raise failing.pop()
             return super().accept()
 
-    monkeypatch.setattr(link.socket, "socket", Short)
+    monkeypatch.setattr("watersmeet.runtime.exec.link.socket.socket", Short)
     with listening() as (listener, arrived):
         with connect(listener.addresses, KEY), arrived.get(timeout=30):
             pass

@@ -373,17 +373,16 @@ class Heard:
         self.events: list[tuple[str, int]] = []
         self.then: Callable[[str, int], None] = lambda what, tick: None
         engine._loop.observers.append(self)
-        self._executor: Any = engine._loop.executor
-        self._submit = self._executor.submit
-        self._executor.submit = self.submit
+        executor = engine._loop.executor
+        self._submit = executor.submit
+        executor.submit = self.submit  # type: ignore[method-assign]
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         kinds = {GatherOrder: "gather", ProbeOrder: "probe", TickOrder: "whole"}
         if type(order) in kinds:
             tick = order.gather.tick if isinstance(order, TickOrder) else order.tick  # type: ignore[union-attr]
             self._tell(kinds[type(order)], tick)
-        found: Future[list[Any]] = self._submit(order, rank)
-        return found
+        return self._submit(order, rank)
 
     def gathered(self, reports: object) -> None:
         pass

@@ -108,7 +108,7 @@ def cases(
     joins: list[Join] = []
     for _ in range(count):
         # Often the same join again: such queries share all steps and differ in windows, filters and outputs only.
-        again = joins and draw(st.booleans())
+        again = bool(joins) and draw(st.booleans())
         joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams, thetas)))
     queries = tuple(draw(_query(f"q{number}", join)) for number, join in enumerate(joins))
     restarts = frozenset(draw(st.lists(st.integers(0, ticks), max_size=3)))
@@ -132,7 +132,8 @@ def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: 
         "id": pa.array([row[2] for row in arrivals], pa.int64()),
     }
     for at, (column, kind) in enumerate(columns[:-1]):
-        chosen = [None if row[3][at] is None else KEY_TYPES[kind][row[3][at]] for row in arrivals]
+        numbers = [row[3][at] for row in arrivals]
+        chosen = [None if number is None else KEY_TYPES[kind][number] for number in numbers]
         data[column] = pa.array(chosen, ARROW[kind])
     data["v"] = pa.array([row[4] for row in arrivals], pa.int32())
     cuts = tuple(sorted(draw(st.integers(0, count)) for _ in range(ticks - 1)))

@@ -61,7 +61,7 @@ def right_number(folder: Path) -> int:
     """How many results there are, by DuckDB."""
     # S ⋈ T first, which is never large here; left alone, DuckDB may begin with the joins that explode.
     near = f"INTERVAL {WINDOW} MICROSECOND"
-    (found,) = duckdb.sql(f"""
+    (found,) = duckdb.execute(f"""
         WITH st AS MATERIALIZED (
             SELECT a, c, least(s.ts, t.ts) AS low, greatest(s.ts, t.ts) AS high
             FROM '{folder}/s/*.parquet' s JOIN '{folder}/t/*.parquet' t USING (b)

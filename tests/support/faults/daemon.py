@@ -43,7 +43,8 @@ class Armed:
             kind = "merge" if "-m" in about.stem else "gather" if about.parent.name in COLUMNS else "keep"
             yield f"{kind}.{point.partition('.')[2]}"
         elif point == "commit.before":
-            garbage, merged = about  # type: ignore[misc]
+            assert isinstance(about, tuple)
+            garbage, merged = about
             self._merged, self._expired = set(garbage) & merged, set(garbage) - merged
             if self._expired:
                 yield "expire.before"

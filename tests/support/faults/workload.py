@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from tests.support.cases import ARROW, EPOCH, SECOND, Case, QueryCase, StreamCase
+from tests.support.cases import ARROW, SECOND, Case, QueryCase, StreamCase
+from tests.support.parquet_input import EPOCH
 
 TICK_SECONDS = 2  # of event time in one file: windows of 8 to 12 seconds span buckets that merge, then expire
 SILENCE = 60  # seconds without a row after every ten files' worth: all that is stored expires at once
