@@ -83,7 +83,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from watersmeet.session import make_session
+    from watersmeet.session import make_session  # noqa: PLC0415 - most tests need no Spark
 
     session = make_session("local[4,4]")
     yield session

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pyspark import daemon
@@ -34,7 +35,8 @@ class Armed:
 
     def _reached(self, point: str, about: object) -> None:
         if point == "resident.begin":
-            self._strikes.connection = about  # type: ignore[assignment]
+            assert isinstance(about, Connection)
+            self._strikes.connection = about
         for name in self._names(point, about):
             self._strikes.reach(name)
 
