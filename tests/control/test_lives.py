@@ -89,9 +89,9 @@ class World:
                 self.engine._open()
                 self.engine._feeds.start(self.engine._streams, self.engine._frames, once=True)
                 for feed in list(self.engine._feeds.running.values()):
-                    feed.wait()
+                    assert feed.wait(60)
                 if not died.is_set():
-                    self.engine.wait()
+                    assert self.engine.wait(60)
                 self.engine._feeds.running.clear()
             except Died:
                 pass

@@ -358,4 +358,4 @@ def test_a_failure_without_data_reaches_whoever_waits(
     monkeypatch.setattr("watersmeet.runtime.loop.commit", full)
     running.drop("q")
     with pytest.raises(WatersmeetError, match="no space is left"):
-        running.wait()
+        running.wait(60)

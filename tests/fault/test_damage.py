@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,8 @@ import pytest
 
 from tests.fault.stepwise import Stepwise
 from tests.support.faults.workload import make_case
-from tests.support.processes import environment
+from tests.support.processes import python_process
+from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.errors import StateError
 from watersmeet.home.manifest import FORMAT, home_lock, load_newest, manifest_path
@@ -162,20 +162,19 @@ def test_a_task_does_not_read_a_damaged_bucket_either(running: Stepwise, damage:
 
 
 @pytest.fixture
-def holder(running: Stepwise) -> Iterator[subprocess.Popen[str]]:
+def holder(running: Stepwise, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that uses the home."""
     program = (
         "import sys, time; from pathlib import Path; from watersmeet.home.manifest import home_lock\n"
-        "with home_lock(Path(sys.argv[1])): print('holding', flush=True); time.sleep(3600)"
+        "with home_lock(Path(sys.argv[1])): Path(sys.argv[2]).touch(); time.sleep(3600)"
     )
-    command = [sys.executable, "-c", program, str(running.home)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
-        assert process.stdout is not None and process.stdout.readline() == "holding\n"
+    holding = tmp_path / "holding"
+    with python_process(program, running.home, holding) as process:
+        eventually(holding.exists)
         yield process
-        process.kill()
 
 
-def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[str]) -> None:
+def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[bytes]) -> None:
     before = snapshot(running.home)
     for _ in range(2):  # a refused one leaves the lock as it was
         with pytest.raises(StateError) as refusal:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from tests.fault.stepwise import Stepwise
 from tests.support.faults.victim import Victim, check_results, check_state, clean_start, state_files
 from tests.support.faults.workload import make_case
+from tests.support.processes import python_process
 from watersmeet.home.manifest import load_newest, manifest_path
 from watersmeet.io.sinks import STAGING
 
@@ -94,8 +93,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
         kept.parent.mkdir(parents=True, exist_ok=True)
         content = path.read_bytes()
         kept.write_bytes(content[: len(content) // 2] if path.suffix in (".bucket", ".staged") else content)
-    command = [sys.executable, "-c", ORPHAN, str(home.home), str(home.folder / "kept"), str(died_in + 3)]
-    with subprocess.Popen(command) as orphan:
+    with python_process(ORPHAN, home.home, home.folder / "kept", died_in + 3) as orphan:
         home.finish()
         assert orphan.wait(60) == 0
     check_results(home)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +19,7 @@ from tests.support.cases import Case, QueryCase, StreamCase
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plan_by
+from tests.support.processes import python_process
 from tests.support.waiting import eventually
 from watersmeet.errors import ModelError, SqlError
 from watersmeet.runtime.udf.predicate_calls import complaints_in
@@ -172,14 +170,10 @@ Calls().call(register("stuck", stuck, True, 600.0), [pa.array([1])])
 
 def test_a_call_ends_when_its_worker_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "pid"
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(told)])
-    try:
+    with python_process(WORKER, told) as worker:
         eventually(lambda: (told.exists() and told.read_text()) or worker.poll() is not None)
         caller = psutil.Process(int(told.read_text()))
         assert caller.ppid() == worker.pid
-    finally:
-        worker.send_signal(signal.SIGKILL)
-        worker.wait(60)
     eventually(lambda: not caller.is_running() or caller.status() == psutil.STATUS_ZOMBIE)
 
 

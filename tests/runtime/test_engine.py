@@ -36,7 +36,7 @@ def test_results_are_a_frame_and_a_stream(engine: Engine, spark: SparkSession, t
         engine.run_once()
         assert pairs(query.results()) == [(1, 10), (3, 10)]
         downstream = query.stream().writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-        downstream.awaitTermination()
+        assert downstream.awaitTermination(60)
         assert pairs(spark.table("seen")) == [(1, 10), (3, 10)]
     stats = engine.stats()
     assert [(stream.name, stream.rows) for stream in stats.streams] == [("l", 3), ("r", 2)]

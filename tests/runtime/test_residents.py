@@ -31,7 +31,7 @@ from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.runtime.exec import resident_pool as residents
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.exec.link import Listener
+from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder
@@ -281,9 +281,8 @@ def test_whoever_lacks_the_key_gets_nothing_and_disturbs_nothing(running: Runnin
 
 def _connected(address: str) -> Connection:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(30)
     made.connect(address)
-    made.settimeout(None)
+    limit_waiting(made, 30)
     return Connection(made.detach())
 
 

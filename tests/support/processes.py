@@ -69,3 +69,14 @@ def watersmeet_run(*arguments: object, log: Path) -> Iterator[WatersmeetRun]:
             except subprocess.TimeoutExpired:
                 kill_tree(run.process.pid)
                 run.process.wait(60)
+
+
+@contextlib.contextmanager
+def python_process(program: str, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a program given as text; it is killed if it has not ended by then."""
+    process = subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], env=environment())
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
