@@ -202,7 +202,7 @@ def engine_on(home: Path) -> Engine:
     """An engine that could start on the home, but for the damage; Spark is not needed to find that."""
     engine = Engine(home=home, executor="local")
     for stream in make_case(TICKS).streams:
-        engine.sql(stream.create + "'nowhere';")
+        engine.sql(stream.reading("nowhere"))
     for query in make_case(TICKS).queries:
         engine.query(query.name, query.sql)
     return engine

@@ -48,17 +48,13 @@ class StreamCase:
     rows: pa.Table  # in order of arrival
     cuts: tuple[int, ...]  # tick boundaries: positions in rows, ascending
 
-    @property
-    def create(self) -> str:
+    def reading(self, files: object) -> str:
+        """The statement that declares it; every tick takes one file."""
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
         return (
             f"CREATE STREAM {self.name} (ts TIMESTAMP, id BIGINT, {columns}) TIMESTAMP BY ts "
-            f"LATENESS INTERVAL '{self.lateness}' MICROSECONDS FROM parquet "
+            f"LATENESS INTERVAL '{self.lateness}' MICROSECONDS FROM parquet '{files}' {ONE_FILE_A_TICK};"
         )
-
-    def reading(self, files: object) -> str:
-        """The statement for a stream of which every tick takes one file."""
-        return f"{self.create} '{files}' {ONE_FILE_A_TICK};"
 
     def piece(self, tick: int) -> pa.Table:
         bounds = (0, *self.cuts, self.rows.num_rows)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from tests.support.cases import Case
 from tests.support.deaths import Died, dying_at
+from tests.support.declarations import streams_of
 from tests.support.plans import simple
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover
@@ -30,7 +31,7 @@ from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
-from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.sql import build_query
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 
@@ -60,11 +61,7 @@ class InProcess:
         self.home, self.case = home, case
         self._input = tempfile.TemporaryDirectory(prefix="watersmeet-test-")
         self._numbers = itertools.count()
-        scripts = [parse_script(stream.create + "'nowhere';") for stream in case.streams]
-        statements = [statement for script in scripts for statement in script]
-        self.streams: dict[str, Stream] = {
-            statement.stream.name: statement.stream for statement in statements if isinstance(statement, CreateStream)
-        }
+        self.streams = streams_of("".join(stream.reading("nowhere") for stream in case.streams))
         self.loop: TickLoop | None = None
         self.change([build_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries])
         self.restart()
