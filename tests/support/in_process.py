@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +61,9 @@ class SplitBatch(FileBatch):
 class InProcess:
     def __init__(self, home: Path, case: Case, functions: Mapping[str, Registered] | None = None) -> None:
         self.home, self.case = home, case
-        self._input = tempfile.TemporaryDirectory(prefix="watersmeet-test-")
+        # Not in the home, whose disk a test may fill.
+        self._input = tempfile.mkdtemp(prefix="watersmeet-test-")
+        weakref.finalize(self, shutil.rmtree, self._input)
         self._numbers = itertools.count()
         self.streams = streams_of("".join(stream.reading("nowhere") for stream in case.streams))
         self.loop: TickLoop | None = None
@@ -125,6 +129,6 @@ class InProcess:
         return SplitBatch(group, number, tuple(self.streams.values()), files, self.home)
 
     def _write(self, rows: pa.Table) -> str:
-        path = f"{self._input.name}/{next(self._numbers)}.parquet"
+        path = f"{self._input}/{next(self._numbers)}.parquet"
         pq.write_table(rows, path, row_group_size=ROW_GROUP)
         return path
