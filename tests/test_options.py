@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from watersmeet import Engine
 from watersmeet.cli.app import app
 from watersmeet.errors import ModelError
 from watersmeet.options import Options, read_options
@@ -42,7 +41,7 @@ WRONG = [
 @pytest.mark.parametrize(("name", "value", "advice"), WRONG)
 def test_a_wrong_value_is_rejected_with_what_to_give_instead(name: str, value: str, advice: str) -> None:
     with pytest.raises(ModelError) as caught:
-        Engine(**{name: value})
+        read_options({name: value})
     assert f"option {name} " in str(caught.value)
     assert advice in str(caught.value)
 

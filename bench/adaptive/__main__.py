@@ -22,7 +22,14 @@ from rich.table import Table
 from bench.adaptive.replay import Run, replay
 from bench.charts import Panel, panels
 from bench.report import write_json, write_picture
-from tests.adapt.changing import TICKS_IN_WINDOW, Changing, explosion, right_number, script, small_intermediate
+from tests.support.changing_streams import (
+    TICKS_IN_WINDOW,
+    Changing,
+    explosion,
+    right_number,
+    script,
+    small_intermediate,
+)
 
 EPOCH = 5  # ticks: as long as a window
 WARM = 5  # first ticks, which compile and fill caches

@@ -89,7 +89,11 @@ def fill_page(text: str, tables: dict[str, str]) -> str:
     """The page with each of its `<!-- table NAME -->` … `<!-- end -->` renewed."""
     for name, table in tables.items():
         pattern = rf"(<!-- table {name} -->\n).*?(<!-- end -->)"
-        text = re.sub(pattern, lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text, flags=re.DOTALL)
+
+        def renewed(found: re.Match[str], table: str = table) -> str:
+            return f"{found[1]}{table}\n{found[2]}"
+
+        text = re.sub(pattern, renewed, text, flags=re.DOTALL)
     return text
 
 

@@ -25,7 +25,7 @@ from rich.table import Table
 from bench.charts import Line, Panel, panels
 from bench.optimizer.clash_paper import PaperProgram, solve_paper
 from bench.report import write_json, write_picture
-from tests.optimize.problems import paper_problem
+from tests.support.optimizer_problems import paper_problem
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.heuristic.annealing import improve

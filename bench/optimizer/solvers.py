@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.__main__ import report
-from tests.optimize.problems import link, paper_problem
+from tests.support.optimizer_problems import link, paper_problem
 from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.exact.solvers import SOLVERS, Solver, solve_highs
 from watersmeet.optimize.heuristic.greedy import fast

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
+from tests.support.commands import command
 from watersmeet.adapt.decisions import Decision, decisions, record
-from watersmeet.cli.app import app
 from watersmeet.home import layout
 
 START = Decision(0, 0, "start", "the engine started; queries: 1", True, "v1", 7000.0, searcher="exact")
@@ -19,7 +17,7 @@ CHANGE = Decision(
 
 
 def plans(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["plans", *arguments], env={"COLUMNS": "240"})
+    done = command("plans", *arguments)
     return done.exit_code, done.output
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.adapt.changing import explosion, right_number, script
-from tests.runtime.test_engine import wait_for
+from tests.support.changing_streams import explosion, right_number, script
+from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
 from watersmeet.adapt.statistics_file import recall
@@ -37,10 +37,10 @@ def run(engine: Engine, kill: bool = False) -> None:
 
             def committed(self, manifest: Manifest) -> None:
                 if kill and follower.optimizer.busy:
-                    wait_for(lambda: follower.optimizer.pid not in killed)  # each request starts a new process
+                    eventually(lambda: follower.optimizer.pid not in killed)  # each request starts a new process
                     killed.add(follower.optimizer.pid)
                     os.kill(follower.optimizer.pid or 0, signal.SIGKILL)
-                follower.optimizer.wait()
+                follower.optimizer.wait(120)
 
         loop.observers.append(Waiting())
         engine.run_once()

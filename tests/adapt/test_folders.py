@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.adapt.changing import COLUMNS, TICKS_IN_WINDOW, explosion, right_number, script
-from tests.oracle.plans import plan_by
+from tests.support.changing_streams import COLUMNS, TICKS_IN_WINDOW, explosion, right_number, script
+from tests.support.plans import plan_by
 from watersmeet import Engine
 from watersmeet.adapt.measure import all_links, step_facts
 from watersmeet.adapt.statistics_file import recall

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.optimize.problems import mixed_problem
+from tests.support.declarations import bigint_streams
+from tests.support.optimizer_problems import mixed_problem
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.heuristic.incremental import extended
 from watersmeet.optimize.problem import Problem
@@ -17,7 +18,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.planner import CHANGE, START, Plan, make_plan
 from watersmeet.plan.ruleset import Step
-from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.sql import build_query
 
 COLUMNS = {"r": "ad", "s": "ab", "t": "bc", "u": "c", "v": "d"}
 CHAIN = "r.a = s.a AND s.b = t.b AND t.c = u.c"
@@ -62,12 +63,7 @@ def test_the_plan_is_complete_and_other_paths_stay(
 
 
 def streams() -> dict[str, Stream]:
-    script = "".join(
-        f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, {', '.join(f'{c} BIGINT' for c in columns)}) "
-        "TIMESTAMP BY ts FROM parquet 'nowhere';"
-        for name, columns in COLUMNS.items()
-    )
-    return {made.stream.name: made.stream for made in parse_script(script) if isinstance(made, CreateStream)}
+    return bigint_streams({name: ("id", *columns) for name, columns in COLUMNS.items()})
 
 
 def query(name: str, condition: str, names: str = "rstu", window: int = 5) -> Query:

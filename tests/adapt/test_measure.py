@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.declarations import bigint_streams
 from watersmeet.adapt.decisions import changes, largest, reason
 from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick, step_facts
 from watersmeet.adapt.statistics_file import recall, remember
@@ -24,7 +25,7 @@ from watersmeet.plan.planner import START, Plan, make_plan
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.tick.tick import Tick, walk_phases
-from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.sql import build_query
 from watersmeet.store.sketch import Sketch
 
 SECOND = 1_000_000
@@ -34,12 +35,7 @@ COLUMNS = {"r": "a", "s": "ab", "t": "b"}
 
 
 def plan_for(statistics: Statistics) -> Plan:
-    script = "".join(
-        f"CREATE STREAM {name} (ts TIMESTAMP, {', '.join(f'{c} BIGINT' for c in columns)}) TIMESTAMP BY ts "
-        "FROM parquet 'nowhere';"
-        for name, columns in COLUMNS.items()
-    )
-    streams = {made.stream.name: made.stream for made in parse_script(script) if isinstance(made, CreateStream)}
+    streams = bigint_streams(COLUMNS)
     sql = "SELECT r.a, t.b FROM r, s, t WHERE r.a = s.a AND s.b = t.b WINDOW 4 SECONDS"
     return make_plan(
         START, tuple(streams.values()), [build_query("q", sql, streams)], Options(materialize="off"), statistics
@@ -60,7 +56,7 @@ def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifes
             data = {"ts": pa.array(times, pa.timestamp("us"))}
             data |= {column: pa.array(rng.integers(0, KEYS[f"{name}.{column}"], ROWS)) for column in columns}
             reports.append(Gather(order, plan.rules.store(name), True, name).run(pa.table(data).to_batches()))
-        probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result())
+        probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result(60))
         after, _ = tick.finished(reports, probed)
         sketches = {(report.stream, part): made for report in reports for part, made in report.sketches.items()}
         total = total.plus(measure_tick(manifest, after, plan, facts, sketches, 0.5))

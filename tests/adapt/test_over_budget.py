@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapt.changing import COLUMNS, explosion, right_number, script
+from tests.support.changing_streams import COLUMNS, explosion, right_number, script
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
 from watersmeet.adapt.statistics_file import recall

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.adapt.test_incremental import with_a_store
-from tests.runtime.test_engine import wait_for
+from tests.support.waiting import eventually
 from watersmeet.adapt.optimizer_process import NICENESS, OptimizerProcess
 from watersmeet.optimize.search import verify
 from watersmeet.optimize.statistics import Statistics
@@ -38,7 +38,7 @@ def request(**changes: object) -> Request:
 def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess) -> None:
     asked = request()
     optimizer.ask(7, asked)
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert answer.number == 7
@@ -50,24 +50,24 @@ def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess
 
 def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optimizer: OptimizerProcess) -> None:
     optimizer.ask(1, request(options=Options(plan_seconds=60.0, searcher="improve")))
-    wait_for(lambda: optimizer.pid is not None)
+    eventually(lambda: optimizer.pid is not None)
     first = optimizer.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert "process ended" in answer.failure
     optimizer.ask(2, request())
-    optimizer.wait()
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert optimizer.pid != first
 
 
 def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
-    optimizer.ask(1, request(options=Options(searcher="luck")))
-    optimizer.wait()
+    optimizer.ask(1, request(options=Options(searcher="left-deep", storage_budget=1.0)))
+    optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert answer.failure == "ModelError: there is no searcher luck"
@@ -75,7 +75,7 @@ def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
 
 def test_closing_ends_the_process(optimizer: OptimizerProcess) -> None:
     optimizer.ask(1, request(options=Options(plan_seconds=60.0, searcher="improve")))
-    wait_for(lambda: optimizer.pid is not None)
+    eventually(lambda: optimizer.pid is not None)
     pid = optimizer.pid
     optimizer.close()
     assert pid is not None

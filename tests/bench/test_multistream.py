@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.multistream.inputs import TPCH, Inputs, chain_columns, chain_keys, chain_query, query, shares
+from bench.multistream.inputs import RELATIONS, TPCH, Inputs, chain_columns, chain_keys, chain_query, query, shares
 from bench.multistream.latency import CONDITIONS
-from bench.multistream.probing import RELATIONS, flat_tree, left_deep_tree, paper_cost
+from bench.multistream.probing import flat_tree, left_deep_tree, paper_cost
 from bench.multistream.running import QUANTILES, Ran, Run, carry_out
 from bench.multistream.showing import fill_page, markdown
 from bench.workloads import tpch

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from bench.optimizer.multistream_chain import chain, chain_tree, linear_order, materialize, valid
-from tests.optimize.problems import graph
 from tests.optimize.test_searchers import problems
+from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.operator_trees import Tree

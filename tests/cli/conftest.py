@@ -1,4 +1,4 @@
-"""The command line called as a function, which saves the start of a process."""
+"""The command line, and a pipeline for it to work on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from watersmeet.cli.app import app
+from tests.support import commands
 
 Command = Callable[..., Result]
 
@@ -24,8 +24,7 @@ SELECT o.id, i.sku FROM orders [RANGE 5 SECONDS] o, items [RANGE 5 SECONDS] i WH
 
 @pytest.fixture
 def command() -> Command:
-    # A fixed width, because help and usage errors are wrapped.
-    return lambda *arguments: CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+    return commands.command
 
 
 @pytest.fixture

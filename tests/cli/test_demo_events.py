@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.waiting import join
 from watersmeet.cli.demo.events import EPOCH, FIRST_ID, Site
 from watersmeet.cli.demo.feeder import HISTORY, Feeder
 
@@ -56,7 +57,7 @@ def test_feeder_writes_each_event_once_and_knows_when(tmp_path: Path) -> None:
     feeder = Feeder(tmp_path, rate=400, seconds=1.2)
     feeder.write_history()
     feeder.start()
-    feeder.join()
+    join(feeder)
     assert feeder.failure is None
     assert not [*(tmp_path / "_drafts").iterdir()], "nothing is left half done"
     rows = {stream: pq.read_table(tmp_path / stream) for stream in ("persons", "auctions", "bids")}

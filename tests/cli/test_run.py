@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -15,6 +13,8 @@ import duckdb
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.processes import watersmeet_run
+from tests.support.waiting import eventually, join
 from watersmeet.cli.sample_project import write_sample
 
 if TYPE_CHECKING:
@@ -103,24 +103,11 @@ def test_a_failing_run_explains_itself(command: Command, shop: Path, spark: Spar
 def test_sigterm_ends_after_the_tick_and_the_next_run_goes_on(
     command: Command, shop: Path, spark: SparkSession
 ) -> None:
-    running = subprocess.Popen(
-        [sys.executable, "-m", "watersmeet.cli", "run", "pipeline.sql", "--home", "home"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert running.stdout is not None
-    said = []
-    for line in running.stdout:
-        said.append(line)
-        if line.startswith("tick"):
-            # As a supervisor does it: everything that belongs to the command is told.
-            os.killpg(running.pid, signal.SIGTERM)
-            break
-    said += running.stdout.readlines()
-    assert running.wait(60) == 0, "".join(said)
+    with watersmeet_run("pipeline.sql", "--home", "home", log=Path("run.log")) as run:
+        eventually(lambda: run.has_ended or any(line.startswith("tick") for line in run.said()), 120)
+        code = run.terminate()
+    said = run.said()
+    assert code == 0, said
     assert any(line.startswith("stopped after tick") for line in said), said
     assert not [line for line in said if "WARN" in line or "nanobind" in line or "Exception" in line], said
     assert Path("home/spark.log").exists()
@@ -163,6 +150,6 @@ def test_ctrl_c_ends_the_demo_early(command: Command, tmp_path: Path, spark: Spa
         result = command("demo", "--seconds", "600", "--rate", "100", "--home", tmp_path / "demo")
     finally:
         over.set()
-        watcher.join()
+        join(watcher)
     assert result.exit_code == 0, result.output
     assert "Results:" in result.stdout

@@ -1,3 +1,1 @@
-"""The cluster tests run the fault tests' program."""
-
-from tests.fault.conftest import say, victim  # noqa: F401 - fixtures
+from tests.support.faults.fixtures import say, victim  # noqa: F401 - fixtures

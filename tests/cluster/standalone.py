@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pyspark
 
-from tests.fault.killing import ROOT
+from tests.support.processes import environment, kill_tree
+from tests.support.waiting import eventually
 
 PATIENCE = 120  # seconds until a process of the cluster must be ready
 
@@ -38,11 +37,7 @@ class Cluster:
         """Ends the cluster's processes and what they started, by their ids."""
         for process in reversed(self.processes):
             with contextlib.suppress(psutil.NoSuchProcess):
-                below = psutil.Process(process.pid).children(recursive=True)
-                process.kill()
-                for child in below:
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        child.kill()
+                kill_tree(process.pid)
             process.wait(PATIENCE)
 
     def executors(self) -> list[psutil.Process]:
@@ -57,22 +52,19 @@ class Cluster:
     def _launch(self, name: str, arguments: list[str], ready: str) -> None:
         log = self.folder / f"{name}-{len(self.processes)}.log"
         command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={_logging(self.folder)}",
-        }
+        settings = environment(
+            PYSPARK_PYTHON=sys.executable,
+            SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_DAEMON_MEMORY="256m",
+            SPARK_DAEMON_JAVA_OPTS=f"-Dlog4j2.configurationFile={_logging(self.folder)}",
+        )
         with log.open("wb") as output:
             self.processes.append(
-                subprocess.Popen([*command, *arguments], stdout=output, stderr=output, cwd=self.folder, env=environment)
+                subprocess.Popen([*command, *arguments], stdout=output, stderr=output, cwd=self.folder, env=settings)
             )
-        end = time.monotonic() + PATIENCE
-        while ready not in log.read_text():
-            assert self.processes[-1].poll() is None and time.monotonic() < end, f"{name}: {log.read_text()[-3000:]}"
-            time.sleep(0.05)
+        process = self.processes[-1]
+        eventually(lambda: ready in log.read_text() or process.poll() is not None, PATIENCE, f"{name} was not ready")
+        assert process.poll() is None, f"{name}: {log.read_text()[-3000:]}"
 
 
 def _logging(folder: Path) -> Path:

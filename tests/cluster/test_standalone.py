@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cluster.standalone import Cluster, standalone
-from tests.fault.killing import Run, Victim, check_results, check_state, clean_start
+from tests.support.faults.victim import Run, Victim, check_results, check_state, clean_start
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -75,5 +75,4 @@ def test_executors_are_killed_from_outside(cluster: Cluster, victim: Callable[..
 
 def _wait_for_executors(cluster: Cluster, run: Run) -> None:
     run.wait_for_lines(2)
-    while len(cluster.executors()) < 2 and run.process.poll() is None:
-        time.sleep(0.05)
+    eventually(lambda: len(cluster.executors()) == 2 or run.process.poll() is not None)

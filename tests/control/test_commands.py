@@ -5,26 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
-from typer.testing import CliRunner, Result
 
-from tests.runtime.test_engine import JOIN, create, wait_for, write
-from watersmeet.cli.app import app
+from tests.support.commands import command
+from tests.support.processes import watersmeet_run
+from tests.support.two_streams import JOIN, create_both, write
+from tests.support.waiting import eventually
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.errors import RunError
 from watersmeet.home.lock import home_lock
-
-
-def command(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
 
 
 @pytest.fixture
@@ -32,23 +26,12 @@ def running(tmp_path: Path) -> Iterator[Path]:
     """The home of a pipeline that another process runs."""
     write(tmp_path / "l", [(1, 1, 7), (2, 2, 8)])
     write(tmp_path / "r", [(1, 10, 7)])
-    (tmp_path / "pipeline.sql").write_text(
-        create("l", tmp_path / "l") + create("r", tmp_path / "r") + f"CREATE QUERY scripted AS {JOIN};"
-    )
+    script = tmp_path / "pipeline.sql"
+    script.write_text(create_both(tmp_path) + f"CREATE QUERY scripted AS {JOIN};")
     home = tmp_path / "home"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "watersmeet.cli", "run", str(tmp_path / "pipeline.sql"), "--home", str(home)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    try:
-        wait_for(lambda: any((home / "manifests").glob("*.json")) or process.poll() is not None, 120)
+    with watersmeet_run(script, "--home", home, log=tmp_path / "run.log") as run:
+        eventually(lambda: any((home / "manifests").glob("*.json")) or run.has_ended, 120)
         yield home
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
 
 
 def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> None:
@@ -71,13 +54,13 @@ def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> N
             query["name"]: query for query in json.loads(command("list", "--home", running, "--format", "json").stdout)
         }
 
-    wait_for(lambda: bool(listed()["old"]["in_force"]))
+    eventually(lambda: bool(listed()["old"]["in_force"]))
     assert set(listed()) == {"scripted", "old", "new"}
     assert listed()["old"]["since"] == int(said[0][1])
     assert listed()["old"]["results"] == 1
     assert listed()["new"]["results"] == 0
     assert listed()["scripted"]["joins"] == "l l ⋈ r r"
-    assert duckdb.sql(f"FROM read_csv('{tmp_path}/out/*.csv')").fetchall() == [(1, 10)], "INTO is beside the file"
+    assert duckdb.execute(f"FROM read_csv('{tmp_path}/out/*.csv')").fetchall() == [(1, 10)], "INTO is beside the file"
     assert "scripted" in command("list", "--home", running).stdout
 
     plan = command("explain", "--home", running)

@@ -6,23 +6,22 @@ nobody catches, at any point of a tick, and a new engine on the same home.
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from tests.oracle.inprocess import Died
-from watersmeet import Engine, points
+from tests.support.deaths import Died, subscribed
+from tests.support.two_streams import write
+from watersmeet import Engine
 
 STREAM = "CREATE STREAM {0} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts RETAIN UNBOUNDED FROM parquet '{1}';"
 JOIN = "SELECT a.id AS a, b.id AS b FROM l {0} a, r {0} b WHERE a.k = b.k".format("[UNBOUNDED]")
@@ -41,7 +40,6 @@ class World:
         self.rows: dict[str, list[tuple[int, int]]] = {"l": [], "r": []}  # id, key
         self.added: dict[str, str] = {}  # queries that were asked for while the engine ran, by name
         self.before: dict[str, Counter[tuple[int, int]]] = {}  # results of earlier lives of a name
-        self._numbers = itertools.count()
         for name in self.rows:
             (self.input / name).mkdir(parents=True)
         self.engine = self._start()
@@ -59,14 +57,7 @@ class World:
         first = len(self.rows[stream])
         new = [(first + at, key) for at, key in enumerate(keys)]
         self.rows[stream] += new
-        table = pa.table(
-            {
-                "ts": pa.array([row * 1_000_000 for row, _ in new], pa.timestamp("us", tz="UTC")),
-                "id": pa.array([row for row, _ in new], pa.int64()),
-                "k": pa.array([key for _, key in new], pa.int64()),
-            }
-        )
-        pq.write_table(table, self.input / stream / f"{next(self._numbers):06d}.parquet")
+        write(self.input / stream, [(row, row, key) for row, key in new])
 
     def add(self, name: str) -> None:
         self.engine.query(name, JOIN, backfill=True)
@@ -98,9 +89,9 @@ class World:
                 self.engine._open()
                 self.engine._feeds.start(self.engine.pipeline.streams, self.engine._frames, once=True)
                 for feed in list(self.engine._feeds.running.values()):
-                    feed.wait()
+                    assert feed.wait(60)
                 if not died.is_set():
-                    self.engine.wait()
+                    assert self.engine.wait(60)
                 self.engine._feeds.running.clear()
             except Died:
                 pass
@@ -134,16 +125,7 @@ class World:
 
 
 @contextmanager
-def subscribed(subscriber: points.Subscriber):  # type: ignore[no-untyped-def]
-    points.subscribe(subscriber)
-    try:
-        yield
-    finally:
-        points.unsubscribe(subscriber)
-
-
-@contextmanager
-def silent_threads():  # type: ignore[no-untyped-def]
+def silent_threads() -> Iterator[None]:
     """A death in the thread of a feed is what the test wants, and nothing to print."""
     hook, threading.excepthook = threading.excepthook, lambda told: None
     try:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
+from tests.support.two_streams import JOIN, create, create_both, pairs, write
+from tests.support.waiting import eventually, join
 from watersmeet import Engine
 from watersmeet.control.change_log import read_entries
 from watersmeet.control.changes import Add, Asked, Drop, InForce
@@ -35,7 +36,7 @@ def declare(spark: SparkSession, tmp_path: Path) -> Declare:
     def declared(retain: bool = False, **options: object) -> Engine:
         for name in ("l", "r"):
             (tmp_path / name).mkdir(exist_ok=True)
-        script = create("l", tmp_path / "l") + create("r", tmp_path / "r")
+        script = create_both(tmp_path)
         engine = Engine(spark, home=tmp_path / "home", **options)
         engine.sql(script.replace(*RETAIN) if retain else script)
         return engine
@@ -62,7 +63,7 @@ def fed(engine: Engine, tmp_path: Path, stream: str, rows: list[tuple[int, int, 
     """Write a file and wait until it is committed."""
     total = sum(one.rows for one in engine.stats().streams) + len(rows)
     write(tmp_path / stream, rows)
-    wait_for(lambda: sum(one.rows for one in engine.stats().streams) == total)
+    eventually(lambda: sum(one.rows for one in engine.stats().streams) == total)
 
 
 # Results ---------------------------------------------------------------------------------------------
@@ -73,7 +74,8 @@ def test_each_life_of_a_query_has_the_results_of_its_ticks(declare: Declare, tmp
     engine = declare(retain=True)
     for name in ("l", "r"):
         engine.query(f"seen_{name}", f"SELECT x.id, x.ts, x.k FROM {name} [RANGE 0 SECONDS] x")
-    chance, written = random.Random(7), []
+    chance = random.Random(7)
+    written: list[int] = []
 
     def feed() -> None:
         while not over.wait(0.1):
@@ -88,26 +90,26 @@ def test_each_life_of_a_query_has_the_results_of_its_ticks(declare: Declare, tmp
     with engine:
         engine.start()
         feeder.start()
-        wait_for(lambda: engine.stats().tick >= 2)
+        eventually(lambda: engine.stats().tick >= 2)
         engine.query("a", JOIN)
         ask(engine, f"CREATE QUERY b BACKFILL AS {JOIN}; CREATE QUERY c AS {JOIN.replace('10 S', '3 S')} AND l.id > 30")
-        wait_for(lambda: engine.stats().tick >= engine["c"].since)
+        eventually(lambda: engine.stats().tick >= engine["c"].since)
         ask(engine, f"DROP QUERY a; DROP QUERY c; CREATE QUERY c BACKFILL AS {JOIN}")
-        wait_for(lambda: engine.stats().tick >= engine["c"].since)
+        eventually(lambda: engine.stats().tick >= engine["c"].since)
         engine.drop("b")
         again = engine.query("a", JOIN, backfill=True)
         assert again.since == read_entries(engine.home)[-1].tick
-        wait_for(lambda: engine.stats().tick > again.since)
+        eventually(lambda: engine.stats().tick > again.since)
         over.set()
-        feeder.join()
-        wait_for(lambda: all(stream.rows == sum(written) for stream in engine.stats().streams))
+        join(feeder)
+        eventually(lambda: all(stream.rows == sum(written) for stream in engine.stats().streams))
     for name in ("a", "b", "c"):
         assert results(engine.home, name) == expected(engine.home, name), name
         assert expected(engine.home, name)
 
 
 def results(home: Path, name: str) -> list[tuple[object, ...]]:
-    return sorted(duckdb.sql(f"FROM '{home}/results/{name}/*.parquet'").fetchall())
+    return sorted(duckdb.execute(f"FROM '{home}/results/{name}/*.parquet'").fetchall())
 
 
 def expected(home: Path, name: str) -> list[tuple[object, ...]]:
@@ -125,7 +127,7 @@ def expected(home: Path, name: str) -> list[tuple[object, ...]]:
                 FROM read_parquet('{home}/results/seen_{stream}/0*.parquet', filename = true))"""
             for stream in ("l", "r")
         }
-        found += duckdb.sql(
+        found += duckdb.execute(
             f"""SELECT l.id, r.id FROM {rows["l"]} l, {rows["r"]} r WHERE l.k = r.k {more}
                 AND abs(epoch(l.ts) - epoch(r.ts)) <= {window}
                 AND greatest(l.tick, r.tick) BETWEEN {begin} AND {end - 1}"""
@@ -142,12 +144,12 @@ def test_backfill_on_idle_streams_and_what_drop_frees(declare: Declare, tmp_path
         fed(engine, tmp_path, "r", [(1, 10, 7), (3, 20, 9)])
         assert ask(engine, f"CREATE QUERY old BACKFILL AS {JOIN}") > 1
         single = engine.query("rows", "SELECT l.id FROM l [UNBOUNDED] WHERE l.id < 2", backfill=True)
-        wait_for(lambda: {"old", "rows"} <= set(engine.newest.queries))
+        eventually(lambda: {"old", "rows"} <= set(engine.newest.queries))
         assert pairs(engine["old"].results()) == [(1, 10)]
         assert pairs(single.results()) == [(1,)]
         assert engine.stats().state_bytes > 0
         ask(engine, "DROP QUERY first; DROP QUERY old; DROP QUERY rows;")
-        wait_for(lambda: not engine.newest.queries)
+        eventually(lambda: not engine.newest.queries)
         assert engine.stats().state_bytes == 0
         assert list((engine.home / "state").glob("*/*")) == []
         fed(engine, tmp_path, "l", [(3, 3, 7)])
@@ -220,7 +222,7 @@ def test_a_name_may_be_given_to_another_query_of_the_same_columns_only(running: 
     assert "another name" in caught.value.hint
     assert [handle.name for handle in running.queries] == ["q"], "all of a request, or nothing"
     since = ask(running, f"DROP QUERY q; CREATE QUERY q BACKFILL AS {JOIN.replace('l.k = r.k', 'l.id = r.id')}")
-    wait_for(lambda: running.newest.queries["q"] == since)
+    eventually(lambda: running.newest.queries["q"] == since)
 
 
 def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
@@ -354,4 +356,4 @@ def test_a_failure_without_data_reaches_whoever_waits(
     monkeypatch.setattr("watersmeet.runtime.loop.commit", full)
     running.drop("q")
     with pytest.raises(WatersmeetError, match="no space is left"):
-        running.wait()
+        running.wait(60)

@@ -6,16 +6,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fault.killing import ROOT
 from tests.fault.stepwise import Stepwise
-from tests.fault.workload import make_case
+from tests.support.faults.workload import make_case
+from tests.support.processes import python_process
+from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.errors import StateError
 from watersmeet.home import layout
@@ -43,7 +43,7 @@ def restore(home: Path, backup: dict[Path, tuple[int, bytes]]) -> None:
 @pytest.fixture
 def running(tmp_path: Path) -> Stepwise:
     engine = Stepwise(tmp_path / "home", make_case(TICKS))
-    engine.run(BEFORE)
+    engine.run_until(BEFORE)
     return engine
 
 
@@ -55,24 +55,28 @@ def _newest_manifest(home: Path) -> Path:
     return layout.manifest(home, load_newest(home).tick)
 
 
-def torn_state(home: Path) -> Path:
-    path = _largest_bucket(home)
-    os.truncate(path, path.stat().st_size // 2)
+def _truncated(path: Path, share: float) -> Path:
+    os.truncate(path, int(path.stat().st_size * share))
     return path
+
+
+def _flipped(path: Path, share: float, bit: int) -> Path:
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * share)] ^= bit
+    path.write_bytes(content)
+    return path
+
+
+def torn_state(home: Path) -> Path:
+    return _truncated(_largest_bucket(home), 0.5)
 
 
 def empty_state(home: Path) -> Path:
-    path = _largest_bucket(home)
-    os.truncate(path, 0)
-    return path
+    return _truncated(_largest_bucket(home), 0)
 
 
 def flipped_state(home: Path) -> Path:
-    path = _largest_bucket(home)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 0x10
-    path.write_bytes(content)
-    return path
+    return _flipped(_largest_bucket(home), 0.33, 0x10)
 
 
 def missing_state(home: Path) -> Path:
@@ -82,23 +86,15 @@ def missing_state(home: Path) -> Path:
 
 
 def torn_manifest(home: Path) -> Path:
-    path = _newest_manifest(home)
-    os.truncate(path, path.stat().st_size * 2 // 3)
-    return path
+    return _truncated(_newest_manifest(home), 0.67)
 
 
 def empty_manifest(home: Path) -> Path:
-    path = _newest_manifest(home)
-    os.truncate(path, 0)
-    return path
+    return _truncated(_newest_manifest(home), 0)
 
 
 def flipped_manifest(home: Path) -> Path:
-    path = _newest_manifest(home)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0x80  # not even text any more
-    path.write_bytes(content)
-    return path
+    return _flipped(_newest_manifest(home), 0.5, 0x80)  # not even text any more
 
 
 def newer_manifest(home: Path) -> Path:
@@ -154,7 +150,7 @@ def test_a_damaged_home_is_refused_until_it_is_restored(
     assert snapshot(running.home) == damaged, "the refusal changed something"
     restore(running.home, backup)
     running.restart()
-    running.run(TICKS)
+    running.run_until(TICKS)
     running.check_answers()
 
 
@@ -168,21 +164,19 @@ def test_a_task_does_not_read_a_damaged_bucket_either(running: Stepwise, damage:
 
 
 @pytest.fixture
-def holder(running: Stepwise) -> Iterator[subprocess.Popen[str]]:
+def holder(running: Stepwise, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that uses the home."""
     program = (
         "import sys, time; from pathlib import Path; from watersmeet.home.lock import home_lock\n"
-        "with home_lock(Path(sys.argv[1])): print('holding', flush=True); time.sleep(3600)"
+        "with home_lock(Path(sys.argv[1])): Path(sys.argv[2]).touch(); time.sleep(3600)"
     )
-    command = [sys.executable, "-c", program, str(running.home)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None and process.stdout.readline() == "holding\n"
+    holding = tmp_path / "holding"
+    with python_process(program, running.home, holding) as process:
+        eventually(holding.exists)
         yield process
-        process.kill()
 
 
-def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[str]) -> None:
+def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[bytes]) -> None:
     before = snapshot(running.home)
     for _ in range(2):  # a refused one leaves the lock as it was
         with pytest.raises(StateError) as refusal:
@@ -191,10 +185,10 @@ def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, hol
         assert "stop that engine first" in refusal.value.hint and "another --home" in refusal.value.hint
     assert snapshot(running.home) == before
     os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
+    holder.wait(60)
     with home_lock(running.home):
         running.restart()
-        running.run(TICKS)
+        running.run_until(TICKS)
     running.check_answers()
 
 
@@ -210,7 +204,7 @@ def engine_on(home: Path) -> Engine:
     """An engine that could start on the home, but for the damage; Spark is not needed to find that."""
     engine = Engine(home=home, executor="local")
     for stream in make_case(TICKS).streams:
-        engine.sql(stream.create + "'nowhere';")
+        engine.sql(stream.reading("nowhere"))
     for query in make_case(TICKS).queries:
         engine.query(query.name, query.sql)
     return engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fault.killing import Victim, check_results, check_state, clean_start
+from tests.support.faults.victim import Victim, check_results, check_state, clean_start
 
 
 def test_three_kills_lose_and_double_nothing(victim: Callable[..., Victim]) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fault.stepwise import Stepwise
-from tests.fault.workload import make_case, write_input
-from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import Case
-from watersmeet import Engine
+from tests.support.answers import check_answers
+from tests.support.case_engine import engine_for, write_input
+from tests.support.cases import Case
+from tests.support.faults.workload import make_case
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.tick.failure import explain_failure
@@ -31,10 +31,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
+    if subprocess.run(mount, capture_output=True, check=False, timeout=60).returncode:
         pytest.skip("a small file system cannot be mounted here")
     yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=60)
 
 
 class Ballast:
@@ -84,7 +84,7 @@ def _first_start(case: Case, home: Path, ballast: Ballast) -> tuple[Stepwise, in
 
 def _tried(engine: Stepwise) -> bool:
     try:
-        engine.run(engine.done + 1)
+        engine.run_until(engine.done + 1)
     except Exception as problem:
         check_told(explain_failure(problem, engine.home), engine.home)
         return False
@@ -99,24 +99,14 @@ def test_a_full_disk_stops_an_engine_and_freeing_space_continues_it(
     # From nothing at all to enough for a tick or two: full under the lock, under Spark's logs, under the files.
     for pages in (0, 6, 32):
         ballast.fill(pages * PAGE)
-        with pytest.raises(RunError) as refusal, build(spark, case, home, tmp_path / "input") as engine:
+        with pytest.raises(RunError) as refusal, engine_for(case, spark, home, tmp_path / "input") as engine:
             engine.run_once()
         check_told(refusal.value, home)
         ballast.release()
-    with build(spark, case, home, tmp_path / "input") as engine:
+    with engine_for(case, spark, home, tmp_path / "input") as engine:
         engine.run_once()
     check_committed(home, case.ticks)
-    for query, expected in oracle_answers(case).items():
-        assert stored_answers(home / "results" / query) == expected, query
-
-
-def build(spark: SparkSession, case: Case, home: Path, source: Path) -> Engine:
-    engine = Engine(spark, home=home)
-    for stream in case.streams:
-        engine.sql(f"{stream.create} '{source / stream.name}' WITH (maxFilesPerTrigger = 1);")
-    for query in case.queries:
-        engine.query(query.name, query.sql)
-    return engine
+    check_answers(case, home)
 
 
 def check_told(problem: WatersmeetError, home: Path) -> None:

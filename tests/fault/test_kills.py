@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fault import daemon, pipeline
-from tests.fault.killing import FAILED, SIGKILLED, Victim, check_results, check_state, clean_start
-from tests.fault.strikes import kill_tree
+from tests.support.faults import daemon, program
+from tests.support.faults.victim import FAILED, SIGKILLED, Victim, check_results, check_state, clean_start
+from tests.support.processes import kill_tree
 from watersmeet.home.manifest import load_newest
 
 pytestmark = pytest.mark.soak
@@ -148,7 +148,7 @@ def test_a_stream_that_was_added_later(victim: NewVictim, tally: Callable[[Victi
 def test_kills_at_random_moments(victim: NewVictim, tally: Callable[[Victim], None]) -> None:
     seed = int(os.environ.get("WATERSMEET_KILL_SEED") or random.randrange(1 << 30))
     chance = random.Random(seed)
-    home = victim(ticks=20, plans=pipeline.PLANS)
+    home = victim(ticks=20, plans=program.PLANS)
     home.say(f"  seed {seed} (repeat with WATERSMEET_KILL_SEED={seed}; the moments depend on the machine too)")
     while len(home.kills) < 7:
         run = home.start()
@@ -193,5 +193,5 @@ def test_the_kills_were_many_and_everywhere(say: Callable[[str], None]) -> None:
     say(f"\n  {points.total()} kills: " + ", ".join(f"{point} {count}" for point, count in sorted(points.items())))
     assert points.total() >= 30
     # Those of residents are struck in test_residents.py.
-    never = {*pipeline.TICK_POINTS, *pipeline.RECOVERY_POINTS, *daemon.WRITING_POINTS} - points.keys()
+    never = {*program.TICK_POINTS, *program.RECOVERY_POINTS, *daemon.WRITING_POINTS} - points.keys()
     assert not never, f"no kill at {never}"

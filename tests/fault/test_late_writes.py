@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.fault.killing import Victim, check_results, check_state, clean_start, state_files
 from tests.fault.stepwise import Stepwise
-from tests.fault.workload import make_case
+from tests.support.faults.victim import Victim, check_results, check_state, clean_start, state_files
+from tests.support.faults.workload import make_case
+from tests.support.processes import python_process
 from watersmeet.home import layout
 from watersmeet.home.layout import STAGING
 from watersmeet.home.manifest import load_newest
@@ -36,7 +35,7 @@ def write_late(home: Path, late: dict[Path, bytes]) -> None:
 @pytest.mark.parametrize("share", [0.5, 1.0], ids=["half written", "whole"])
 def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: float) -> None:
     engine = Stepwise(tmp_path, make_case(TICKS))
-    engine.run(4)
+    engine.run_until(4)
     engine.die_at("commit.before")
     layout.manifest_draft(tmp_path, 5, 4711).write_bytes(layout.manifest(tmp_path, 4).read_bytes())
     (tmp_path / "orders" / "0").mkdir(parents=True)
@@ -47,19 +46,19 @@ def test_files_of_an_attempt_that_was_never_committed(tmp_path: Path, share: flo
     late = {path: path.read_bytes()[: int(path.stat().st_size * share)] for path in left}
     engine.restart()
     assert not unnamed_files(tmp_path)
-    engine.run(6)
+    engine.run_until(6)
     write_late(tmp_path, late)
-    engine.run(8)
+    engine.run_until(8)
     assert {path: path.read_bytes() for path in left} == late, "somebody used a name of the dead attempt"
     engine.restart()
     assert not unnamed_files(tmp_path)
-    engine.run(TICKS)
+    engine.run_until(TICKS)
     engine.check_answers()
 
 
 def test_a_late_staged_file_does_not_replace_the_result_that_is_published(tmp_path: Path) -> None:
     engine = Stepwise(tmp_path, make_case(TICKS))
-    engine.run(3)
+    engine.run_until(3)
     engine.die_at("publish.before")  # committed: the next start publishes its results
     late = {Path(file.staged): Path(file.staged).read_bytes()[:100] for file in load_newest(tmp_path).results}
     assert late
@@ -67,7 +66,7 @@ def test_a_late_staged_file_does_not_replace_the_result_that_is_published(tmp_pa
     write_late(tmp_path, late)
     engine.restart()
     assert not unnamed_files(tmp_path)
-    engine.run(TICKS)
+    engine.run_until(TICKS)
     engine.check_answers()
 
 
@@ -95,8 +94,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
         kept.parent.mkdir(parents=True, exist_ok=True)
         content = path.read_bytes()
         kept.write_bytes(content[: len(content) // 2] if path.suffix in (".bucket", ".staged") else content)
-    command = [sys.executable, "-c", ORPHAN, str(home.home), str(home.folder / "kept"), str(died_in + 3)]
-    with subprocess.Popen(command) as orphan:
+    with python_process(ORPHAN, home.home, home.folder / "kept", died_in + 3) as orphan:
         home.finish()
         assert orphan.wait(60) == 0
     check_results(home)

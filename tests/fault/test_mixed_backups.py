@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fault.workload import make_case, write_input
-from tests.oracle.answers import oracle_answers, stored_answers
-from watersmeet import Engine
+from tests.support.answers import check_answers
+from tests.support.case_engine import engine_for, write_input
+from tests.support.faults.workload import make_case
 from watersmeet.errors import StateError
 from watersmeet.home.manifest import load_newest
 
@@ -36,11 +36,7 @@ class Restored:
 
     def run(self, ticks: range) -> None:
         write_input(CASE, self.input, ticks)
-        with Engine(self.spark, home=self.home) as engine:
-            for stream in CASE.streams:
-                engine.sql(f"{stream.create} '{self.input / stream.name}' WITH (maxFilesPerTrigger = 1);")
-            for query in CASE.queries:
-                engine.query(query.name, query.sql)
+        with engine_for(CASE, self.spark, self.home, self.input) as engine:
             engine.run_once()
 
     def restore(self, source: Path, *names: str) -> None:
@@ -69,5 +65,4 @@ def test_positions_and_state_from_different_times(spark: SparkSession, tmp_path:
     home.refused("they go on with batch 3, and the state ends with batch 1")
     home.restore(home.backup)  # as a whole, and all rows since are read again
     home.run(range(4, 6))
-    for query, expected in oracle_answers(CASE).items():
-        assert stored_answers(home.home / "results" / query) == expected, query
+    check_answers(CASE, home.home)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fault.stepwise import Stepwise
-from tests.fault.workload import make_case
-from tests.oracle.cases import Case, cases
-from tests.oracle.plans import plans
+from tests.support.cases import Case, cases
+from tests.support.faults.workload import make_case
+from tests.support.plans import plans
 
 # Where the driver is when it dies (its tasks have written everything that they had to), or a stop without harm.
 ENDS = ("stop", "commit.before", "manifest.linked", "publish.before", "discard.before")
@@ -29,11 +29,11 @@ def test_deaths_and_changes_of_partitions_do_not_show(
         engine = Stepwise(Path(name), case)
         for ticks, end, partitions in story:
             engine.follow(data.draw(plans(engine.problem)))
-            engine.run(min(engine.done + ticks, case.ticks))
+            engine.run_until(min(engine.done + ticks, case.ticks))
             if engine.done < case.ticks and end != "stop":
                 engine.die_at(end)
             engine = Stepwise(Path(name), replace(case, partitions=partitions))
-        engine.run(case.ticks)
+        engine.run_until(case.ticks)
         engine.check_answers()
 
 
@@ -43,5 +43,5 @@ def test_partitions_change_between_runs(tmp_path: Path, partitions: tuple[int, .
     case = make_case(ticks=15, rows=12)
     for number, count in enumerate(partitions, 1):
         engine = Stepwise(tmp_path, replace(case, partitions=count))
-        engine.run(case.ticks * number // len(partitions))
+        engine.run_until(case.ticks * number // len(partitions))
     engine.check_answers()

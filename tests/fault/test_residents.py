@@ -6,13 +6,13 @@ at the end of each home's story every query's folder holds what DuckDB answers o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.fault import daemon
-from tests.fault.killing import FAILED, Victim, check_results, check_state, clean_start, processes_of
+from tests.support.faults import daemon
+from tests.support.faults.victim import FAILED, Victim, check_results, check_state, clean_start, processes_of
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.soak
 
@@ -144,10 +144,7 @@ def test_a_spark_that_tries_no_task_again(victim: NewVictim) -> None:
 def test_residents_end_with_their_engine(victim: NewVictim) -> None:
     home = victim(ticks=6)
     home.killed_at("resident.order:3:driver")
-    end = time.monotonic() + 60
-    while left := processes_of(home.folder):
-        assert time.monotonic() < end, f"still there: {left}"
-        time.sleep(0.1)
+    eventually(lambda: not processes_of(home.folder), what="processes were still there")
     home.finish()
     check_results(home)
     check_state(home)

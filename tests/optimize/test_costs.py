@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.optimize.problems import graph
+from tests.support.optimizer_problems import graph
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.individual import individual_cost, plan_alone
 from watersmeet.optimize.problem import Problem

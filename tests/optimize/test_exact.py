@@ -14,7 +14,7 @@ from itertools import islice
 import pytest
 
 from tests.optimize.brute_force import cheapest, effort
-from tests.optimize.problems import graph, link, paper_problem, with_thetas
+from tests.support.optimizer_problems import graph, link, paper_problem, with_thetas
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact import layout_tables as tables
 from watersmeet.optimize.exact.search import exact, simple_plan
@@ -207,7 +207,7 @@ def test_other_solvers_agree(name: str) -> None:
         "from watersmeet.optimize.exact.solvers import SOLVERS\n"
         f"for seed in {seeds!r}: print(exact(random_problem(seed), solver=SOLVERS[{name!r}]).cost)"
     )
-    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
     costs = [float(line) for line in run.stdout.split()]
     assert costs == pytest.approx([exact(random_problem(seed)).cost for seed in seeds])

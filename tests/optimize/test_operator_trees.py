@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.optimize.problems import graph
+from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.operator_trees import flat, greedy_order, left_deep, left_deep_tree

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optimize.problems import graph, mixed_problem, paper_problem
+from tests.optimize.brute_force import Layouts
+from tests.support.optimizer_problems import graph, mixed_problem, paper_problem
 from watersmeet.errors import ModelError
 from watersmeet.optimize.heuristic.annealing import Choices, improve
 from watersmeet.optimize.heuristic.draft_plan import Draft
@@ -159,8 +160,8 @@ def _orders(query: QueryGraph, start: str) -> list[tuple[str, ...]]:
     ]
 
 
-def _all_layouts(problem: Problem) -> list[dict]:  # type: ignore[type-arg]
-    layouts: list[dict] = [{}]  # type: ignore[type-arg]
+def _all_layouts(problem: Problem) -> list[Layouts]:
+    layouts: list[Layouts] = [{}]
     if problem.has_layouts:
         for relation in problem.relations:
             store = problem.queries[0].within(frozenset((relation,)))
@@ -168,7 +169,7 @@ def _all_layouts(problem: Problem) -> list[dict]:  # type: ignore[type-arg]
     return layouts
 
 
-def _cost(problem: Problem, query: QueryGraph, start: str, order: tuple[str, ...], layouts: dict) -> float:  # type: ignore[type-arg]
+def _cost(problem: Problem, query: QueryGraph, start: str, order: tuple[str, ...], layouts: Layouts) -> float:
     path = tuple(query.within(frozenset((relation,))) for relation in order)
     return price(problem, {(start, query.whole): path}, layouts).cost
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import Case, QueryCase, StreamCase, cases
-from tests.oracle.inprocess import InProcess
-from tests.oracle.plans import plans
+from tests.support.answers import oracle_answers, stored_answers
+from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.in_process import InProcess
+from tests.support.plans import plans
 from watersmeet.model import Query
 from watersmeet.sql import build_query
 from watersmeet.store.bucket import verify_file
@@ -88,7 +88,7 @@ def live(data: st.DataObject, case: Case, lived: list[Life], home: Path, retaine
             engine.restart()
         if data.draw(st.integers(0, 3)) == 0:
             engine.tick({}, group="")
-        engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
+        engine.tick(case.pieces(tick))
         assert set(engine.manifest.queries) == {life.query.name for life in alive}
         for bucket in engine.manifest.buckets:
             verify_file(home, bucket)

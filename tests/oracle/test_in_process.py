@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import Case, cases
-from tests.oracle.inprocess import InProcess
+from tests.support.answers import check_answers
+from tests.support.cases import Case, cases
+from tests.support.in_process import InProcess
 from watersmeet.home.counters import Reason
 from watersmeet.store.bucket import verify_file
 
@@ -24,16 +24,11 @@ def run_case(case: Case, home: Path) -> InProcess:
     for tick in range(case.ticks):
         if tick in case.restarts:
             engine.restart()
-        engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
+        engine.tick(case.pieces(tick))
         engine.rules.validate()
         for bucket in engine.manifest.buckets:
             verify_file(home, bucket)
     return engine
-
-
-def check_answers(case: Case, home: Path) -> None:
-    for name, expected in oracle_answers(case).items():
-        assert stored_answers(home / "results" / name) == expected, name
 
 
 @given(cases())

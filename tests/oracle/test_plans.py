@@ -9,16 +9,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase, cases
-from tests.oracle.inprocess import InProcess
-from tests.oracle.plans import plan_by, plans
+from tests.support.answers import check_answers
+from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.in_process import InProcess
+from tests.support.parquet_input import seconds_after_epoch
+from tests.support.plans import plan_by, plans
 from watersmeet.store.bucket import verify_file
-
-
-def check(case: Case, home: Path) -> None:
-    for name, expected in oracle_answers(case).items():
-        assert stored_answers(home / "results" / name) == expected, name
 
 
 @given(st.data(), cases(max_queries=6, max_rows=20, max_ticks=6))
@@ -32,17 +28,17 @@ def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> 
                 engine.follow(data.draw(plans(engine.problem)))
             if tick in case.restarts:
                 engine.restart()
-            engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
+            engine.tick(case.pieces(tick))
             for bucket in engine.manifest.buckets:
                 verify_file(Path(folder), bucket)
-        check(case, Path(folder))
+        check_answers(case, Path(folder))
 
 
 def test_a_kept_row_passes_the_filter_of_its_own_relation(tmp_path: Path) -> None:
     """Of three uses of one stream only the third is filtered; a step for the second must not stand in for it."""
     rows = pa.table(
         {
-            "ts": pa.array([EPOCH] * 3, pa.timestamp("us", tz="UTC")),
+            "ts": seconds_after_epoch([0] * 3),
             "id": pa.array([0, 1, 2], pa.int64()),
             "k0": pa.array([7, 7, 7], pa.int64()),
             "v": pa.array([0, 0, 1], pa.int32()),
@@ -66,4 +62,4 @@ def test_a_kept_row_passes_the_filter_of_its_own_relation(tmp_path: Path) -> Non
             if tick:
                 engine.follow(plan)
             engine.tick({"s0": stream.piece(tick)})
-        check(case, home)
+        check_answers(case, home)

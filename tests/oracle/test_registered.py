@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +12,18 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
-from watersmeet.runtime.udf.registration import register
 
-from tests.oracle import misbehaving
-from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase
-from tests.oracle.inprocess import InProcess
-from tests.oracle.plans import plan_by
+from tests.support import misbehaving_predicates as misbehaving
+from tests.support.answers import check_answers
+from tests.support.cases import Case, QueryCase, StreamCase
+from tests.support.in_process import InProcess
+from tests.support.parquet_input import seconds_after_epoch
+from tests.support.plans import plan_by
+from tests.support.processes import python_process
+from tests.support.waiting import eventually
 from watersmeet.errors import ModelError, SqlError
 from watersmeet.runtime.udf.predicate_calls import complaints_in
+from watersmeet.sql.registration import register
 
 SELECTED = "SELECT a.id, b.id AS other FROM s0 {0} a, s1 {0} b WHERE "
 WINDOW = "[UNBOUNDED]"
@@ -33,7 +33,7 @@ def streams() -> tuple[StreamCase, ...]:
     def rows(shift: int) -> pa.Table:
         return pa.table(
             {
-                "ts": pa.array([EPOCH] * 9, pa.timestamp("us", tz="UTC")),
+                "ts": seconds_after_epoch([0] * 9),
                 "id": pa.array(range(9), pa.int64()),
                 "k0": pa.array([None, *(f"n{(at + shift) % 4}" for at in range(8))]),
                 "v": pa.array([(at * shift) % 5 for at in range(9)], pa.int32()),
@@ -52,10 +52,8 @@ def run(home: Path, queries: tuple[QueryCase, ...], partitions: int = 1, **funct
     case = Case(streams(), queries, partitions, frozenset(), 2)
     known = {name: register(name, *given) for name, given in functions.items()}
     engine = InProcess(home, case, known)
-    for tick in range(case.ticks):
-        engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
-    for name, expected in oracle_answers(case).items():
-        assert stored_answers(home / "results" / name) == expected, name
+    engine.run()
+    check_answers(case, home)
     return engine
 
 
@@ -127,7 +125,7 @@ def test_a_predicate_that_ran_away_is_off_until_the_next_start(tmp_path: Path) -
     assert engine.manifest.totals.failed_values["bad"] == 81, "rows that it was not asked about are counted too"
     assert "it is off now" in complaints_in(tmp_path / "home")["slow"]
     engine.restart()
-    engine.tick({stream.name: stream.piece(0) for stream in engine.case.streams})
+    engine.tick(engine.case.pieces(0))
     assert called.read_text() == "once\nonce\n"
 
 
@@ -136,8 +134,7 @@ def test_failures_on_the_way_into_a_materialized_store_are_counted_for_its_reade
     text = selected.format(WINDOW) + "breaks(a.v, b.v) AND b.v = c.v"
     case = Case(streams(), (QueryCase("bad", text, selected.format("") + "false"),), 1, frozenset(), 2)
     engine = InProcess(tmp_path, case, {"breaks": register("breaks", misbehaving.raises, False, 60.0)})
-    for tick in range(case.ticks):
-        engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
+    engine.run()
     before = engine.manifest.totals.failed_values["bad"]
     (graph,) = engine.problem.queries
     pair = next(one for one in graph.connected if one.relations == frozenset(("s0", "s1")))
@@ -159,7 +156,7 @@ def test_what_a_predicate_prints_disturbs_nobody(tmp_path: Path) -> None:
 WORKER = """
 import os, re, sys
 import pyarrow as pa
-from watersmeet.runtime.udf.registration import register
+from watersmeet.sql.registration import register
 from watersmeet.runtime.udf.predicate_calls import Calls
 
 def stuck(x):
@@ -174,18 +171,11 @@ Calls().call(register("stuck", stuck, True, 600.0), [pa.array([1])])
 
 def test_a_call_ends_when_its_worker_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "pid"
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(told)])
-    try:
-        while not (told.exists() and told.read_text()):
-            assert worker.poll() is None
-            time.sleep(0.05)
+    with python_process(WORKER, told) as worker:
+        eventually(lambda: (told.exists() and told.read_text()) or worker.poll() is not None)
         caller = psutil.Process(int(told.read_text()))
         assert caller.ppid() == worker.pid
-    finally:
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    while caller.is_running() and caller.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.05)
+    eventually(lambda: not caller.is_running() or caller.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_predicate_that_raises_for_some_rows_is_false_for_those(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bench.optimizer.searchers  # noqa: F401  # adds the papers' to the table
-from tests.oracle.cases import Case, cases
-from tests.oracle.inprocess import InProcess
-from tests.oracle.test_plans import check
+from tests.support.answers import check_answers
+from tests.support.cases import Case, cases
+from tests.support.in_process import InProcess
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import stream_of
 from watersmeet.optimize.search import searchers
@@ -37,6 +37,5 @@ def test_the_plans_of_every_searcher_give_the_oracles_results(searcher: str, cas
         except ModelError:
             assert searcher == "chain"  # it takes linear join graphs only
             return
-        for tick in range(case.ticks):
-            engine.tick({stream.name: stream.piece(tick) for stream in case.streams})
-        check(case, Path(folder))
+        engine.run()
+        check_answers(case, Path(folder))

@@ -16,11 +16,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.oracle.answers import stored_answers
-from tests.oracle.cases import Case, StreamCase, cases
-from tests.oracle.inprocess import InProcess
-from tests.oracle.plans import plans
 from tests.oracle.test_changes import Life, expected
+from tests.support.answers import stored_answers
+from tests.support.cases import Case, StreamCase, cases
+from tests.support.in_process import InProcess
+from tests.support.plans import plans
 from watersmeet.model import Query, Sink
 from watersmeet.sql import build_query
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import tempfile
 from dataclasses import replace
@@ -13,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.cases import EPOCH, Case, QueryCase, StreamCase, cases
-from tests.oracle.inprocess import InProcess
-from tests.oracle.plans import plans
-from tests.oracle.test_plans import check
+from tests.support.answers import check_answers
+from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.in_process import InProcess
+from tests.support.parquet_input import seconds_after_epoch
+from tests.support.plans import plans
 from watersmeet.optimize.operator_trees import Tree, paths_of
 from watersmeet.optimize.problem import price
 from watersmeet.optimize.search import optimize
@@ -61,7 +61,7 @@ CONDITIONS = [
 
 def stream(name: str, order: list[int]) -> StreamCase:
     data: dict[str, pa.Array] = {
-        "ts": pa.array([EPOCH + dt.timedelta(seconds=at) for at in range(10)], pa.timestamp("us", tz="UTC")),
+        "ts": seconds_after_epoch(range(10)),
         "id": pa.array(range(10), pa.int64()),
     }
     for column, (_, kind, values) in VALUES.items():
@@ -88,8 +88,8 @@ def test_random_predicates_under_any_plan_give_the_oracles_results(data: st.Data
                 engine.follow(data.draw(plans(engine.problem)))
             if tick in case.restarts:
                 engine.restart()
-            engine.tick({one.name: one.piece(tick) for one in case.streams})
-        check(case, Path(folder))
+            engine.tick(case.pieces(tick))
+        check_answers(case, Path(folder))
 
 
 @pytest.mark.parametrize("others", ["", "AND a.id % 4 = b.id % 4"])
@@ -100,9 +100,8 @@ def test_extreme_values_compare_as_in_sql(tmp_path: Path, condition: str, partit
     streams = (stream("s0", list(range(10))), stream("s1", [3, 1, 4, 9, 5, 2, 6, 8, 7, 0]))
     case = Case(streams, (crossed(condition, others),), partitions, frozenset(), 2)
     engine = InProcess(tmp_path, case)
-    for tick in range(case.ticks):
-        engine.tick({one.name: one.piece(tick) for one in streams})
-    check(case, tmp_path)
+    engine.run()
+    check_answers(case, tmp_path)
 
 
 def test_a_band_has_two_ends_whichever_side_is_probed(tmp_path: Path) -> None:
@@ -116,9 +115,8 @@ def test_a_band_has_two_ends_whichever_side_is_probed(tmp_path: Path) -> None:
         assert isinstance(step.range, Range)
         assert (len(step.range.lows), len(step.range.highs), step.tests) == (1, 1, ())
         assert step.range.part in engine.rules.store(step.store).sorted_by
-    for tick in range(case.ticks):
-        engine.tick({one.name: one.piece(tick) for one in streams})
-    check(case, tmp_path)
+    engine.run()
+    check_answers(case, tmp_path)
 
 
 def test_a_cross_join_gives_every_pair(tmp_path: Path) -> None:
@@ -126,9 +124,8 @@ def test_a_cross_join_gives_every_pair(tmp_path: Path) -> None:
     text = "SELECT a.id, b.id AS other FROM s0 {0} a CROSS JOIN s1 {0} b"
     case = Case(streams, (QueryCase("q", text.format("[UNBOUNDED]"), text.format("")),), 3, frozenset(), 1)
     engine = InProcess(tmp_path, case)
-    for tick in range(case.ticks):
-        engine.tick({one.name: one.piece(tick) for one in streams})
-    check(case, tmp_path)
+    engine.run()
+    check_answers(case, tmp_path)
 
 
 def test_a_large_store_without_an_equality_is_spread_and_a_small_one_is_in_one_place(tmp_path: Path) -> None:
@@ -136,12 +133,11 @@ def test_a_large_store_without_an_equality_is_spread_and_a_small_one_is_in_one_p
     case = Case(streams, (crossed("a.i < b.i"),), 3, frozenset(), 1)
     engine = InProcess(tmp_path, case)
     engine.follow(optimize(replace(engine.problem, statistics=Statistics({"s0": 2e6, "s1": 10.0}))))
-    for tick in range(case.ticks):
-        engine.tick({one.name: one.piece(tick) for one in streams})
+    engine.run()
     places = {(bucket.store, bucket.partition) for bucket in engine.manifest.buckets}
     assert {place for store, place in places if store == "s0"} == {0, 1, 2}
     assert len([place for store, place in places if store == "s1"]) == 1
-    check(case, tmp_path)
+    check_answers(case, tmp_path)
 
 
 LINKS = ["{0}.i < {1}.i", "abs({0}.e - {1}.e) <= 1.5", "{0}.i <> {1}.i", "{0}.k0 = {1}.k0", "{0}.e * {1}.e > 0.5"]
@@ -186,8 +182,5 @@ def test_all_tree_shapes_give_the_oracles_results(
         (graph,) = engine.problem.queries
         engine.follow(price(engine.problem, paths_of(engine.problem, graph, SHAPES[shape]), {}))
         assert len(engine.rules.materialized) == len(SHAPES[shape].inner)
-        for tick in range(case.ticks):
-            if tick in case.restarts:
-                engine.restart()
-            engine.tick({one.name: one.piece(tick) for one in streams})
-        check(case, Path(folder))
+        engine.run()
+        check_answers(case, Path(folder))

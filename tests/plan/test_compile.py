@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from watersmeet.model import Query, Stream
+from tests.support.declarations import numbered_queries, streams_of
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.sql import CreateStream, build_query, parse_script
 
 SCRIPT = """
 CREATE STREAM r (ts TIMESTAMP, a INT, n STRING) TIMESTAMP BY ts FROM parquet 'r';
@@ -17,15 +16,13 @@ CREATE STREAM s (ts TIMESTAMP, a INT, b INT, n STRING) TIMESTAMP BY ts FROM parq
 CREATE STREAM t (ts TIMESTAMP, b INT, c INT) TIMESTAMP BY ts FROM parquet 't';
 CREATE STREAM u (ts TIMESTAMP, c INT, a INT) TIMESTAMP BY ts FROM parquet 'u';
 """
-STREAMS: dict[str, Stream] = {
-    statement.stream.name: statement.stream for statement in parse_script(SCRIPT) if isinstance(statement, CreateStream)
-}
+STREAMS = streams_of(SCRIPT)
 RS = "SELECT r.a FROM r, s WHERE r.a = s.a WINDOW 10 SECONDS"
 RST = "SELECT x.a FROM r AS x, s AS y, t AS z WHERE y.a = x.a AND y.b = z.b WINDOW 10 SECONDS"
 
 
 def plan(*texts: str, partitions: int = 1, statistics: Statistics | None = None) -> Ruleset:
-    queries: list[Query] = [build_query(f"q{at}", text, STREAMS) for at, text in enumerate(texts)]
+    queries = numbered_queries(texts, STREAMS)
     graphs = tuple(graph_of(query) for query in queries)
     problem = Problem(graphs, statistics or Statistics(), partitions, materialize=False)
     return compile_solution(tuple(STREAMS.values()), queries, optimize(problem, searcher="greedy"), partitions)

@@ -135,13 +135,13 @@ def test_wrong_statistics_are_named(statistics: str, words: str) -> None:
 
 def test_a_storage_budget_that_the_streams_exceed_is_told() -> None:
     small = engine(storage_budget=10)
-    text = show_plan(small, STATISTICS, "text")
+    text = show_plan(small.pipeline, STATISTICS, "text")
     assert "the streams alone exceed the storage budget by 390 tuples" in text
-    shown = json.loads(show_plan(small, STATISTICS, "json"))
+    shown = json.loads(show_plan(small.pipeline, STATISTICS, "json"))
     assert (shown["over_budget"], shown["storage_cost"]) == (390, 400)
     enough = engine(storage_budget=400)
-    assert "exceed" not in show_plan(enough, STATISTICS, "text")
-    assert json.loads(show_plan(enough, STATISTICS, "json"))["over_budget"] == 0
+    assert "exceed" not in show_plan(enough.pipeline, STATISTICS, "text")
+    assert json.loads(show_plan(enough.pipeline, STATISTICS, "json"))["over_budget"] == 0
 
 
 def test_impossible_wishes_are_refused_with_what_to_change() -> None:

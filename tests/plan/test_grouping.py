@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.test_compile import RS, STREAMS
+from tests.support.declarations import numbered_queries
 from watersmeet.model import Query
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.plan.grouping import choose_groups, cluster, make_groups
-from watersmeet.sql import build_query
 from watersmeet.store.filters import WIDEST
 
 
 def queries(count: int, condition: str) -> list[Query]:
     texts = [RS.replace("WHERE", f"WHERE {condition.format(at, at + 1)} AND") for at in range(count)]
-    return [build_query(f"q{at}", text, STREAMS) for at, text in enumerate(texts)]
+    return numbered_queries(texts, STREAMS)
 
 
 def rows(stream: str) -> pa.RecordBatch:
@@ -38,7 +38,7 @@ def test_every_query_is_in_one_group_that_fits_a_word(count: int, sampled: int, 
 def test_queries_that_want_the_same_rows_come_together() -> None:
     # Two kinds of queries by turns: half of them look at low values, half at high ones.
     mixed = [query for pair in zip(queries(64, "s.b < 100"), queries(64, "s.b >= 100"), strict=True) for query in pair]
-    named = [build_query(f"q{at}", query.sql, STREAMS) for at, query in enumerate(mixed)]
+    named = numbered_queries([query.sql for query in mixed], STREAMS)
     graphs = {query.name: graph_of(query) for query in named}
     groups = choose_groups(named, graphs, rows)
     assert sorted(sorted(int(name[1:]) % 2 for name in group) for group in groups) == [[0] * 64, [1] * 64]

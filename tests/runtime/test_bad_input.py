@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.parquet_input import EPOCH, TIMESTAMP
 from watersmeet import Engine
 from watersmeet.errors import InputError, WatersmeetError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EPOCH = datetime(2026, 1, 1)
 PARQUET = (
     "CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, n STRING) TIMESTAMP BY ts "
     "FROM parquet '{folder}' WITH (maxFilesPerTrigger = 1);"
@@ -29,7 +29,7 @@ ALL = "SELECT x.id FROM {name} x WINDOW 10 SECONDS"
 def table(*rows: tuple[datetime | None, int, str]) -> pa.Table:
     return pa.table(
         {
-            "ts": pa.array([row[0] for row in rows], pa.timestamp("us", tz="UTC")),
+            "ts": pa.array([row[0] for row in rows], TIMESTAMP),
             "id": pa.array([row[1] for row in rows], pa.int64()),
             "n": pa.array([row[2] for row in rows]),
         }

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.runtime.test_engine import wait_for
+from tests.support.waiting import eventually
 from watersmeet.runtime.child_process import ChildProcess, Ended, Failed
 
 HANDLER = """
@@ -95,7 +95,7 @@ def test_closing_ends_a_request_of_another_thread(child: ChildProcess) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    wait_for(lambda: psutil.Process(child.pid).cpu_times().user > 0)
+    eventually(lambda: psutil.Process(child.pid).cpu_times().user > 0)
     child.close()
     thread.join(60.0)
     assert told == ["its process was ended by signal SIGKILL"]
@@ -125,4 +125,4 @@ def test_it_ends_with_its_parent_although_it_never_comes_back_to_python(handler:
         child = psutil.Process(int(parent.stdout.readline()))
         assert child.ppid() == parent.pid
         parent.send_signal(signal.SIGKILL)
-    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from tests.support.parquet_input import seconds_after_epoch, write_file
 from watersmeet import Engine
 
 SCRIPT = """
@@ -21,12 +20,9 @@ CREATE QUERY rows AS SELECT r.a FROM r, s WHERE r.a = s.a AND s.n <> 'x' WINDOW 
 
 def test_matches_are_counted_by_tick(spark: SparkSession, tmp_path: Path) -> None:
     for tick, keys in enumerate(([1, 1, 2], [1, 2, 3])):
-        times = pa.array([tick * 1_000_000] * 3, pa.timestamp("us", tz="UTC"))
-        for name, more in (("r", {}), ("s", {"n": ["x", "y", "z"]})):
-            (tmp_path / name).mkdir(exist_ok=True)
-            file = tmp_path / name / f"{tick}.parquet"
-            pq.write_table(pa.table({"ts": times, "a": keys, **more}), file)
-            os.utime(file, (tick, tick))  # Spark reads files in the order of their times
+        rows = pa.table({"ts": seconds_after_epoch([tick] * 3), "a": keys})
+        write_file(tmp_path / "r", tick, rows)
+        write_file(tmp_path / "s", tick, rows.append_column("n", pa.array(["x", "y", "z"])))
     with Engine(spark, home=tmp_path / "home") as engine:
         counted, rows = engine.sql(SCRIPT.format(tmp_path))
         engine.run_once()

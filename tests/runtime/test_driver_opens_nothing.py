@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.oracle.answers import stored_answers
-from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
+from tests.support.answers import stored_answers
+from tests.support.two_streams import JOIN, create, pairs, write
+from tests.support.waiting import eventually
 from watersmeet import Engine, Sink
 from watersmeet.cli.demo.events import Site
 from watersmeet.cli.demo.pipeline import PIPELINE
@@ -184,10 +185,10 @@ def test_the_demo_with_a_backfill_merges_and_a_restart(
     auctions.write(0)
 
     def follow(engine: Engine, rounds: range) -> None:
-        wait_for(lambda: auctions.caught_up(engine))
+        eventually(lambda: auctions.caught_up(engine))
         for number in rounds:
             auctions.write(number)
-            wait_for(lambda: auctions.caught_up(engine))
+            eventually(lambda: auctions.caught_up(engine))
 
     with guard.up(tmp_path / "input", auctions.home / "state"):
         with auctions.engine(spark, partitions=partitions) as engine:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from tests.support.two_streams import JOIN, create, create_both, pairs, write
+from tests.support.waiting import eventually, join
 from watersmeet import Engine, Sink
 from watersmeet.errors import ModelError, RunError, SqlError, StateError
 from watersmeet.runtime.feed.streaming import StreamingFeed
@@ -21,50 +20,14 @@ from watersmeet.runtime.feed.streaming import StreamingFeed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EPOCH = datetime(2026, 1, 1)
-JOIN = "SELECT l.id AS left_id, r.id AS right_id FROM l [RANGE 10 SECONDS], r [RANGE 10 SECONDS] WHERE l.k = r.k"
-
-
-def write(folder: Path, rows: list[tuple[int, int, int]]) -> None:
-    """One more file of (second, id, key) rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    table = pa.table(
-        {
-            "ts": pa.array([EPOCH + timedelta(seconds=row[0]) for row in rows], pa.timestamp("us", tz="UTC")),
-            "id": pa.array([row[1] for row in rows], pa.int64()),
-            "k": pa.array([row[2] for row in rows], pa.int64()),
-        }
-    )
-    draft = folder / "_draft"
-    pq.write_table(table, draft)
-    draft.rename(folder / f"{len(list(folder.glob('*.parquet'))):05d}.parquet")
-
-
-def create(name: str, folder: Path, options: str = "") -> str:
-    return (
-        f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts "
-        f"LATENESS INTERVAL '1' SECOND FROM parquet '{folder}' {options};"
-    )
-
 
 @pytest.fixture
 def engine(spark: SparkSession, tmp_path: Path) -> Engine:
     write(tmp_path / "l", [(1, 1, 7), (2, 2, 8), (3, 3, 7)])
     write(tmp_path / "r", [(1, 10, 7), (20, 20, 8)])
     engine = Engine(spark, home=tmp_path / "home")
-    engine.sql(create("l", tmp_path / "l") + create("r", tmp_path / "r"))
+    engine.sql(create_both(tmp_path))
     return engine
-
-
-def pairs(frame: DataFrame) -> list[tuple[int, ...]]:
-    return sorted(tuple(row) for row in frame.collect())
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def test_results_are_a_frame_and_a_stream(engine: Engine, spark: SparkSession, tmp_path: Path) -> None:
@@ -73,7 +36,7 @@ def test_results_are_a_frame_and_a_stream(engine: Engine, spark: SparkSession, t
         engine.run_once()
         assert pairs(query.results()) == [(1, 10), (3, 10)]
         downstream = query.stream().writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-        downstream.awaitTermination()
+        assert downstream.awaitTermination(60)
         assert pairs(spark.table("seen")) == [(1, 10), (3, 10)]
     stats = engine.stats()
     assert [(stream.name, stream.rows) for stream in stats.streams] == [("l", 3), ("r", 2)]
@@ -121,7 +84,7 @@ def test_a_callable_gets_each_tick_and_what_it_missed(engine: Engine, tmp_path: 
     with pytest.raises(RunError, match="the database is away"):
         engine.run_once()
     again = Engine(engine.spark, home=engine.home)
-    again.sql(create("l", tmp_path / "l") + create("r", tmp_path / "r"))
+    again.sql(create_both(tmp_path))
     again.query("q", JOIN).foreach_tick(lambda frame, tick: seen.append((tick, pairs(frame))))
     with again:
         again.run_once()
@@ -137,18 +100,18 @@ def test_queries_and_streams_come_and_go_while_it_runs(engine: Engine, tmp_path:
     first = engine.query("first", JOIN)
     with engine:
         engine.start()
-        wait_for(lambda: engine.stats().tick >= 1)
+        eventually(lambda: engine.stats().tick >= 1)
         second = engine.query("second", JOIN)
         write(tmp_path / "l", [(21, 4, 8)])
-        wait_for(lambda: engine.stats().streams[0].rows == 4)
+        eventually(lambda: engine.stats().streams[0].rows == 4)
         engine.drop("first")
         write(tmp_path / "r", [(22, 30, 8)])
-        wait_for(lambda: engine.stats().streams[1].rows == 3)
+        eventually(lambda: engine.stats().streams[1].rows == 3)
         write(tmp_path / "third", [(22, 1, 8)])
         engine.sql(create("third", tmp_path / "third"))
         third = engine.query("third", "SELECT r.id, t.id AS tid FROM r, third t WHERE r.k = t.k WINDOW 10 SECONDS")
         write(tmp_path / "third", [(23, 2, 8)])
-        wait_for(lambda: engine.stats().streams[2].rows == 2)
+        eventually(lambda: engine.stats().streams[2].rows == 2)
         with pytest.raises(ModelError, match="no query named first"):
             engine.drop("first")
     assert pairs(first.results()) == [(1, 10), (3, 10), (4, 20)]
@@ -164,7 +127,7 @@ def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, t
     engine.sql("".join(create(name, Path(f"{tmp_path / name}{files}")) for name in "lr"))
     query = engine.query("q", JOIN)
     engine.start()
-    wait_for(lambda: engine.stats().tick >= 1)
+    eventually(lambda: engine.stats().tick >= 1)
     loop = engine._loop
     assert loop is not None
     with loop._taking_turn(None):  # as if a tick were running
@@ -172,14 +135,13 @@ def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, t
         (running,) = engine._feeds.running.values()
         if isinstance(running, StreamingFeed):
             status = running._query
-            wait_for(lambda: bool(status.status["isTriggerActive"]) and "addBatch" not in status.status["message"])
+            eventually(lambda: bool(status.status["isTriggerActive"]) and "addBatch" not in status.status["message"])
         else:
             time.sleep(0.5)  # until the feed has found the file and waits
         stopping = threading.Thread(target=engine.stop)
         stopping.start()
         time.sleep(1)
-    stopping.join(60)
-    assert not stopping.is_alive()
+    join(stopping)
     engine.run_once()  # the batch that was left is taken up
     assert pairs(query.results()) == [(1, 10), (3, 10), (4, 10)]
 
@@ -207,11 +169,11 @@ def test_a_home_has_one_engine_and_its_streams_keep_their_shape(
     with pytest.raises(StateError, match="r is part of this home"):
         other.run_once()
     changed = Engine(spark, home=engine.home)
-    changed.sql((create("l", tmp_path / "l") + create("r", tmp_path / "r")).replace("k BIGINT", "k INT"))
+    changed.sql((create_both(tmp_path)).replace("k BIGINT", "k INT"))
     with pytest.raises(StateError, match="declared differently"):
         changed.run_once()
     renamed = Engine(spark, home=engine.home)
-    renamed.sql(create("l", tmp_path / "l") + create("r", tmp_path / "r"))
+    renamed.sql(create_both(tmp_path))
     renamed.query("q", JOIN.replace("left_id", "other_name"))
     with pytest.raises(ModelError, match="results with other columns"):
         renamed.run_once()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import join
 from watersmeet.runtime.exec import link
 from watersmeet.runtime.exec.link import Listener, connect, limit_waiting
 
@@ -37,12 +38,14 @@ def test_whoever_knows_the_key_is_connected(by: str) -> None:
         address = listener.addresses[by == "tcp"]
         large = os.urandom(1 << 20)
         with connect(["/nowhere/at/all", address], KEY) as task, arrived.get(timeout=30) as driver:
+            limit_waiting(task, 30)
+            limit_waiting(driver, 30)
             for message in (b"x", large):
                 echo = threading.Thread(target=lambda: driver.send_bytes(driver.recv_bytes()))
                 echo.start()
                 task.send_bytes(message)
                 assert task.recv_bytes() == message
-                echo.join(30)
+                join(echo)
 
 
 def test_whoever_has_another_key_is_turned_away() -> None:
@@ -59,10 +62,12 @@ def test_a_task_does_not_believe_a_driver_that_lacks_the_key(tmp_path: Path) -> 
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
+        listening.settimeout(30)
         listening.listen()
 
         def pretend() -> None:
             accepted, _ = listening.accept()
+            limit_waiting(accepted, 30)
             with Connection(accepted.detach()) as connection:
                 connection.send_bytes(b"#CHALLENGE#" + bytes(20))
                 connection.recv_bytes()
@@ -74,7 +79,7 @@ def test_a_task_does_not_believe_a_driver_that_lacks_the_key(tmp_path: Path) -> 
         impostor.start()
         with pytest.raises((AuthenticationError, EOFError, ConnectionError)):
             connect([path], KEY)
-        impostor.join(30)
+        join(impostor)
 
 
 def test_a_task_does_not_wait_for_ever_for_a_silent_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +98,8 @@ def test_a_task_does_not_wait_for_ever_for_a_silent_driver(tmp_path: Path, monke
 
         task = threading.Thread(target=attempt, daemon=True)
         task.start()
-        task.join(30)
-        assert not task.is_alive() and isinstance(raised[0], OSError)
+        join(task)
+        assert isinstance(raised[0], OSError)
 
 
 def test_silent_connections_are_given_up_and_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +127,7 @@ def test_a_moment_without_free_files_does_not_end_the_listening(monkeypatch: pyt
                 raise failing.pop()
             return super().accept()
 
-    monkeypatch.setattr(link.socket, "socket", Short)
+    monkeypatch.setattr("watersmeet.runtime.exec.link.socket.socket", Short)
     with listening() as (listener, arrived):
         with connect(listener.addresses, KEY), arrived.get(timeout=30):
             pass

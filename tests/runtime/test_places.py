@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.options import Options
-from watersmeet.plan.planner import make_plan
+from watersmeet.plan.planner import START, make_plan
 from watersmeet.runtime.probe.partial_results import Partial, Refs
 from watersmeet.runtime.probe.places import OneOfSeveral, Place, places_of
 from watersmeet.runtime.tick.orders import ProbeOrder
@@ -23,7 +23,7 @@ STREAMS = "".join(
 def order(buckets: dict[str, tuple[BucketInfo, ...]]) -> ProbeOrder:
     streams = {one.stream.name: one.stream for one in parse_script(STREAMS) if isinstance(one, CreateStream)}
     query = build_query("q", "SELECT r.k FROM r, s WHERE r.k = s.k WINDOW 1 SECOND", streams)
-    rules = make_plan(tuple(streams.values()), [query], Options(partitions=PLACES)).rules
+    rules = make_plan(START, tuple(streams.values()), [query], Options(partitions=PLACES)).rules
     return ProbeOrder("home", 2, "attempt", rules, 1, rules.starts, buckets, ())
 
 

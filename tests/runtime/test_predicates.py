@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from tests.oracle import misbehaving
+from tests.support import misbehaving_predicates as misbehaving
+from tests.support.commands import command
+from tests.support.parquet_input import ONE_FILE_A_TICK, seconds_after_epoch, write_file
+from tests.support.two_streams import pairs
 from watersmeet import Engine, QueryHandle
-from watersmeet.cli.app import app
 from watersmeet.home import layout
 
-SCRIPT = """
-CREATE STREAM r (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/r' WITH (maxFilesPerTrigger = 1);
-CREATE STREAM s (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/s' WITH (maxFilesPerTrigger = 1);
-CREATE STREAM t (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{0}/t' WITH (maxFilesPerTrigger = 1);
-"""
+SCRIPT = "".join(
+    f"CREATE STREAM {name} (ts TIMESTAMP, x BIGINT) TIMESTAMP BY ts FROM parquet '{{0}}/{name}' {ONE_FILE_A_TICK};"
+    for name in "rst"
+)
 FROM = "SELECT r.x AS a, s.x AS b, t.x AS c FROM r, s, t WHERE {} WINDOW UNBOUNDED"
 
 
@@ -36,25 +36,21 @@ EVERY = [tuple(map(int, row)) for row in product(*VALUES.values())]
 EQUAL = sum(a == b for a, b, _ in EVERY)  # of which a predicate that comes after r.x = s.x is asked, at the least
 
 
-def is_close(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def is_close(left: Any, right: Any) -> Any:
     return np.abs(left - right) <= 2
 
 
 def write(folder: Path, ticks: range) -> None:
     """The rows of some of the three ticks."""
     for name, numbers in VALUES.items():
-        (folder / name).mkdir(exist_ok=True)
         for tick in ticks:
             part = np.split(numbers, 3)[tick]
-            times = pa.array(np.full(len(part), tick * 1_000_000), pa.timestamp("us", tz="UTC"))
-            file = folder / name / f"{tick}.parquet"
-            pq.write_table(pa.table({"ts": times, "x": part}), file)
-            os.utime(file, (tick, tick))  # Spark reads files in the order of their times
+            write_file(folder / name, tick, pa.table({"ts": seconds_after_epoch([tick] * len(part)), "x": part}))
 
 
 def check(wanted: dict[QueryHandle, list[tuple[int, ...]]]) -> None:
     for query, rows in wanted.items():
-        assert sorted(tuple(row) for row in query.results().collect()) == sorted(rows), query.name
+        assert pairs(query.results()) == sorted(rows), query.name
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -110,7 +106,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
             assert engine.complaints()[name].endswith("it is off now (tick 1)")
         failed = {query.name: query.failed_values for query in engine.stats().queries}
         assert all((failed[name] >= EQUAL) == (name in bad) for name in failed), failed
-        shown = CliRunner().invoke(app, ["stats", "--home", str(engine.home)], env={"COLUMNS": "200"}).stdout
+        shown = command("stats", "--home", engine.home).stdout
         assert "predicate crashes: its process was ended by signal SIGSEGV" in shown
         assert f"{failed['crashes']:,}" in shown
 
@@ -121,7 +117,7 @@ def test_a_predicate_that_is_off_is_on_again_when_its_queries_are_added_anew(
     write(tmp_path, range(1))
     flag = tmp_path / "well"
 
-    def moody(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def moody(left: Any, right: Any) -> Any:
         if not flag.exists():
             os._exit(1)
         return left == right

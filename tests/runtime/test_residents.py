@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from tests.runtime.test_engine import JOIN, create, pairs, wait_for, write
-from watersmeet import Engine, points
+from tests.support.deaths import subscribed
+from tests.support.two_streams import JOIN, create_both, pairs, write
+from tests.support.waiting import eventually, join
+from watersmeet import Engine
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.runtime.exec import resident_pool as residents
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.exec.link import Listener
+from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder
@@ -76,7 +78,7 @@ class Running:
     def tick(self, count: int = 1) -> None:
         for _ in range(count):
             self.write()
-            wait_for(self.caught_up)
+            eventually(self.caught_up)
 
     def check(self) -> None:
         assert pairs(self.engine["q"].results()) == [(number, 0) for number in range(self.written)]
@@ -96,7 +98,7 @@ def declare(spark: SparkSession, folder: Path, with_options: str = "", **options
     write(folder / "r", [(1, 0, 7)])
     (folder / "l").mkdir(parents=True)
     engine = Engine(spark, home=folder / "home", **options)
-    engine.sql(create("l", folder / "l", with_options) + create("r", folder / "r", with_options))
+    engine.sql(create_both(folder, with_options))
     engine.query("q", JOIN)
     return Running(folder, engine)
 
@@ -107,7 +109,7 @@ def running(spark: SparkSession, tmp_path: Path, processes: list[int]) -> Iterat
     with made.engine:
         made.engine.start()
         made.tick()
-        wait_for(lambda: len(processes) == 2)
+        eventually(lambda: len(processes) == 2)
         yield made
         made.check()
 
@@ -128,9 +130,9 @@ def test_they_end_with_the_engine(spark: SparkSession, tmp_path: Path, processes
     with one.engine:
         one.engine.start()
         one.tick()
-    wait_for(lambda: not processes)
+    eventually(lambda: not processes)
     tracker = spark.sparkContext.statusTracker()
-    wait_for(lambda: not tracker.getActiveJobsIds())
+    eventually(lambda: not tracker.getActiveJobsIds())
 
 
 @pytest.mark.parametrize("residents", ["0", "1"])
@@ -157,7 +159,7 @@ def test_where_spark_has_one_slot_each_order_is_a_job(
         one.tick(2)
         assert one.residents.held == 0 and not processes
         monkeypatch.setattr(SparkExecutor, "_slots", lambda self: 2)  # as if an executor had come
-        wait_for(lambda: len(processes) == 1)
+        eventually(lambda: len(processes) == 1)
         one.tick(2)
     one.check()
 
@@ -181,14 +183,14 @@ def test_jobs_of_users_and_results_run_beside_the_ticks(running: Running, spark:
     user = threading.Thread(target=use)
     user.start()
     try:
-        wait_for(lambda: bool(counted or problems))
+        eventually(lambda: bool(counted or problems))
         before = len(counted)
         running.tick(6)
-        wait_for(lambda: len(counted) > before + 1 or bool(problems))
+        eventually(lambda: len(counted) > before + 1 or bool(problems))
     finally:
         done.set()
-        user.join(60)
-    assert not problems and not user.is_alive()
+        join(user)
+    assert not problems
     assert counted == sorted(counted), "results that were there stay there"
     assert running.residents.held == 2
 
@@ -200,10 +202,10 @@ def test_two_engines_share_the_slots(running: Running, spark: SparkSession, tmp_
         for _ in range(3):
             running.write()
             other.write()
-            wait_for(lambda: running.caught_up() and other.caught_up())
+            eventually(lambda: running.caught_up() and other.caught_up())
             assert running.residents.held + other.residents.held <= 2
         running.engine.stop()
-        wait_for(lambda: other.residents.held == 2)  # those that are free now
+        eventually(lambda: other.residents.held == 2)  # those that are free now
         other.tick(2)
     other.check()
 
@@ -216,7 +218,7 @@ def test_a_resident_that_is_killed_between_ticks_is_replaced(running: Running, p
         victim = processes[0]
         os.kill(victim, signal.SIGKILL)
         running.tick()
-        wait_for(lambda gone=victim: gone not in processes and len(processes) == 2)  # type: ignore[misc]
+        eventually(lambda gone=victim: gone not in processes and len(processes) == 2)  # type: ignore[misc]
     running.tick()
 
 
@@ -224,7 +226,7 @@ def test_all_residents_are_killed_at_once(running: Running, processes: list[int]
     for victim in list(processes):
         os.kill(victim, signal.SIGKILL)
     running.tick(2)
-    wait_for(lambda: len(processes) == 2)
+    eventually(lambda: len(processes) == 2)
 
 
 def test_the_job_of_the_residents_is_cancelled(running: Running, spark: SparkSession, processes: list[int]) -> None:
@@ -232,9 +234,9 @@ def test_the_job_of_the_residents_is_cancelled(running: Running, spark: SparkSes
         before = set(running.residents._jobs)
         running.write()
         spark.sparkContext.cancelAllJobs()
-        wait_for(running.caught_up)
-        wait_for(lambda before=before: not before & set(running.residents._jobs))  # type: ignore[misc]
-        wait_for(lambda: len(processes) == 2)
+        eventually(running.caught_up)
+        eventually(lambda before=before: not before & set(running.residents._jobs))  # type: ignore[misc]
+        eventually(lambda: len(processes) == 2)
         running.tick()
 
 
@@ -246,12 +248,12 @@ def test_a_resident_that_hangs_is_replaced(running: Running, processes: list[int
         running.tick(2)
         met = [victim for victim in stopped if victim not in processes]
         assert met, "a stopped process cannot have carried out the order"
-        wait_for(lambda: not any(psutil.pid_exists(victim) for victim in met))
+        eventually(lambda: not any(psutil.pid_exists(victim) for victim in met))
     finally:
         for victim in stopped:
             if psutil.pid_exists(victim):
                 os.kill(victim, signal.SIGCONT)
-    wait_for(lambda: len(processes) == 2)
+    eventually(lambda: len(processes) == 2)
     running.tick(2)
 
 
@@ -279,9 +281,8 @@ def test_whoever_lacks_the_key_gets_nothing_and_disturbs_nothing(running: Runnin
 
 def _connected(address: str) -> Connection:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(30)
     made.connect(address)
-    made.settimeout(None)
+    limit_waiting(made, 30)
     return Connection(made.detach())
 
 
@@ -337,7 +338,7 @@ def test_an_engine_ends_though_its_residents_hang(running: Running, processes: l
     for victim in stopped:
         os.kill(victim, signal.SIGSTOP)
     running.engine.stop()
-    wait_for(lambda: not any(psutil.pid_exists(victim) for victim in stopped))
+    eventually(lambda: not any(psutil.pid_exists(victim) for victim in stopped))
 
 
 def test_residents_of_other_hosts_connect_by_tcp(
@@ -354,7 +355,7 @@ def test_residents_of_other_hosts_connect_by_tcp(
     with one.engine:
         one.engine.start()
         one.tick(3)
-        wait_for(lambda: one.residents._connected == 2)
+        eventually(lambda: one.residents._connected == 2)
         one.tick()
     one.check()
 
@@ -371,17 +372,16 @@ class Heard:
         self.events: list[tuple[str, int]] = []
         self.then: Callable[[str, int], None] = lambda what, tick: None
         engine._loop.observers.append(self)
-        self._executor: Any = engine._loop.executor
-        self._submit = self._executor.submit
-        self._executor.submit = self.submit
+        executor = engine._loop.executor
+        self._submit = executor.submit
+        executor.submit = self.submit  # type: ignore[method-assign]
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         kinds = {GatherOrder: "gather", ProbeOrder: "probe", TickOrder: "whole"}
         if type(order) in kinds:
             tick = order.gather.tick if isinstance(order, TickOrder) else order.tick  # type: ignore[union-attr]
             self._tell(kinds[type(order)], tick)
-        found: Future[list[Any]] = self._submit(order, rank)
-        return found
+        return self._submit(order, rank)
 
     def gathered(self, reports: object) -> None:
         pass
@@ -452,13 +452,12 @@ def test_a_stop_in_the_middle_leaves_no_file_that_the_manifest_does_not_name(
         if (what, tick) == (moment, 3):
             assert ("gather", 4) in heard.events, "there is something to leave behind"
             stopping.start()
-            wait_for(lambda: one.engine._loop is None or one.engine._loop._finished)
+            eventually(lambda: one.engine._loop is None or one.engine._loop._finished)
 
     heard.then = stop
     one.engine.start()
-    wait_for(lambda: stopping.ident is not None)
-    stopping.join(60)
-    assert not stopping.is_alive()
+    eventually(lambda: stopping.ident is not None)
+    join(stopping)
     manifest = load_newest(home)
     assert manifest.tick == 3
     assert {str(path.relative_to(home)) for path in (home / "state").glob("*/*")} == {
@@ -478,10 +477,7 @@ def test_the_driver_passes_the_points_of_a_tick_that_is_one_order(running: Runni
     def hear(point: str, about: object) -> None:
         reached.append(point)
 
-    points.subscribe(hear)
-    try:
+    with subscribed(hear):
         running.tick()
-        wait_for(lambda: "tick.end" in reached)
-    finally:
-        points.unsubscribe(hear)
+        eventually(lambda: "tick.end" in reached)
     assert reached[:3] == ["positions.before", "tick.begin", "probe.after"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.declarations import bigint_streams, numbered_queries
 from watersmeet.home.manifest import Manifest
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
@@ -12,18 +13,13 @@ from watersmeet.plan.planner import START, Plan, make_plan
 from watersmeet.runtime.exec.plan_files import PlanFiles, PlansRead
 from watersmeet.runtime.tick.orders import MergeOrder, ProbeOrder, TickOrder
 from watersmeet.runtime.tick.tick import Tick
-from watersmeet.sql import CreateStream, build_query, parse_script
 
-STREAMS = "".join(
-    f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';" for name in "rs"
-)
+STREAMS = bigint_streams({"r": "k", "s": "k"})
 
 
 def plan(queries: int) -> Plan:
-    streams = {one.stream.name: one.stream for one in parse_script(STREAMS) if isinstance(one, CreateStream)}
     texts = [f"SELECT r.k FROM r, s WHERE r.k = s.k AND r.k > {at} WINDOW 1 SECOND" for at in range(queries)]
-    built = [build_query(f"q{at}", text, streams) for at, text in enumerate(texts)]
-    return make_plan(START, tuple(streams.values()), built, Options(), Statistics())
+    return make_plan(START, tuple(STREAMS.values()), numbered_queries(texts, STREAMS), Options(), Statistics())
 
 
 def order(given: Plan) -> ProbeOrder:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.declarations import streams_of
 from watersmeet.model import Query, Stream
-from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.sql import build_query
 
 SCRIPT = """
 CREATE STREAM orders (id BIGINT, customer INT, price DECIMAL(10, 2), Note STRING, day DATE, ts TIMESTAMP)
@@ -22,8 +23,7 @@ CREATE STREAM wide (k INT, x INT, y INT, d DOUBLE, n STRING, ts TIMESTAMP, dt DA
 
 @pytest.fixture(scope="session")
 def streams() -> dict[str, Stream]:
-    found = parse_script(SCRIPT)
-    return {one.stream.name: one.stream for one in found if isinstance(one, CreateStream)}
+    return streams_of(SCRIPT)
 
 
 @pytest.fixture(scope="session")

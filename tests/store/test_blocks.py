@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,8 +67,9 @@ def test_a_range_finds_what_nested_loops_find(
     values = keys[order]
 
     def look(row: int, at: int, *outputs: np.ndarray) -> tuple[int, int, int]:
-        fixed = (latest, latest + window, NO_SETS, row, at, values, order, tau, NO_DEADLINE, NO_SETS, window)
-        return probe_range(lows, highs, *fixed, *outputs)
+        probed: list[Any] = [latest, latest + window, NO_SETS, row, at]
+        stored: list[Any] = [values, order, tau, NO_DEADLINE, NO_SETS, window]
+        return probe_range(lows, highs, *probed, *stored, *outputs)
 
     def inside(row: int, at: int) -> bool:
         return bool(lows[row] <= keys[at] and (open_end or keys[at] <= highs[row]))

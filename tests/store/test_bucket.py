@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -102,7 +103,7 @@ def test_a_bucket_is_never_written_twice(tmp_path: Path) -> None:
 
 def test_equal_values_of_different_types_have_equal_codes() -> None:
     def code(values: list[object], kind: str) -> list[int]:
-        return encode(pa.array(values), kind).values.tolist()
+        return list(encode(pa.array(values), kind).values)
 
     assert code([1, -5], "int") == code([1, -5], "bigint") == [1, -5]
     assert code([0.0, float("nan")], "double") == code([-0.0, -float("nan")], "double")
@@ -125,7 +126,7 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     window: int,
     room: int,
     own_deadlines: bool,
-    word: type,
+    word: type[np.unsignedinteger[Any]],
     with_sets: str,
 ) -> None:
     codes = np.array([row[0] for row in stored], np.int64)
@@ -148,7 +149,7 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     found, row, at = [], 0, -1
     while row < len(left):
         kinds = (np.int32, np.int32, np.int64, np.int64, word)
-        outs = [np.ones(room, kind) for kind in kinds]
+        outs: list[Any] = [np.ones(room, kind) for kind in kinds]
         count, row, at = probe(
             left,
             latest,

@@ -49,7 +49,8 @@ def test_a_bit_is_left_where_one_of_its_filters_is_true(
         named = dict(zip("abt", row, strict=True))
 
         def holds(parts: list[tuple[str, str, int]], named: dict[str, int | None] = named) -> bool:
-            return all(named[c] is not None and OPERATORS[symbol](named[c], k) for c, symbol, k in parts)
+            values = ((named[column], symbol, constant) for column, symbol, constant in parts)
+            return all(value is not None and OPERATORS[symbol](value, constant) for value, symbol, constant in values)
 
         bits = [not alternatives or any(map(holds, alternatives)) for alternatives in wanted]
         assert int(words[at]) == sum(1 << bit for bit, passed in enumerate(bits) if passed)

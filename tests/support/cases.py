@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from tests.support.parquet_input import EPOCH, ONE_FILE_A_TICK, TIMESTAMP
+
 SECOND = 1_000_000
-EPOCH = dt.datetime(2026, 1, 1)
 _DOMAIN = 4
 
 # declared type -> the few values that keys of that type take, so that joins find partners
@@ -31,7 +32,7 @@ ARROW = {
     "BIGINT": pa.int64(),
     "STRING": pa.string(),
     "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMP": TIMESTAMP,
     "DECIMAL(10,2)": pa.decimal128(10, 2),
     "DECIMAL(30,4)": pa.decimal128(30, 4),
     "BOOLEAN": pa.bool_(),
@@ -47,12 +48,12 @@ class StreamCase:
     rows: pa.Table  # in order of arrival
     cuts: tuple[int, ...]  # tick boundaries: positions in rows, ascending
 
-    @property
-    def create(self) -> str:
+    def reading(self, files: object) -> str:
+        """The statement that declares it; every tick takes one file."""
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
         return (
             f"CREATE STREAM {self.name} (ts TIMESTAMP, id BIGINT, {columns}) TIMESTAMP BY ts "
-            f"LATENESS INTERVAL '{self.lateness}' MICROSECONDS FROM parquet "
+            f"LATENESS INTERVAL '{self.lateness}' MICROSECONDS FROM parquet '{files}' {ONE_FILE_A_TICK};"
         )
 
     def piece(self, tick: int) -> pa.Table:
@@ -79,6 +80,10 @@ class Case:
     def ticks(self) -> int:
         return len(self.streams[0].cuts) + 1
 
+    def pieces(self, tick: int) -> dict[str, pa.Table]:
+        """The rows of a tick, by stream."""
+        return {stream.name: stream.piece(tick) for stream in self.streams}
+
 
 @st.composite
 def cases(
@@ -99,7 +104,7 @@ def cases(
     joins: list[Join] = []
     for _ in range(count):
         # Often the same join again: such queries share all steps and differ in windows, filters and outputs only.
-        again = joins and draw(st.booleans())
+        again = bool(joins) and draw(st.booleans())
         joins.append(draw(st.sampled_from(joins)) if again else draw(_join(streams, thetas)))
     queries = tuple(draw(_query(f"q{number}", join)) for number, join in enumerate(joins))
     restarts = frozenset(draw(st.lists(st.integers(0, ticks), max_size=3)))
@@ -119,11 +124,12 @@ def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: 
         arrivals.append((tau + draw(st.integers(0, jitter)), tau, number, values, draw(st.integers(-3, 3))))
     arrivals.sort(key=lambda row: (row[0], row[2]))
     data: dict[str, pa.Array] = {
-        "ts": pa.array([EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals], pa.timestamp("us", tz="UTC")),
+        "ts": pa.array([EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals], TIMESTAMP),
         "id": pa.array([row[2] for row in arrivals], pa.int64()),
     }
     for at, (column, kind) in enumerate(columns[:-1]):
-        chosen = [None if row[3][at] is None else KEY_TYPES[kind][row[3][at]] for row in arrivals]
+        numbers = [row[3][at] for row in arrivals]
+        chosen = [None if number is None else KEY_TYPES[kind][number] for number in numbers]
         data[column] = pa.array(chosen, ARROW[kind])
     data["v"] = pa.array([row[4] for row in arrivals], pa.int32())
     cuts = tuple(sorted(draw(st.integers(0, count)) for _ in range(ticks - 1)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import random
 from collections.abc import Iterable
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from tests.oracle.cases import ARROW, EPOCH, SECOND, Case, QueryCase, StreamCase
+from tests.support.cases import ARROW, SECOND, Case, QueryCase, StreamCase
+from tests.support.parquet_input import EPOCH
 
 TICK_SECONDS = 2  # of event time in one file: windows of 8 to 12 seconds span buckets that merge, then expire
 SILENCE = 60  # seconds without a row after every ten files' worth: all that is stored expires at once
@@ -43,7 +41,7 @@ def _stream(name: str, ticks: int, rows: int, chance: random.Random) -> StreamCa
     arrivals.sort()
     times = [None if row[2] % TIMELESS == 0 else EPOCH + dt.timedelta(microseconds=row[1]) for row in arrivals]
     data: dict[str, pa.Array] = {
-        "ts": pa.array(times, pa.timestamp("us", tz="UTC")),
+        "ts": pa.array(times, ARROW["TIMESTAMP"]),
         "id": pa.array([row[2] for row in arrivals], pa.int64()),
     }
     for column, kind in COLUMNS[name]:
@@ -105,13 +103,3 @@ QUERIES = (
         ["c.item = p.item", "c.depot = 'customer 1'"],
     ),
 )
-
-
-def write_input(case: Case, folder: Path, ticks: range | None = None) -> None:
-    """One Parquet file for each stream and tick; the time of a file is the order in which Spark takes it."""
-    for stream in case.streams:
-        (folder / stream.name).mkdir(parents=True, exist_ok=True)
-        for tick in range(case.ticks) if ticks is None else ticks:
-            path = folder / stream.name / f"{tick:05d}.parquet"
-            pq.write_table(stream.piece(tick), path)
-            os.utime(path, (1_700_000_000 + tick, 1_700_000_000 + tick))

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.oracle.cases import Case
-from tests.oracle.plans import simple
-from watersmeet import points
+from tests.support.cases import Case
+from tests.support.deaths import Died, dying_at
+from tests.support.declarations import streams_of
+from tests.support.plans import simple
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover
 from watersmeet.io.folders import Piece
@@ -33,28 +35,9 @@ from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
-from watersmeet.sql import CreateStream, build_query, parse_script
+from watersmeet.sql import build_query
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
-
-
-class Died(BaseException):
-    """What stands for a SIGKILL: no handler of the product catches it."""
-
-
-@contextmanager
-def dying_at(point: str) -> Iterator[None]:
-    """Nothing behind the point happens."""
-
-    def die(reached: str, about: object) -> None:
-        if reached == point:
-            raise Died(point)
-
-    points.subscribe(die)
-    try:
-        yield
-    finally:
-        points.unsubscribe(die)
 
 
 @dataclass(frozen=True)
@@ -80,13 +63,11 @@ class SplitBatch(FileBatch):
 class InProcess:
     def __init__(self, home: Path, case: Case, functions: Mapping[str, Registered] | None = None) -> None:
         self.home, self.case = home, case
-        self._input = tempfile.TemporaryDirectory(prefix="watersmeet-test-")
+        # Not in the home, whose disk a test may fill.
+        self._input = tempfile.mkdtemp(prefix="watersmeet-test-")
+        weakref.finalize(self, shutil.rmtree, self._input)
         self._numbers = itertools.count()
-        scripts = [parse_script(stream.create + "'nowhere';") for stream in case.streams]
-        statements = [statement for script in scripts for statement in script]
-        self.streams: dict[str, Stream] = {
-            statement.stream.name: statement.stream for statement in statements if isinstance(statement, CreateStream)
-        }
+        self.streams = streams_of("".join(stream.reading("nowhere") for stream in case.streams))
         self.loop: TickLoop | None = None
         self.change([build_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries])
         self.restart()
@@ -120,6 +101,13 @@ class InProcess:
         assert on_disk == named, "state that no manifest names was left, or state is missing"
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
 
+    def run(self) -> None:
+        """All ticks of the case, with its restarts."""
+        for tick in range(self.case.ticks):
+            if tick in self.case.restarts:
+                self.restart()
+            self.tick(self.case.pieces(tick))
+
     def tick(self, pieces: dict[str, pa.Table], group: str = "0", killed: str = "") -> None:
         """One tick with these rows; without a group it is one that only a change of the plan asks for.
 
@@ -144,6 +132,6 @@ class InProcess:
         return SplitBatch(group, number, tuple(self.streams.values()), files, self.home)
 
     def _write(self, rows: pa.Table) -> str:
-        path = f"{self._input.name}/{next(self._numbers)}.parquet"
+        path = f"{self._input}/{next(self._numbers)}.parquet"
         pq.write_table(rows, path, row_group_size=ROW_GROUP)
         return path

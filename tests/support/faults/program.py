@@ -1,6 +1,7 @@
-"""The engine as a program that can be killed anywhere: `python -m tests.fault.pipeline HOME INPUT --kill POINT:N …`
+"""The engine as a program that can be killed anywhere.
 
-It processes what INPUT holds and ends, or dies on the way, at points of the driver or of its tasks.
+`python -m tests.support.faults.program HOME INPUT --kill POINT:N …` processes what INPUT holds and ends, or dies on the
+way, at points of the driver or of its tasks.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from tests.fault.daemon import LATE_VARIABLE, Armed
-from tests.fault.strikes import CANCEL, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
-from tests.fault.workload import make_case
-from tests.oracle.plans import plan_by
+from tests.support.faults.daemon import LATE_VARIABLE, Armed
+from tests.support.faults.strikes import CANCEL, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
+from tests.support.faults.workload import make_case
+from tests.support.plans import plan_by
 from watersmeet import Engine, points
 from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
@@ -55,8 +57,8 @@ def _chosen(plan: str) -> Callable[..., Solution]:
 
 
 def build(given: argparse.Namespace) -> Engine:
-    settings = {
-        "spark.python.daemon.module": "tests.fault.daemon",
+    settings: dict[str, Any] = {
+        "spark.python.daemon.module": "tests.support.faults.daemon",
         f"spark.executorEnv.{FOLDER_VARIABLE}": str(given.strikes),
         f"spark.executorEnv.{DRIVER_VARIABLE}": str(os.getpid()),
         "spark.executor.memory": "512m",
@@ -79,7 +81,7 @@ def build(given: argparse.Namespace) -> Engine:
         if given.streams and stream.name not in given.streams:
             continue
         files = given.input / stream.name / ("*" if given.reader == "spark" else "")
-        engine.sql(f"{stream.create} '{files}' WITH (maxFilesPerTrigger = 1);")
+        engine.sql(stream.reading(files))
     for query in case.queries:
         if not given.queries or query.name in given.queries:
             outside = Sink(path=str(given.input.parent / OUTSIDE)) if query.name == OUTSIDE else None
@@ -124,7 +126,7 @@ def main() -> None:
     if given.in_parts:
         spark.FEW_BYTES = spark.FEW_BYTES_OF_A_JOB = -1
     if given.plan != "own":
-        planner.optimize = _chosen(given.plan)
+        setattr(planner, "optimize", _chosen(given.plan))  # noqa: B010 - a name that the module only imports
     engine = build(given)
 
     def tell(point: str, about: object) -> None:

@@ -1,6 +1,6 @@
 """Spark's Python daemon whose workers die where they are told to; named by `spark.python.daemon.module`.
 
-It subscribes to the points of a tick before the workers are forked; so does the driver, in `pipeline.py`.
+It subscribes to the points of a tick before the workers are forked; so does the driver, in `program.py`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pyspark import daemon
 
 import watersmeet.runtime.daemon  # noqa: F401 - what a worker of the product has before the fork
-from tests.fault.strikes import FOLDER_VARIABLE, Strikes
-from tests.fault.workload import COLUMNS
+from tests.support.faults.strikes import FOLDER_VARIABLE, Strikes
+from tests.support.faults.workload import COLUMNS
 from watersmeet import points
 
 LATE_VARIABLE = "WATERSMEET_LATE_ORDER"
@@ -34,7 +35,8 @@ class Armed:
 
     def _reached(self, point: str, about: object) -> None:
         if point == "resident.begin":
-            self._strikes.connection = about  # type: ignore[assignment]
+            assert isinstance(about, Connection)
+            self._strikes.connection = about
         for name in self._names(point, about):
             self._strikes.reach(name)
 
@@ -43,7 +45,8 @@ class Armed:
             kind = "merge" if "-m" in about.stem else "gather" if about.parent.name in COLUMNS else "keep"
             yield f"{kind}.{point.partition('.')[2]}"
         elif point == "commit.before":
-            garbage, merged = about  # type: ignore[misc]
+            assert isinstance(about, tuple)
+            garbage, merged = about
             self._merged, self._expired = set(garbage) & merged, set(garbage) - merged
             if self._expired:
                 yield "expire.before"

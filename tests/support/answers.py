@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from tests.oracle.cases import Case
+from tests.support.cases import Case
 
 _connection = duckdb.connect()
 _connection.execute("SET TimeZone = 'UTC'")
@@ -37,3 +37,9 @@ def stored_answers(folder: Path) -> Counter[tuple[object, ...]]:
         for name, kind in zip(relation.columns, relation.types, strict=True)
     )
     return Counter(relation.project(columns).fetchall())
+
+
+def check_answers(case: Case, home: Path) -> None:
+    """Every query's folder holds what the oracle answers."""
+    for name, expected in oracle_answers(case).items():
+        assert stored_answers(home / "results" / name) == expected, name

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.processes import kill_tree
+
 FOLDER_VARIABLE = "WATERSMEET_STRIKES"
 DRIVER_VARIABLE = "WATERSMEET_STRIKES_DRIVER"
 PASS = "pass"
@@ -79,14 +81,3 @@ def _kill(victim: str) -> None:
         next(above for above in psutil.Process().parents() if above.name() == "java").kill()
     else:
         kill_tree(driver)
-
-
-def kill_tree(root: int) -> None:
-    """SIGKILL to a process and everything below it. Not its group: Spark's Python workers leave that."""
-    below = psutil.Process(root).children(recursive=True)
-    me = os.getpid()
-    for process in sorted([*below, psutil.Process(root)], key=lambda process: process.pid == me):
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue

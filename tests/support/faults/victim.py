@@ -1,13 +1,11 @@
-"""Runs the program of `pipeline.py` on one home, again and again, and says whether anything was lost or doubled."""
+"""Runs the program of `program.py` on one home, again and again, and says whether anything was lost or doubled."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,11 +14,14 @@ import psutil
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.fault.pipeline import OUTSIDE
-from tests.fault.strikes import FOLDER_VARIABLE, Strikes, kill_tree
-from tests.fault.workload import make_case, write_input
-from tests.oracle.answers import oracle_answers, stored_answers
-from tests.oracle.cases import Case
+from tests.support.answers import oracle_answers, stored_answers
+from tests.support.case_engine import write_input
+from tests.support.cases import Case
+from tests.support.faults.program import OUTSIDE
+from tests.support.faults.strikes import FOLDER_VARIABLE, Strikes
+from tests.support.faults.workload import make_case
+from tests.support.processes import ROOT, environment, kill_tree
+from tests.support.waiting import eventually
 from watersmeet.home.layout import STAGING
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import load, load_newest
@@ -29,7 +30,6 @@ from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.store.bucket import verify_file
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600  # seconds, far beyond what any run takes: a run that hangs must not hang the tests for ever
 SIGKILLED = -9
 FAILED = 1
@@ -100,15 +100,16 @@ class Run:
         self.victim, self.ordered = victim, list(kills)
         self.strikes = Strikes(victim.folder / f"strikes-{victim.starts:02d}")
         self.log = victim.folder / f"log-{victim.starts:02d}.txt"
-        command = [sys.executable, "-m", "tests.fault.pipeline", str(victim.home), str(victim.input)]
+        command = [sys.executable, "-m", "tests.support.faults.program", str(victim.home), str(victim.input)]
         command += ["--strikes", str(self.strikes.folder), "--partitions", str(victim.partitions)]
         plan = victim.plans[(victim.starts - 1) % len(victim.plans)]
         command += [f"--master={victim.master}", "--plan", plan, "--reader", victim.reader, *victim.options, *more]
         for kill in kills:
             command += ["--kill", kill]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         with self.log.open("w") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdout=log, stderr=log, env=environment(PYTHONUNBUFFERED="1")
+            )
 
     def wait(self, killed_from_outside: str = "", may_fail: bool = False) -> list[str]:
         try:
@@ -130,9 +131,7 @@ class Run:
 
     def wait_for_lines(self, count: int) -> None:
         """Until the program has told so many lines of progress, or has ended."""
-        end = time.monotonic() + PATIENCE
-        while len(self.lines()) < count and self.process.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
+        eventually(lambda: len(self.lines()) >= count or self.process.poll() is not None, PATIENCE)
 
     def tail(self) -> str:
         return "\n".join(line for line in self.log.read_text().splitlines() if "leaked" not in line)[-6000:]

@@ -20,8 +20,10 @@ Pair = tuple[tuple[str, str], tuple[str, str]]  # two attributes that may be com
 
 def link(left: str, right: str) -> Link:
     """`link("r.a", "s.b")`: the equality r.a = s.b."""
-    ends = sorted((relation, KeyPart(column, "BIGINT", column)) for relation, column in (_split(left), _split(right)))
-    return Link(*ends)
+    one, other = sorted(
+        (relation, KeyPart(column, "BIGINT", column)) for relation, column in (_split(left), _split(right))
+    )
+    return Link(one, other)
 
 
 def theta_link(one: str, other: str, text: str = "x < y", band: bool = False) -> Link:
@@ -37,7 +39,8 @@ def with_thetas(query: QueryGraph, chance: random.Random, share: float) -> Query
     links = set()
     for one in sorted(query.links, key=lambda link: link.text):
         if chance.random() < share:
-            links.add(theta_link(*one.relations, text=chance.choice("<>"), band=chance.random() < 0.5))
+            left, right = one.relations
+            links.add(theta_link(left, right, text=chance.choice("<>"), band=chance.random() < 0.5))
         else:
             links.add(one)
     return QueryGraph(query.name, query.relations, frozenset(links))

@@ -4,7 +4,6 @@ Every tick is one Parquet file for each stream; event time advances by a fixed l
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from tests.support.parquet_input import ONE_FILE_A_TICK, TIMESTAMP, write_file
 
 COLUMNS = {"r": "a", "s": "ab", "t": "bc", "u": "c"}
 EPOCH = 1_767_225_600_000_000  # 2026-01-01
@@ -34,24 +34,21 @@ class Changing:
         rng = np.random.default_rng(1)
         length = WINDOW // TICKS_IN_WINDOW
         for name, columns in COLUMNS.items():
-            (folder / name).mkdir(parents=True, exist_ok=True)
             for tick in range(self.ticks):
                 count, kinds = self.rows[name], self.before if tick < self.change else self.after
                 kind = rng.integers(0, len(kinds), count)
                 times = EPOCH + np.sort(rng.integers(tick * length, (tick + 1) * length, count))
-                data = {"ts": pa.array(times, pa.timestamp("us", tz="UTC")), "id": np.arange(count) + tick * count}
+                data = {"ts": pa.array(times, TIMESTAMP), "id": np.arange(count) + tick * count}
                 for column in columns:
                     first, many = np.array([keys[f"{name}.{column}"] for keys in kinds]).T
                     data[column] = first[kind] + rng.integers(0, many[kind])
-                file = folder / name / f"{tick:06d}.parquet"
-                pq.write_table(pa.table(data), file)
-                os.utime(file, (EPOCH // 1_000_000 + tick,) * 2)  # Spark takes the oldest file first
+                write_file(folder / name, tick, pa.table(data))
 
 
 def script(folder: Path) -> str:
     streams = "".join(
         f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, {', '.join(f'{column} BIGINT' for column in columns)}) "
-        f"TIMESTAMP BY ts FROM parquet '{folder / name}' WITH (maxFilesPerTrigger = 1);\n"
+        f"TIMESTAMP BY ts FROM parquet '{folder / name}' {ONE_FILE_A_TICK};\n"
         for name, columns in COLUMNS.items()
     )
     window = f"[RANGE {WINDOW // 1_000_000} SECONDS]"
@@ -64,7 +61,7 @@ def right_number(folder: Path) -> int:
     """How many results there are, by DuckDB."""
     # S ⋈ T first, which is never large here; left alone, DuckDB may begin with the joins that explode.
     near = f"INTERVAL {WINDOW} MICROSECOND"
-    (found,) = duckdb.sql(f"""
+    (found,) = duckdb.execute(f"""
         WITH st AS MATERIALIZED (
             SELECT a, c, least(s.ts, t.ts) AS low, greatest(s.ts, t.ts) AS high
             FROM '{folder}/s/*.parquet' s JOIN '{folder}/t/*.parquet' t USING (b)

@@ -6,10 +6,15 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, at_random, places_at_random, store_of
+from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, at_random, places_at_random, store_of
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 
 Choose = Callable[[list[Subquery]], Subquery]
+ChooseLayout = Callable[[list[Attribute]], Attribute]
+
+
+def _first(options: list[Attribute]) -> Attribute:
+    return options[0]
 
 
 def simple(problem: Problem) -> Solution:
@@ -25,7 +30,7 @@ def plans(draw: st.DrawFn, problem: Problem) -> Solution:
     )
 
 
-def plan_by(problem: Problem, choose: Choose, choose_layout: Callable | None = None) -> Solution:  # type: ignore[type-arg]
+def plan_by(problem: Problem, choose: Choose, choose_layout: ChooseLayout = _first) -> Solution:
     paths: dict[Want, Path] = {}
     waiting = list(problem.wants)
     while waiting:
@@ -43,7 +48,7 @@ def plan_by(problem: Problem, choose: Choose, choose_layout: Callable | None = N
         if places_at_random(candidates[0][1]):
             candidates = [(candidates[0][0], at_random(places + 1)) for places in range(problem.partitions)]
         if problem.has_layouts and candidates:
-            layouts[store] = ((choose_layout or (lambda options: options[0]))(candidates),)
+            layouts[store] = (choose_layout(candidates),)
     return price(problem, paths, layouts)
 
 

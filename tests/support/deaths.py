@@ -1,0 +1,33 @@
+"""A death without a process: an exception that no handler of the product catches, at a point of a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from watersmeet import points
+
+
+class Died(BaseException):
+    """What stands for a SIGKILL: no handler of the product catches it."""
+
+
+@contextmanager
+def subscribed(subscriber: points.Subscriber) -> Iterator[None]:
+    points.subscribe(subscriber)
+    try:
+        yield
+    finally:
+        points.unsubscribe(subscriber)
+
+
+@contextmanager
+def dying_at(point: str) -> Iterator[None]:
+    """Nothing behind the point happens."""
+
+    def die(reached: str, about: object) -> None:
+        if reached == point:
+            raise Died(point)
+
+    with subscribed(die):
+        yield
