@@ -21,7 +21,7 @@ from itertools import product
 from time import perf_counter
 
 from watersmeet.errors import ModelError
-from watersmeet.optimize.exact.solvers import Model, solve_highs
+from watersmeet.optimize.exact.solver import Model, solve_highs
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, links_between

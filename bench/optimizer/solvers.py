@@ -15,9 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from bench.__main__ import report
+from bench.optimizer.other_solvers import SOLVERS
 from tests.support.optimizer_problems import link, paper_problem
 from watersmeet.optimize.exact.search import exact
-from watersmeet.optimize.exact.solvers import SOLVERS, Solver, solve_highs
+from watersmeet.optimize.exact.solver import Solver, solve_highs
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Problem

@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from watersmeet.cli.dashboard import as_line, as_table, bytes_text, make_picture, seconds_text
+from watersmeet.cli.dashboard import as_line, as_table, make_picture
+from watersmeet.cli.tables import bytes_text, seconds_text
 from watersmeet.control.stats import QueryStats, Stats, StoreStats, StreamStats
 from watersmeet.home.tick_log import TickTimes
 
@@ -27,25 +28,23 @@ def _stats(tick: int, rows: int, results: int) -> Stats:
 
 
 def test_rates_are_what_changed_between_two_looks() -> None:
-    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": "bids ⋈ bids"}, {})
+    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {})
     assert picture.rows_per_second == 500
     assert picture.queries[0].per_second == 125
     assert picture.state_bytes == 123_456
 
 
 def test_line_for_a_log() -> None:
-    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {}, {})
+    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {})
     assert as_line(picture) == "tick 9 · 3,000 rows (500/s) · hot 700 · state 123 kB · last tick 310 ms"
 
 
 def test_table_for_a_terminal() -> None:
-    picture = make_picture(
-        _stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": "bids ⋈ bids"}, {"hot": (0.25, 1.5)}
-    )
+    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": (0.25, 1.5)})
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(as_table(picture))
     text = console.export_text()
-    for piece in ("tick 9", "bids ⋈ bids", "250 ms", "1.5 s", "3 late", "123 kB"):
+    for piece in ("tick 9", "bids a ⋈ bids b", "250 ms", "1.5 s", "3 late", "123 kB"):
         assert piece in text
     assert "failed filters" not in text, "what did not happen is not mentioned"
 

@@ -13,12 +13,13 @@ from itertools import islice
 
 import pytest
 
+from bench.optimizer.other_solvers import solve_scip
 from tests.optimize.brute_force import cheapest, effort
 from tests.support.optimizer_problems import graph, link, paper_problem, with_thetas
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact import layout_tables as tables
 from watersmeet.optimize.exact.search import exact, simple_plan
-from watersmeet.optimize.exact.solvers import Model, solve_scip
+from watersmeet.optimize.exact.solver import Model
 from watersmeet.optimize.joingraph import QueryGraph, Subquery
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 from watersmeet.optimize.statistics import Statistics
@@ -204,7 +205,7 @@ def test_other_solvers_agree(name: str) -> None:
     text = (
         "from tests.optimize.test_exact import random_problem\n"
         "from watersmeet.optimize.exact.search import exact\n"
-        "from watersmeet.optimize.exact.solvers import SOLVERS\n"
+        "from bench.optimizer.other_solvers import SOLVERS\n"
         f"for seed in {seeds!r}: print(exact(random_problem(seed), solver=SOLVERS[{name!r}]).cost)"
     )
     run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=300)

@@ -17,7 +17,7 @@ HELP = help_text(
 def check(pipeline: PipelineFile, set_: Settings = None) -> None:
     options = given_options(set_)
     with reporting(None):
-        from watersmeet.cli.dashboard import count_text
+        from watersmeet.cli.tables import count_text
         from watersmeet.io.sources import missing_folder
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script

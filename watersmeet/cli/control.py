@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from rich.text import Text
 from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
+from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
 
 if TYPE_CHECKING:
     from watersmeet.control.stats import QueryStats, Stats
@@ -112,7 +112,7 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
 
 
 def _query_table(listed: Sequence[QueryStats]) -> Table:
-    table = _table("query", "since tick", "results", "put in force after", "joins")
+    table = table_of("query", "since tick", "results", "put in force after", "joins")
     table.columns[-1].justify = "left"
     for query in listed:
         since = f"{query.since:,}" if query.in_force else f"{query.since:,} (next)"
@@ -123,7 +123,6 @@ def _query_table(listed: Sequence[QueryStats]) -> Table:
 
 
 def _print_stats(found: Stats) -> None:
-    from watersmeet.cli.dashboard import bytes_text, seconds_text, set_aside_text
     from watersmeet.control.stats import spread
 
     state = "running" if found.running else "stopped"
@@ -133,13 +132,13 @@ def _print_stats(found: Stats) -> None:
         if one is not None:
             last, median, longest = (seconds_text(one[key]) for key in ("last", "median", "longest"))
             typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one['count']:,})")
-    streams = _table("stream", "rows", "set aside")
+    streams = table_of("stream", "rows", "set aside")
     for stream in found.streams:
         streams.add_row(stream.name, f"{stream.rows:,}", set_aside_text(stream.set_aside) or "–")
-    stores = _table("store", "rows", "bytes", "buckets")
+    stores = table_of("store", "rows", "bytes", "buckets")
     for store in found.stores:
         stores.add_row(store.name, f"{store.rows:,}", f"{store.bytes:,}", f"{store.buckets:,}")
-    queries = _table("query", "results", "failed values")
+    queries = table_of("query", "results", "failed values")
     for query in found.queries:
         queries.add_row(query.name, f"{query.results:,}", f"{query.failed_values:,}")
     for table in (streams, stores, queries):
@@ -147,14 +146,6 @@ def _print_stats(found: Stats) -> None:
             _print(table)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {problem}")
-
-
-def _table(first: str, *rest: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold cyan")
-    table.add_column(first, style="bold", no_wrap=True)
-    for title in rest:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
 
 
 def _print(table: Table) -> None:

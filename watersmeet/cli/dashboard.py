@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
 from watersmeet.control.stats import Stats
 from watersmeet.engine import Engine
 
@@ -71,15 +71,10 @@ class Watch:
             self._looks.popleft()
         then, before = self._looks[0]
         seconds = max(now - then, 1e-9)
-        joins = {
-            handle.name: " ⋈ ".join(alias.stream for alias in handle.query.aliases) for handle in self._engine.queries
-        }
-        return make_picture(stats, before, seconds, joins, latency or {})
+        return make_picture(stats, before, seconds, latency or {})
 
 
-def make_picture(
-    stats: Stats, before: Stats, seconds: float, joins: Mapping[str, str], latency: Mapping[str, Latency]
-) -> Picture:
+def make_picture(stats: Stats, before: Stats, seconds: float, latency: Mapping[str, Latency]) -> Picture:
     """The figures now, with rates over the `seconds` since `before`."""
     rows_before = {stream.name: stream.rows for stream in before.streams}
     results_before = {query.name: query.results for query in before.queries}
@@ -93,7 +88,7 @@ def make_picture(
     queries = tuple(
         QueryLine(
             query.name,
-            joins.get(query.name, ""),
+            query.joins,
             query.results,
             (query.results - results_before.get(query.name, 0)) / seconds,
             latency.get(query.name),
@@ -130,7 +125,7 @@ def _summary(picture: Picture) -> Text:
 
 
 def stream_table(picture: Picture) -> Table:
-    table = _table("stream", "rows", "rows/s", "kept rows", "kept bytes", "set aside")
+    table = table_of("stream", "rows", "rows/s", "kept rows", "kept bytes", "set aside")
     for stream in picture.streams:
         table.add_row(
             stream.name,
@@ -145,7 +140,7 @@ def stream_table(picture: Picture) -> Table:
 
 def query_table(picture: Picture) -> Table:
     measured = any(query.latency for query in picture.queries)
-    table = _table("query", "results", "per s", *(("latency p50", "p95") if measured else ()), "joins")
+    table = table_of("query", "results", "per s", *(("latency p50", "p95") if measured else ()), "joins")
     table.columns[-1].justify = "left"
     for query in picture.queries:
         latency = [seconds_text(value) for value in query.latency] if query.latency else ["–", "–"]
@@ -159,34 +154,6 @@ def query_table(picture: Picture) -> Table:
     return table
 
 
-def _table(first: str, *rest: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold cyan")
-    table.add_column(first, style="bold", no_wrap=True, min_width=16)
-    for title in rest:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
-
-
 def _sparkline(values: tuple[float, ...]) -> str:
     top = max(values) or 1.0
     return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in values)
-
-
-def set_aside_text(set_aside: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in set_aside.items() if count)
-
-
-def count_text(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def seconds_text(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def bytes_text(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"

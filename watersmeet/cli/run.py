@@ -13,6 +13,7 @@ from rich.text import Text
 from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
+from watersmeet.cli.tables import set_aside_text
 
 if TYPE_CHECKING:
     from watersmeet.engine import Engine
@@ -72,7 +73,6 @@ def run(
 
 
 def _summary(console: Console, engine: Engine, stopped: bool) -> None:
-    from watersmeet.cli.dashboard import set_aside_text
     from watersmeet.cli.screen import say
     from watersmeet.home import layout
 

@@ -21,15 +21,14 @@ from watersmeet.cli.dashboard import (
     Watch,
     as_line,
     as_table,
-    count_text,
     query_table,
-    seconds_text,
     stream_table,
 )
 from watersmeet.cli.demo.feeder import Feeder
 from watersmeet.cli.demo.latency import RECENT, Latencies
 from watersmeet.cli.demo.pipeline import PIPELINE
 from watersmeet.cli.screen import WAIT, StopRequest, say, show_until, start_spark, step
+from watersmeet.cli.tables import count_text, seconds_text
 from watersmeet.engine import Engine
 from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout

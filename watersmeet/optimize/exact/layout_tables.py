@@ -22,7 +22,7 @@ from math import prod
 
 from watersmeet.optimize.exact.lattice import Lattice, LatticeStore, lattice_of
 from watersmeet.optimize.exact.program import Program
-from watersmeet.optimize.exact.solvers import Relaxation, solve_highs
+from watersmeet.optimize.exact.solver import Relaxation, solve_highs
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 

@@ -33,7 +33,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from watersmeet.optimize.exact.lattice import NO_STORE, Lattice, LatticeWant
-from watersmeet.optimize.exact.solvers import INFINITY, Model
+from watersmeet.optimize.exact.solver import INFINITY, Model
 from watersmeet.optimize.joingraph import Attribute, Subquery
 from watersmeet.optimize.problem import Path, Problem, Want
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from watersmeet.optimize.exact.program import Program
-from watersmeet.optimize.exact.solvers import Solver
+from watersmeet.optimize.exact.solver import Solver
 
 ROUND = 0.5  # seconds that one round should take at most
 

@@ -13,7 +13,7 @@ from watersmeet.optimize.exact.lattice import components, lattice_of
 from watersmeet.optimize.exact.layout_tables import Tightened, tightened
 from watersmeet.optimize.exact.program import Layouts, Paths, Program
 from watersmeet.optimize.exact.refine import refine, rounded
-from watersmeet.optimize.exact.solvers import Solver, solve_highs
+from watersmeet.optimize.exact.solver import Solver, solve_highs
 from watersmeet.optimize.joingraph import store_of
 from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
 

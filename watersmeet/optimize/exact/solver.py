@@ -1,4 +1,4 @@
-"""Mixed integer programs as plain arrays, and the solvers that take them. A solver's package is imported when used."""
+"""Mixed integer programs as plain arrays, and HiGHS, which solves them. A solver's package is imported when used."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ Solver = Callable[[Model, float, float, Sequence[float] | None], Answer]  # (mod
 
 
 def solve_highs(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
-    highspy = _load("highspy")
+    highspy = load("highspy")
     highs = _highs_with(model, any_integer=True)
     for option, value in (("time_limit", max(0.0, time_limit)), ("mip_rel_gap", gap), ("mip_abs_gap", 1e-9)):
         highs.setOptionValue(option, value)
@@ -136,11 +136,11 @@ def solve_highs(model: Model, time_limit: float, gap: float = 0.0, start: Sequen
     status = highs.getModelStatus()
     if not found:
         infeasible = status == highspy.HighsModelStatus.kInfeasible
-        return Answer(None, INFINITY, _finite(info.mip_dual_bound), "infeasible" if infeasible else "unknown")
+        return Answer(None, INFINITY, finite(info.mip_dual_bound), "infeasible" if infeasible else "unknown")
     optimal = status == highspy.HighsModelStatus.kOptimal
     objective = info.objective_function_value
     bound = info.mip_dual_bound if any(model.integer) else objective
-    return Answer(list(highs.getSolution().col_value), objective, _finite(bound), "optimal" if optimal else "feasible")
+    return Answer(list(highs.getSolution().col_value), objective, finite(bound), "optimal" if optimal else "feasible")
 
 
 class Relaxation:
@@ -162,13 +162,13 @@ class Relaxation:
         highs = self._highs
         highs.setOptionValue("time_limit", highs.getRunTime() + time_limit)  # HiGHS counts over all runs
         highs.run()
-        if highs.getModelStatus() != _load("highspy").HighsModelStatus.kOptimal:
+        if highs.getModelStatus() != load("highspy").HighsModelStatus.kOptimal:
             return None
         return float(highs.getInfo().objective_function_value), list(highs.getSolution().col_value)
 
 
 def _highs_with(model: Model, *, any_integer: bool) -> Any:
-    highspy, numpy = _load("highspy"), _load("numpy")
+    highspy, numpy = load("highspy"), load("numpy")
     highs = highspy.Highs()
     for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
         highs.setOptionValue(option, value)
@@ -189,94 +189,11 @@ def _highs_with(model: Model, *, any_integer: bool) -> Any:
     return highs
 
 
-def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
-    scip = _load("pyscipopt")
-    solver = scip.Model()
-    solver.hideOutput()
-    solver.setParams({"limits/time": max(0.0, time_limit), "limits/gap": gap, "parallel/maxnthreads": 1})
-    variables = [
-        solver.addVar(vtype="I" if integer else "C", lb=lower, ub=upper, obj=cost)
-        for cost, lower, upper, integer in zip(model.objective, model.lower, model.upper, model.integer, strict=True)
-    ]
-    for variable, priority in zip(variables, model.priority, strict=True):
-        solver.chgVarBranchPriority(variable, priority)
-    solver.addObjoffset(model.offset)
-    for lower, terms, upper in model.each_row():
-        row = scip.quicksum(value * variables[column] for column, value in terms)
-        if lower == upper:
-            solver.addCons(row == lower)
-        elif lower == -INFINITY:
-            solver.addCons(row <= upper)
-        elif upper == INFINITY:
-            solver.addCons(row >= lower)
-        else:
-            solver.addCons(scip.ExprCons(row, lower, upper))
-    if start is not None:
-        given = solver.createSol()
-        for variable, value in zip(variables, start, strict=True):
-            solver.setSolVal(given, variable, value)
-        solver.addSol(given)
-    solver.optimize()
-    status = solver.getStatus()
-    bound = _finite(solver.getDualbound())
-    if abs(bound) >= solver.infinity():
-        bound = -INFINITY
-    if solver.getNSols() == 0:
-        return Answer(None, INFINITY, bound, "infeasible" if status == "infeasible" else "unknown")
-    best = solver.getBestSol()
-    values = [solver.getSolVal(best, variable) for variable in variables]
-    proven = "optimal" if status in ("optimal", "gaplimit") else "feasible"
-    return Answer(values, solver.getSolObjVal(best), bound, proven)
-
-
-def solve_cp_sat(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
-    """CP-SAT has no continuous variables: all are 0 or 1, which is right for our programs, and costs are rounded."""
-    sat = _load("ortools.sat.python.cp_model", "ortools")
-    if any(bounds != (0.0, 1.0) for bounds in zip(model.lower, model.upper, strict=True)):
-        raise ModelError("CP-SAT takes programs of variables between 0 and 1 only")
-    program = sat.CpModel()
-    variables = [program.new_bool_var("") for _ in model.objective]
-    total = sum(abs(cost) for cost in model.objective) or 1.0
-    scale = 2.0**40 / total  # a power of two below the range of 64 bits even if all is chosen
-    costs = [round(cost * scale) for cost in model.objective]
-    program.minimize(sum(cost * variable for cost, variable in zip(costs, variables, strict=True)))
-    for lower, terms, upper in model.each_row():
-        row_scale = 1.0 if all(value == round(value) for _, value in terms) else 2.0**30 / max(abs(v) for _, v in terms)
-        # Rounded against us: a coefficient never gets smaller, a limit never larger, and so what fits really fits.
-        row = sum(math.ceil(value * row_scale) * variables[column] for column, value in terms)
-        if lower == upper:
-            program.add(row == round(lower * row_scale))
-        else:
-            if lower > -INFINITY:
-                program.add(row >= math.ceil(lower * row_scale))
-            if upper < INFINITY:
-                program.add(row <= math.floor(upper * row_scale))
-    if start is not None:
-        for variable, value in zip(variables, start, strict=True):
-            program.add_hint(variable, round(value))
-    solver = sat.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_time_in_seconds = max(0.0, time_limit)
-    solver.parameters.relative_gap_limit = gap
-    solver.parameters.random_seed = 0
-    solver.parameters.linearization_level = 2
-    status = solver.solve(program)
-    # Rounding moved each cost by at most half a unit.
-    bound = (solver.best_objective_bound - 0.5 * len(costs)) / scale + model.offset
-    if status in (sat.INFEASIBLE, sat.UNKNOWN):
-        return Answer(None, INFINITY, _finite(bound), "infeasible" if status == sat.INFEASIBLE else "unknown")
-    values = [float(solver.value(variable)) for variable in variables]
-    return Answer(values, model.cost(values), bound, "optimal" if status == sat.OPTIMAL else "feasible")
-
-
-SOLVERS: dict[str, Solver] = {"highs": solve_highs, "scip": solve_scip, "cp-sat": solve_cp_sat}
-
-
-def _finite(bound: float) -> float:
+def finite(bound: float) -> float:
     return bound if math.isfinite(bound) else -INFINITY
 
 
-def _load(package: str, install: str | None = None) -> Any:
+def load(package: str, install: str | None = None) -> Any:
     try:
         module: ModuleType = importlib.import_module(package)
     except ImportError as problem:
