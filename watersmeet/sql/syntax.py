@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from watersmeet.model.expression import Expression
 from watersmeet.sql.site import Site, Span
 
 
@@ -79,8 +80,8 @@ class Scalar(Protocol):
     def sides(self) -> tuple[Scalar, Scalar] | None:
         """Both sides, where this is an equality."""
 
-    def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
-        """Its text for DuckDB with each column replaced by a path of quoted names."""
+    def expression(self, site: Site, resolve: Callable[[Reference], Expression]) -> Expression:
+        """Its meaning, over the columns that its references stand for."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from watersmeet.io.sinks import (
     result_folder,
     result_schema,
 )
-from watersmeet.model import KeyPart, Sink, member_column
+from watersmeet.model import ColumnRef, KeyPart, Sink, member_column
 from watersmeet.plan.ruleset import Emit, Keep, ResultRule, Start, Step, StoreRule
 from watersmeet.runtime.emit.assemble import Assembly, concatenate
 from watersmeet.runtime.probe.placement import places_of
@@ -157,16 +157,16 @@ class Results:
         member_of = dict(zip(rule.aliases, rule.members, strict=True))
         wanted: dict[int, dict[str, None]] = {}
         for output in rule.outputs:
-            for alias, column in [(output.alias, output.column)] if output.alias else output.reads:
-                wanted.setdefault(member_of[str(alias)], {})[str(column)] = None
+            for column in output.expression.columns:
+                wanted.setdefault(member_of[column.row], {})[column.name] = None
         found = rows.columns({member: list(names) for member, names in wanted.items()})
         alias_of = {member: alias for alias, member in member_of.items()}
         columns = {member_column(alias_of[member], name): values for (member, name), values in found.items()}
-        computed = [output for output in rule.outputs if output.expression is not None]
+        computed = [output for output in rule.outputs if not isinstance(output.expression, ColumnRef)]
         if computed:
             # DuckDB wants a column even where every output is a constant.
             source = pa.table(columns) if columns else pa.table({"row": pa.nulls(len(rows), pa.int8())})
-            done = evaluate(source, [str(output.expression) for output in computed])
+            done = evaluate(source, [output.expression.text for output in computed])
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
                 if failed:
@@ -174,8 +174,8 @@ class Results:
         schema = result_schema(rule.outputs)
         arrays = []
         for output, field in zip(rule.outputs, schema, strict=True):
-            plain = output.expression is None
-            array = columns[member_column(str(output.alias), str(output.column)) if plain else f"= {output.name}"]
+            read = output.expression
+            array = columns[read.label if isinstance(read, ColumnRef) else f"= {output.name}"]
             arrays.append(array.cast(field.type) if array.type != field.type else array)
         return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -193,16 +193,16 @@ class Results:
     def _store(self, made_by: str, rule: StoreRule, rows: Assembly) -> None:
         plain = rows.columns(
             {
-                member: [column.source for column in rule.kept if column.member == member and column.kind == "column"]
+                member: [str(kept.source) for kept in rule.kept if kept.member == member and kept.kind == "column"]
                 for member in range(len(rule.members))
             }
         )
         arrays = []
         for column, declared in zip(rule.kept, rule.columns, strict=True):
-            if column.kind == "column":
-                array = plain[column.member, column.source].combine_chunks()
-            elif column.kind == "time":
+            if column.kind == "time":
                 array = pa.array(rows.times(column.member))
+            elif isinstance(column.source, str):
+                array = plain[column.member, column.source].combine_chunks()
             elif column.kind == "filter":
                 array = pa.array(rows.passes(column.member, column.source))
             else:
