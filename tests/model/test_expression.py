@@ -132,5 +132,5 @@ def test_constants(expression: Expression, value: float | None) -> None:
 
 def test_conjuncts_of_conjuncts() -> None:
     parts = [op(">", X, FIVE), op("OR", X, TRUE), Y]
-    nested = op("AND", op("()", op("AND", parts[0], op("()", parts[1]))), parts[2])
-    assert list(conjuncts(nested)) == parts
+    nested = op("AND", op("()", op("AND", parts[0], op("()", parts[1]))), parts[2], op("BETWEEN", Y, FIVE, X))
+    assert list(conjuncts(nested)) == [*parts, op(">=", Y, FIVE), op("<=", Y, X)]

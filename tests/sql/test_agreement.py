@@ -38,7 +38,7 @@ numbers = st.recursive(
     ),
     max_leaves=4,
 )
-comparisons = st.builds(op, st.sampled_from(COMPARISONS), numbers, numbers) | st.builds(
+comparisons = st.builds(op, st.sampled_from(sorted(COMPARISONS)), numbers, numbers) | st.builds(
     op, st.just("BETWEEN"), numbers, numbers, numbers
 )
 conditions = st.recursive(
@@ -79,7 +79,9 @@ bare = st.sampled_from([ColumnRef(column.name, column.type) for column in COLUMN
 limits = st.integers(-130, 130).map(
     lambda value: op("-", Literal(-value, "int", str(-value))) if value < 0 else Literal(value, "int", str(value))
 )
-simple = st.builds(op, st.sampled_from(COMPARISONS), bare, limits)
+simple = st.builds(op, st.sampled_from(sorted(COMPARISONS)), bare, limits) | st.builds(
+    op, st.just("BETWEEN"), bare, limits, limits
+)
 filters = simple | st.builds(op, st.just("AND"), simple, simple) | st.builds(op, st.just("OR"), simple, simple)
 
 

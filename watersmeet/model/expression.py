@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
-COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+COMPARISONS = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with the sides exchanged
 _BOOLEAN = frozenset((*COMPARISONS, "AND", "OR", "NOT", "BETWEEN"))
 INTERVAL = "interval"  # the type of a literal length of time; no column has it
 _DUCKDB_TYPES = {
@@ -209,10 +209,15 @@ def unnested(expression: Expression) -> Expression:
 
 
 def conjuncts(expression: Expression) -> Iterator[Expression]:
+    """The conditions that have to be true together; of BETWEEN there are two."""
     expression = unnested(expression)
     if isinstance(expression, Operation) and expression.operator == "AND":
         for operand in expression.operands:
             yield from conjuncts(operand)
+    elif isinstance(expression, Operation) and expression.operator == "BETWEEN":
+        value, low, high = expression.operands
+        yield Operation(">=", (value, low))
+        yield Operation("<=", (value, high))
     else:
         yield expression
 

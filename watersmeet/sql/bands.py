@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from watersmeet.model.expression import INTERVAL, Expression, Literal, Operation, constant, unnested
+from watersmeet.model.expression import COMPARISONS, INTERVAL, Expression, Literal, Operation, constant, unnested
 from watersmeet.model.predicate import RIGHT
-
-_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,11 @@ class _Sum:
 
 def difference_of(condition: Expression) -> Difference | None:
     condition = unnested(condition)
-    if not isinstance(condition, Operation) or condition.operator not in _FLIPPED:
+    if not isinstance(condition, Operation) or condition.operator not in COMPARISONS or condition.operator == "<>":
         return None
     one, other, operator = *map(unnested, condition.operands), condition.operator
     if constant(one) is not None:
-        one, other, operator = other, one, _FLIPPED[operator]
+        one, other, operator = other, one, COMPARISONS[operator]
     bound = constant(other)
     if bound is not None:
         return _of_constant(one, operator, bound)
@@ -51,7 +49,7 @@ def difference_of(condition: Expression) -> Difference | None:
     if first is None or second is None or first.row == second.row or operator == "=":
         return None
     # first + o1 < second + o2 is second - first > o1 - o2
-    return _made(first, second, _FLIPPED[operator], first.offset - second.offset, False, compares=True)
+    return _made(first, second, COMPARISONS[operator], first.offset - second.offset, False, compares=True)
 
 
 def _of_constant(expression: Expression, operator: str, bound: Literal) -> Difference | None:
@@ -64,7 +62,7 @@ def _of_constant(expression: Expression, operator: str, bound: Literal) -> Diffe
         return None
     # (first + o1) - (second + o2) < c is second - first > o1 - o2 - c
     shift, is_time = first.offset - second.offset, bound.type == INTERVAL
-    found = _made(first, second, _FLIPPED[operator], shift - bound.number, is_time, compares=False)
+    found = _made(first, second, COMPARISONS[operator], shift - bound.number, is_time, compares=False)
     if not absolute:
         return found
     other = _made(first, second, operator, shift + bound.number, is_time, compares=False)
@@ -80,7 +78,7 @@ def _of_constant(expression: Expression, operator: str, bound: Literal) -> Diffe
 def _made(first: _Sum, second: _Sum, operator: str, bound: float | int, is_time: bool, *, compares: bool) -> Difference:
     """second - first (operator) bound, with the left row on the left."""
     if first.row == RIGHT:
-        first, second, operator, bound = second, first, _FLIPPED[operator], -bound
+        first, second, operator, bound = second, first, COMPARISONS[operator], -bound
     low = bound if operator in (">", ">=", "=") else None
     high = bound if operator in ("<", "<=", "=") else None
     return Difference(

@@ -117,12 +117,13 @@ def _comparisons(alternatives: Bit) -> list[_Comparison] | None:
 def _comparison(condition: Expression) -> _Comparison | None:
     if not isinstance(condition, Operation) or condition.operator not in COMPARISONS:
         return None
-    column, number = unnested(condition.operands[0]), constant(condition.operands[1])
-    if not isinstance(column, ColumnRef) or number is None:
+    one, other, operator = *map(unnested, condition.operands), condition.operator
+    if isinstance(other, ColumnRef):
+        one, other, operator = other, one, COMPARISONS[operator]
+    number = constant(other)
+    if not isinstance(one, ColumnRef) or number is None or not is_integer(one.type) or not is_integer(number.type):
         return None
-    if not is_integer(column.type) or not is_integer(number.type):
-        return None
-    return column.name, condition.operator, int(number.number)
+    return one.name, operator, int(number.number)
 
 
 def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:
