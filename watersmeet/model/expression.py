@@ -47,7 +47,8 @@ class Expression:
 
     def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:
         """The same over other columns."""
-        raise NotImplementedError
+        operands = tuple(operand.renamed(rename) for operand in self.operands)
+        return replace(self, operands=operands) if operands else self  # type: ignore[type-var]
 
     def typed(self, declared: str) -> Expression:
         """The same with its type, as DuckDB found it."""
@@ -124,9 +125,6 @@ class Literal(Expression):
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         return self.sql
 
-    def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:
-        return self
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Operation(Expression):
@@ -154,9 +152,6 @@ class Operation(Expression):
             return f"- {first}" if first.startswith("-") else f"-{first}"  # -- begins a comment
         return f" {self.operator} ".join((first, *others))
 
-    def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:
-        return replace(self, operands=tuple(operand.renamed(rename) for operand in self.operands))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sql(Expression):
@@ -172,9 +167,6 @@ class Sql(Expression):
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         pairs = zip(self.operands, self.fragments[1:], strict=True)
         return self.fragments[0] + "".join(operand.spelled(name) + after for operand, after in pairs)
-
-    def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:
-        return replace(self, operands=tuple(operand.renamed(rename) for operand in self.operands))
 
 
 TRUE = Literal(True, "boolean", "TRUE")

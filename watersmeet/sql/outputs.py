@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from watersmeet.model import Column, Expression, Output
+from watersmeet.model import Column, ColumnRef, Expression, Output
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
@@ -66,18 +66,14 @@ def _starred(item: Item, member: Member, column: Column) -> _Draft:
 
 
 def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar) -> Output:
-    reference = scalar.only_reference()
-    resolved = scope.resolve(reference) if reference else None
-    if resolved and not resolved.fields:
-        name = item.name.text if item.name else resolved.column.name
-        return Output(name, resolved.column.type, resolved.expression(resolved.member.alias))
-    if item.name is None:
-        site.fail(item.span, "a computed output needs a name", hint="add AS and a name")
-    binder.check_functions(scalar)
-
     def resolve(reference: Reference) -> Expression:
         found = scope.resolve(reference)
         return found.expression(found.member.alias)
 
-    computed = binder.bound(scalar, scalar.expression(site, resolve))
-    return Output(item.name.text, computed.type, computed)
+    binder.check_functions(scalar)
+    value = binder.bound(scalar, scalar.expression(site, resolve))
+    if isinstance(value, ColumnRef):
+        return Output(item.name.text if item.name else value.name, value.type, value)
+    if item.name is None:
+        site.fail(item.span, "a computed output needs a name", hint="add AS and a name")
+    return Output(item.name.text, value.type, value)

@@ -63,9 +63,6 @@ class Scalar(Protocol):
 
     def references(self) -> tuple[Reference, ...]: ...
 
-    def only_reference(self) -> Reference | None:
-        """The column that this is, where it is nothing else."""
-
     def functions(self) -> tuple[Name, ...]:
         """Calls of functions that the parser does not know, so that nobody has translated them."""
 

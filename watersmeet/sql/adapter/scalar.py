@@ -42,10 +42,6 @@ class SparkScalar:
     def references(self) -> tuple[Reference, ...]:
         return tuple(self._reference(column) for column in self.node.find_all(exp.Column))
 
-    def only_reference(self) -> Reference | None:
-        node = self.node.unnest()
-        return self._reference(node) if isinstance(node, exp.Column) else None
-
     def functions(self) -> tuple[Name, ...]:
         found = self.node.find_all(exp.Anonymous)
         return tuple(Name(node.name, self.locate(node)) for node in found if node.name.lower() not in _MENDED_CALLS)
