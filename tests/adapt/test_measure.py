@@ -18,7 +18,7 @@ from watersmeet.adapt.statistics_file import recall, remember
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.io.sinks import prepare_folder, result_folder
-from watersmeet.model import KeyPart
+from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, Plan, make_plan
@@ -165,7 +165,7 @@ def test_damaged_statistics_are_no_statistics(tmp_path: Path, text: str) -> None
 
 
 def test_key_groups_are_kept_for_looking(tmp_path: Path) -> None:
-    part = KeyPart('"a"', "bigint", "a")
+    part = KeyPart(ColumnRef("a", "bigint"), "bigint")
     groups = np.r_[np.full(63, 1.0), 65.0]
     sketch = Sketch(128.0, np.empty(0, np.uint64), np.empty(0), groups)
     remember(tmp_path, 1, Statistics(), Measurements(sketches={("r", part): sketch}))

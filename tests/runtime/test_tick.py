@@ -13,7 +13,7 @@ import pytest
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, commit, load_newest
-from watersmeet.model import Alias, Column, Equality, KeyPart, Output, Query, Stream
+from watersmeet.model import Alias, Column, ColumnRef, Equality, KeyPart, Output, Query, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
@@ -22,13 +22,13 @@ from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeRepor
 from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_SLICE, Tick, split
 from watersmeet.store.merge import FAN_IN
 
-KEY = KeyPart('"k"', "int", "k")
+KEY = KeyPart(ColumnRef("k", "int"), "int")
 STREAMS = tuple(Stream(name, (Column("ts", "timestamp"), Column("k", "int")), "ts", lateness=5) for name in ("a", "b"))
 QUERY = Query(
     "q",
     (Alias("x", "a", 100), Alias("y", "b", 10)),
     (Equality("x", KEY, "y", KEY),),
-    (Output("k", "int", "x", "k"),),
+    (Output("k", "int", ColumnRef("k", "int", "x")),),
 )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from watersmeet.model import Alias, Equality, KeyPart, Output, Query
+from watersmeet.model import Alias, ColumnRef, Equality, KeyPart, Output, Query
 
 Build = Callable[[str], Query]
+Key = tuple[str, str, str | None]  # text, type, and the column that it is
 JOINED = "FROM orders o, items i WHERE o.id = i.order_id"
 
 
@@ -18,18 +19,17 @@ def test_a_whole_query(query: Build) -> None:
         FROM orders [RANGE 10 SECONDS] AS o JOIN items i [UNBOUNDED] ON i.order_id = o.id AND i.qty > 3
         WHERE 100 < o.PRICE AND lower(o.note) = 'x'"""
     )
-    assert found.aliases == (
-        Alias("o", "orders", 10_000_000, '("price" > 100) AND (LOWER("Note") = \'x\')'),
-        Alias("i", "items", None, '"qty" > 3'),
-    )
-    assert found.equalities == (
-        Equality("o", KeyPart('"id"', "bigint", "id"), "i", KeyPart('"order_id"', "bigint", "order_id")),
-    )
-    assert found.outputs == (
-        Output("id", "bigint", "o", "id"),
-        Output("twice", "int", expression='"i.qty" * 2', reads=(("i", "qty"),)),
-        Output("Note", "string", "o", "Note"),
-    )
+    assert [(alias.name, alias.stream, alias.window, str(alias.filter)) for alias in found.aliases] == [
+        ("o", "orders", 10_000_000, '("price" > 100) AND (LOWER("Note") = \'x\')'),
+        ("i", "items", None, '"qty" > 3'),
+    ]
+    keys = KeyPart(ColumnRef("id", "bigint"), "bigint"), KeyPart(ColumnRef("order_id", "bigint"), "bigint")
+    assert found.equalities == (Equality("o", keys[0], "i", keys[1]),)
+    assert [(output.name, output.type, output.expression.text) for output in found.outputs] == [
+        ("id", "bigint", '"o.id"'),
+        ("twice", "int", '"i.qty" * 2'),
+        ("Note", "string", '"o.Note"'),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,31 +54,36 @@ def test_query_wide_unbounded(query: Build, end: str) -> None:
 
 def test_array_access_is_no_window(query: Build) -> None:
     (output,) = query("SELECT w.arr[0] AS first FROM wide [RANGE 1 DAY] w").outputs
-    assert output == Output("first", "int", expression='"w.arr"[1]', reads=(("w", "arr"),))
+    assert (output.type, output.expression.text) == ("int", '"w.arr"[1]')
+    assert output.expression.columns == (ColumnRef("arr", "array<int>", "w"),)
 
 
 @pytest.mark.parametrize(
     ("condition", "left", "right"),
     [
-        ("a.k = b.k", KeyPart('"k"', "int", "k"), KeyPart('"k"', "int", "k")),
-        ("b.x = A.K", KeyPart('"k"', "int", "k"), KeyPart('"x"', "int", "x")),
-        ("lower(a.n) = b.n", KeyPart('LOWER("n")', "string"), KeyPart('"n"', "string", "n")),
-        ("a.x + 1 = b.y", KeyPart('"x" + 1', "int"), KeyPart('"y"', "int", "y")),
-        ("CAST(a.n AS INT) = b.y", KeyPart('CAST("n" AS INT)', "int"), KeyPart('"y"', "int", "y")),
-        ("a.k = b.d", KeyPart('TRY_CAST("k" AS DOUBLE)', "double"), KeyPart('"d"', "double", "d")),
+        ("a.k = b.k", ('"k"', "int", "k"), ('"k"', "int", "k")),
+        ("b.x = A.K", ('"k"', "int", "k"), ('"x"', "int", "x")),
+        ("lower(a.n) = b.n", ('LOWER("n")', "string", None), ('"n"', "string", "n")),
+        ("a.x + 1 = b.y", ('"x" + 1', "int", None), ('"y"', "int", "y")),
+        ("CAST(a.n AS INT) = b.y", ('CAST("n" AS INT)', "int", None), ('"y"', "int", "y")),
+        ("a.k = b.d", ('TRY_CAST("k" AS DOUBLE)', "double", None), ('"d"', "double", "d")),
         (
             "a.k = b.de",
-            KeyPart('TRY_CAST("k" AS DECIMAL(21, 2))', "decimal(21,2)"),
-            KeyPart('TRY_CAST("de" AS DECIMAL(21, 2))', "decimal(21,2)"),
+            ('TRY_CAST("k" AS DECIMAL(21, 2))', "decimal(21,2)", None),
+            ('TRY_CAST("de" AS DECIMAL(21, 2))', "decimal(21,2)", None),
         ),
-        ("a.ts = b.dt", KeyPart('"ts"', "timestamp", "ts"), KeyPart('TRY_CAST("dt" AS TIMESTAMP)', "timestamp")),
-        ("a.ts = b.tn", KeyPart('"ts"', "timestamp", "ts"), KeyPart('"tn"', "timestamp", "tn")),
-        ("a.st.f = b.x", KeyPart('"st"."f"', "int"), KeyPart('"x"', "int", "x")),
+        ("a.ts = b.dt", ('"ts"', "timestamp", "ts"), ('TRY_CAST("dt" AS TIMESTAMP)', "timestamp", None)),
+        ("a.ts = b.tn", ('"ts"', "timestamp", "ts"), ('"tn"', "timestamp", "tn")),
+        ("a.st.f = b.x", ('"st"."f"', "int", None), ('"x"', "int", "x")),
     ],
 )
-def test_keys(query: Build, condition: str, left: KeyPart, right: KeyPart) -> None:
-    found = query(f"SELECT a.k FROM wide a, wide b WHERE {condition} WINDOW 1 DAY")
-    assert found.equalities == (Equality("a", left, "b", right),)
+def test_keys(query: Build, condition: str, left: Key, right: Key) -> None:
+    (found,) = query(f"SELECT a.k FROM wide a, wide b WHERE {condition} WINDOW 1 DAY").equalities
+    assert (found.left, found.right) == ("a", "b")
+    assert [(part.expression.text, part.type, part.column) for part in (found.left_key, found.right_key)] == [
+        left,
+        right,
+    ]
 
 
 def test_equalities_are_oriented_sorted_and_unique(query: Build) -> None:
@@ -105,20 +110,20 @@ def test_equal_filters_have_equal_texts(query: Build, one: str, other: str) -> N
 
 def test_conditions_without_columns(query: Build) -> None:
     found = query(f"SELECT o.id {JOINED} AND 1 = 0 AND TRUE WINDOW 1 DAY")
-    assert [alias.filter for alias in found.aliases] == ["1 = 0", None]
+    assert [str(alias.filter) for alias in found.aliases] == ["1 = 0", "None"]
 
 
 def test_using_makes_one_column(query: Build) -> None:
     found = query("SELECT k, a.x AS ax FROM wide a JOIN wide b USING (k) JOIN wide c USING (k) WINDOW 1 DAY")
     assert [(equality.left, equality.right) for equality in found.equalities] == [("a", "b"), ("a", "c")]
-    assert found.outputs[0] == Output("k", "int", "a", "k")
+    assert found.outputs[0] == Output("k", "int", ColumnRef("k", "int", "a"))
 
 
 def test_star_prefixes_only_clashing_names(query: Build) -> None:
     found = query(f"SELECT * {JOINED} WINDOW 1 DAY")
     names = ["id", "customer", "price", "Note", "day", "o_ts", "order_id", "sku", "qty", "weight", "i_ts"]
     assert [output.name for output in found.outputs] == names
-    assert found.outputs[-1] == Output("i_ts", "timestamp_ntz", "i", "ts")
+    assert found.outputs[-1] == Output("i_ts", "timestamp_ntz", ColumnRef("ts", "timestamp_ntz", "i"))
 
 
 def test_star_with_using_gives_the_merged_column_once(query: Build) -> None:
@@ -139,7 +144,7 @@ def test_single_alias_and_stream_name_as_alias(query: Build) -> None:
 
 def test_text_beyond_ascii_keeps_positions(query: Build) -> None:
     found = query("SELECT /* größer 😀 */ a.n FROM wide [RANGE 1 DAY] a WHERE a.n = 'é😀''s'\r\n-- ende")
-    assert found.aliases[0].filter == "\"n\" = 'é😀''s'"
+    assert str(found.aliases[0].filter) == "\"n\" = 'é😀''s'"
 
 
 def test_sql_is_kept_without_the_semicolon(query: Build) -> None:

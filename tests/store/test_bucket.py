@@ -11,15 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.model import KeyPart
+from watersmeet.model import ColumnRef, Expression, KeyPart
+from watersmeet.model.expression import Literal, Operation, Sql
 from watersmeet.store.bucket import NO_DEADLINE, Bucket, Derived, verify_file
 from watersmeet.store.codes import encode
+from watersmeet.store.filters import Block
 from watersmeet.store.kernels import build_index, probe
 
-NUMBER = (KeyPart('"n"', "int", "n"),)
-TEXT = (KeyPart('"s"', "string", "s"),)
-BOTH = (KeyPart('"n"', "int", "n"), KeyPart('lower("s")', "string"))
-FILTERS = (('"n" > 1',), (), ("\"s\" = 'b'", '"n" = 1'))
+N, S = ColumnRef("n", "int"), ColumnRef("s", "string")
+NUMBER = (KeyPart(N, "int"),)
+TEXT = (KeyPart(S, "string"),)
+BOTH = (KeyPart(N, "int"), KeyPart(Sql(("lower(", ")"), (S,)), "string"))
+
+
+def compared(operator: str, number: int) -> Expression:
+    return Operation(operator, (N, Literal(number, "int", str(number))))
+
+
+FILTERS = Block(((compared(">", 1),), (), (Operation("=", (S, Literal("b", "string", "'b'"))), compared("=", 1))))
 
 
 def some_bucket() -> Bucket:
@@ -67,7 +76,7 @@ def test_a_bucket_forgets_what_no_plan_asks_for_any_more(tmp_path: Path) -> None
     info = some_bucket().write(tmp_path, "b", Derived((NUMBER,), (FILTERS,)), store="s", first_tick=1, last_tick=1)
     bucket = Bucket.open(tmp_path, info)
     before = set(bucket._sections)
-    other = (('"n" > 7',),)
+    other = Block(((compared(">", 7),),))
     bucket.words(other)
     bucket.folded((FILTERS, other))
     bucket.index(TEXT)

@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.store.filters import WIDEST, evaluate_block, fold, word_type
+from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation, Sql, all_of
+from watersmeet.store.filters import WIDEST, Block, evaluate_block, fold, word_type
 from watersmeet.store.kernels import count_bits, cut_windows
 
 OPERATORS = {
@@ -26,9 +27,17 @@ values = st.lists(
 )
 
 
-def text_of(parts: list[tuple[str, str, int]]) -> str:
-    texts = [f'"{column}" {symbol} {constant}' for column, symbol, constant in parts]
-    return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
+# DuckDB has to decide about t, which is no integer.
+TYPES = {"a": ("int", pa.int32()), "b": ("bigint", pa.int64()), "t": ("double", pa.float64())}
+
+
+def filter_of(parts: list[tuple[str, str, int]]) -> Expression:
+    return all_of([compared(ColumnRef(name, TYPES[name][0]), symbol, constant) for name, symbol, constant in parts])
+
+
+def compared(column: ColumnRef, operator: str, constant: int) -> Expression:
+    number: Expression = Literal(abs(constant), "int", str(abs(constant)))
+    return Operation(operator, (column, Operation("-", (number,)) if constant < 0 else number))
 
 
 @given(
@@ -38,10 +47,8 @@ def test_a_bit_is_left_where_one_of_its_filters_is_true(
     rows: list[tuple[int | None, int, int | None]], wanted: list[list[list[tuple[str, str, int]]]]
 ) -> None:
     columns = dict(zip("abt", zip(*rows, strict=True), strict=True))
-    # t is no integer for Arrow, so that DuckDB has to decide about it.
-    kinds = {"a": pa.int32(), "b": pa.int64(), "t": pa.float64()}
-    batch = pa.record_batch({name: pa.array(list(columns[name]), kinds[name]) for name in columns})
-    block = tuple(tuple(text_of(parts) for parts in alternatives) for alternatives in wanted)
+    batch = pa.record_batch({name: pa.array(list(columns[name]), TYPES[name][1]) for name in columns})
+    block = Block(tuple(tuple(filter_of(parts) for parts in alternatives) for alternatives in wanted))
     words, failures = evaluate_block(batch, block)
     assert words.dtype == word_type(block)
     assert not any(failures.values())
@@ -58,9 +65,17 @@ def test_a_bit_is_left_where_one_of_its_filters_is_true(
 
 def test_a_filter_that_cannot_be_evaluated_is_false_there_and_counted() -> None:
     batch = pa.record_batch({"s": pa.array(["1", "x", "3"])})
-    words, failures = evaluate_block(batch, (("CAST(s AS INT) > 1",), ("s = 'x'",)))
+    block = Block(((Sql(("CAST(s AS INT) > 1",)),), (Sql(("s = 'x'",)),)))
+    words, failures = evaluate_block(batch, block)
     assert words.tolist() == [0b00, 0b10, 0b01]
     assert failures == {"CAST(s AS INT) > 1": 1, "s = 'x'": 0}
+
+
+def test_the_same_text_over_another_type_is_another_filter() -> None:
+    whole, real = (Block(((compared(ColumnRef("x", kind), ">", 1),),)) for kind in ("bigint", "double"))
+    assert whole != real
+    assert evaluate_block(pa.record_batch({"x": pa.array([1, 2], pa.int64())}), whole)[0].tolist() == [0, 1]
+    assert evaluate_block(pa.record_batch({"x": pa.array([1.0, 1.5])}), real)[0].tolist() == [0, 1]
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), min_size=1, max_size=70))

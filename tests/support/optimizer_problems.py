@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from watersmeet.model import Band, KeyPart, Theta
+from watersmeet.model import Band, ColumnRef, KeyPart, Theta
+from watersmeet.model.expression import Sql
 from watersmeet.optimize.joingraph import NO_KEY, Link, QueryGraph
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Statistics
@@ -20,18 +21,20 @@ Pair = tuple[tuple[str, str], tuple[str, str]]  # two attributes that may be com
 
 def link(left: str, right: str) -> Link:
     """`link("r.a", "s.b")`: the equality r.a = s.b."""
-    one, other = sorted(
-        (relation, KeyPart(column, "BIGINT", column)) for relation, column in (_split(left), _split(right))
-    )
+    one, other = ((relation, _key(column)) for relation, column in sorted((_split(left), _split(right))))
     return Link(one, other)
 
 
 def theta_link(one: str, other: str, text: str = "x < y", band: bool = False) -> Link:
     """A predicate between two relations that is no equality; as a band it is thought to be more selective."""
     left, right = sorted((one, other))
-    part = KeyPart("x", "bigint", "x")
-    theta = Theta(text, (part,), (part,), Band(part, part, 0, 1) if band else None)
+    part = _key("x")
+    theta = Theta(Sql((text,)), (part,), (part,), Band(part, part, 0, 1) if band else None)
     return Link((left, NO_KEY), (right, NO_KEY), theta)
+
+
+def _key(column: str) -> KeyPart:
+    return KeyPart(ColumnRef(column, "bigint"), "bigint")
 
 
 def with_thetas(query: QueryGraph, chance: random.Random, share: float) -> QueryGraph:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from watersmeet.home.manifest import BucketInfo, Manifest
-from watersmeet.model import KeyPart, Query
+from watersmeet.model import ColumnRef, KeyPart, Query
 from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
@@ -122,14 +122,14 @@ class Measurements:
 
     def distinct(self) -> dict[Named, float]:
         return {
-            (stream, part.column or part.expression): max(1.0, sketch.distinct)
+            (stream, part.name): max(1.0, sketch.distinct)
             for (stream, part), sketch in self.sketches.items()
             if len(sketch.hashes)
         }
 
 
 def named(attribute: tuple[str, KeyPart]) -> Named:
-    return stream_of(attribute[0]), attribute[1].column or attribute[1].expression
+    return stream_of(attribute[0]), attribute[1].name
 
 
 def measure_tick(
@@ -240,8 +240,8 @@ def _attribute(rule: StoreRule, part: KeyPart) -> tuple[str, KeyPart]:
     if not rule.is_materialized:
         return rule.name, part
     kept = next(column for column in rule.kept if column.name == part.column)
-    column = kept.source if kept.kind == "column" else None
-    return rule.members[kept.member][1], KeyPart(kept.source, part.type, column)
+    source = ColumnRef(kept.source, part.type) if isinstance(kept.source, str) else kept.source
+    return rule.members[kept.member][1], KeyPart(source, part.type)
 
 
 def _theta_link(rules: tuple[StoreRule, ...], test: Test) -> Link:

@@ -25,7 +25,7 @@ def remember(home: Path, tick: int, statistics: Statistics, measured: Measuremen
         "rates": measured.rates,
         "estimation_error": {"median": middle, "worst": worst, "steps": len(measured.steps)},
         "key_groups": {
-            f"{stream}.{part.column or part.expression}": {"skew": sketch.skew, "rows": sketch.groups.tolist()}
+            f"{stream}.{part.name}": {"skew": sketch.skew, "rows": sketch.groups.tolist()}
             for (stream, part), sketch in sorted(measured.sketches.items(), key=lambda item: str(item[0]))
         },
     }

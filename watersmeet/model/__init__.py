@@ -1,7 +1,8 @@
-"""Immutable values that validate themselves: streams, queries, types."""
+"""Immutable values that validate themselves: streams, queries, expressions, types."""
 
+from watersmeet.model.expression import ColumnRef, Expression, member_column
 from watersmeet.model.predicate import CROSS, Band, Predicate, Registered, Theta
-from watersmeet.model.query import Alias, Equality, KeyPart, Output, Query, Sink, member_column
+from watersmeet.model.query import Alias, Equality, KeyPart, Output, Query, Sink
 from watersmeet.model.stream import Column, Source, Stream
 
 __all__ = [
@@ -9,7 +10,9 @@ __all__ = [
     "Alias",
     "Band",
     "Column",
+    "ColumnRef",
     "Equality",
+    "Expression",
     "KeyPart",
     "Output",
     "Predicate",

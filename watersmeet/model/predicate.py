@@ -1,7 +1,7 @@
 """Predicates between two aliases that are no equality: comparisons, bands, anything that is true or false of a pair.
 
-A `Theta` says what a pair of rows must satisfy, whoever they belong to: its SQL reads the columns of the one row as
-"l.x" and those of the other as "r.y". So the same predicate in queries with other alias names is the same value.
+A `Theta` says what a pair of rows must satisfy, whoever they belong to: its columns are those of a left row ("l.x")
+and of a right one ("r.y"). So the same predicate in queries with other alias names is the same value.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from watersmeet.model.expression import TRUE, Expression
+
 if TYPE_CHECKING:
     from watersmeet.model.query import KeyPart
 
-LEFT, RIGHT = "l.", "r."  # stand in front of the columns of the two rows
+LEFT, RIGHT = "l", "r"  # the two rows
 
 # One operation after the other on a stack, as (name, argument): see store/blocks.py for what runs it.
 Program = tuple[tuple[str, float], ...]
@@ -45,21 +47,25 @@ class Registered:
 
 @dataclass(frozen=True)
 class Theta:
-    text: str  # DuckDB SQL over "l.x" and "r.y"; for a registered predicate, how to show it
+    condition: Expression = field(repr=False)  # for a registered predicate, its call
+    text: str = field(init=False, compare=False)
     left: tuple[KeyPart, ...]  # the columns that it reads of either row
     right: tuple[KeyPart, ...]
     band: Band | None = None
     program: Program = ()  # the same as the text for numbers; empty where only SQL will do
     strict: bool = True  # whether a NULL among what it reads always makes it not true
-    function: Registered | None = None  # in place of the text,
-    arguments: tuple[str, ...] = ()  # and the SQL of what it is given
+    function: Registered | None = None  # in place of the condition,
+    arguments: tuple[Expression, ...] = ()  # and what it is given
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.condition.text)
 
     @property
     def is_always_true(self) -> bool:
         return not self.left and not self.right and self.function is None
 
 
-CROSS = Theta("TRUE", (), ())  # the predicate of a CROSS JOIN
+CROSS = Theta(TRUE, (), ())  # the predicate of a CROSS JOIN
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """A query: aliases over streams with windows and filters, equalities and other predicates between them, its outputs.
 
-Scalar SQL is kept as text in DuckDB's dialect. A filter or key is written over the bare columns of its
-stream ("price" > 10), so that queries which use other alias names still have equal, shareable texts; an
-output is written over qualified columns that `member_column` names.
+A filter or key is an expression over the only row that it reads ("price" > 10), so that queries which use other alias
+names still have equal, shareable ones; in an output each column says of which alias it is.
 """
 
 from __future__ import annotations
@@ -11,16 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.errors import ModelError
+from watersmeet.model.expression import ColumnRef, Expression, try_cast
 from watersmeet.model.predicate import Predicate
 from watersmeet.model.stream import check_name
+from watersmeet.model.types import arrow_type
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
 SINK_FORMATS = ("parquet", "json", "csv", "console", "count")
-
-
-def member_column(alias: str, column: str) -> str:
-    """The name under which a member's column appears when outputs are computed."""
-    return f"{alias}.{column}"
 
 
 @dataclass(frozen=True)
@@ -28,16 +24,34 @@ class Alias:
     name: str
     stream: str
     window: int | None  # microseconds; None is UNBOUNDED
-    filter: str | None = None  # DuckDB SQL over the stream's bare columns
+    filter: Expression | None = None
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class KeyPart:
     """One side of an equality: an expression over one stream, already cast to the type compared in."""
 
-    expression: str  # DuckDB SQL over the stream's bare columns
+    expression: Expression
     type: str
-    column: str | None = None  # the column where the expression is nothing else, so that no evaluation is needed
+    column: str | None = field(init=False, compare=False)  # where the expression is nothing else: no evaluation needed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", self.expression.name if isinstance(self.expression, ColumnRef) else None)
+
+    @classmethod
+    def of(cls, expression: Expression, compared_in: str) -> KeyPart:
+        """An expression whose type is known, cast if it has to be."""
+        same = arrow_type(expression.type) == arrow_type(compared_in)
+        return cls(expression if same else try_cast(expression, compared_in), compared_in)
+
+    @property
+    def name(self) -> str:
+        """What statistics and columns of materialized stores are called after."""
+        return self.column or self.expression.text
+
+    @property
+    def sort_key(self) -> tuple[str, str]:
+        return self.expression.text, self.type
 
 
 @dataclass(frozen=True)
@@ -59,14 +73,11 @@ class Equality:
 
 @dataclass(frozen=True)
 class Output:
-    """One result column: a member's column as it is, or an expression over `member_column` names."""
+    """One result column: a member's column as it is, or something computed. Rows are named by aliases."""
 
     name: str
     type: str
-    alias: str | None = None
-    column: str | None = None
-    expression: str | None = None
-    reads: tuple[tuple[str, str], ...] = ()  # (alias, column) pairs that the expression needs
+    expression: Expression
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from watersmeet.model import KeyPart, Query, Theta
+from watersmeet.model.expression import Sql
 
 Attribute = tuple[str, KeyPart]  # a key of a relation
-NO_KEY = KeyPart("", "none")  # of a link that is no equality
+NO_KEY = KeyPart(Sql(("",)), "none")  # of a link that is no equality
 _AT_RANDOM = "random"  # in place of a type
 
 
 def at_random(places: int) -> KeyPart:
     """The layout of a store that no equality leads to: its rows are spread evenly over some of the places."""
-    return KeyPart(str(places), _AT_RANDOM)
+    return KeyPart(Sql((str(places),)), _AT_RANDOM)
 
 
 def places_at_random(layout: KeyPart) -> int | None:
     """Over how many places a layout spreads rows evenly; None if a key decides."""
-    return int(layout.expression) if layout.type == _AT_RANDOM else None
+    return int(layout.expression.text) if layout.type == _AT_RANDOM else None
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def graph_of(query: Query) -> QueryGraph:
     links = []
     for equality in query.equalities:
         ends = [(named[equality.left], equality.left_key), (named[equality.right], equality.right_key)]
-        ends.sort(key=lambda end: (end[0], end[1].expression, end[1].type))
+        ends.sort(key=lambda end: (end[0], end[1].sort_key))
         links.append(Link(ends[0], ends[1]))
     for predicate in query.predicates:
         one, other = named[predicate.left], named[predicate.right]

@@ -156,7 +156,7 @@ class Problem:
                     else:
                         tested[link] = None
         return {
-            store: tuple(sorted(held, key=lambda end: (end[0], end[1].expression, end[1].type)))
+            store: tuple(sorted(held, key=lambda end: (end[0], end[1].sort_key)))
             or ((min(store.relations), at_random(self._places(store, thetas[store]))),)
             for store, held in ends.items()
         }

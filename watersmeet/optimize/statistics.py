@@ -93,7 +93,7 @@ def _guessed(theta: Theta) -> float:
 
 def _named(attribute: Attribute) -> Named:
     relation, part = attribute
-    return stream_of(relation), part.column or part.expression
+    return stream_of(relation), part.name
 
 
 def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> Statistics:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from watersmeet.model import KeyPart
+from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.optimize.joingraph import Link, Subquery
 from watersmeet.plan.ruleset import Bound, Lookup, Member, Range, Test, kept_name
 
@@ -18,8 +18,7 @@ def seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:
     """A key of a relation as the store that holds the relation's rows names it."""
     if store.is_stream:
         return part
-    name = kept_name(f"{relation}.", part)
-    return KeyPart('"' + name.replace('"', '""') + '"', part.type, name)
+    return KeyPart(ColumnRef(kept_name(f"{relation}.", part), part.type), part.type)
 
 
 def lookup_in(bound: Sequence[Subquery], relation: str, part: KeyPart) -> Lookup:
@@ -27,12 +26,8 @@ def lookup_in(bound: Sequence[Subquery], relation: str, part: KeyPart) -> Lookup
     return position, seen_in(bound[position], relation, part)
 
 
-def sortable(part: KeyPart) -> tuple[str, str]:
-    return part.expression, part.type
-
-
 def order_of(lookup: Lookup) -> tuple[int, tuple[str, str]]:
-    return lookup[0], sortable(lookup[1])
+    return lookup[0], lookup[1].sort_key
 
 
 def predicates_between(
@@ -66,7 +61,7 @@ def _range(thetas: Sequence[Link], bound: Sequence[Subquery], store: Subquery) -
     if not lows:
         return None
     # A range with two ends is narrower than one with one end.
-    best = min(lows, key=lambda part: (-bool(lows[part]) - bool(highs[part]), sortable(part)))
+    best = min(lows, key=lambda part: (-bool(lows[part]) - bool(highs[part]), part.sort_key))
     return Range(best, _ordered(lows[best]), _ordered(highs[best]))
 
 

@@ -13,10 +13,11 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from watersmeet.model import KeyPart, Query, Stream
+from watersmeet.model import Expression, KeyPart, Query, Stream
+from watersmeet.model.expression import all_of
 from watersmeet.optimize.joingraph import Subquery, links_between, places_at_random, store_of, stream_of
 from watersmeet.optimize.problem import Path, Solution
-from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in, sortable
+from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
@@ -36,7 +37,7 @@ from watersmeet.plan.ruleset import (
     StoreRule,
     Test,
     all_steps,
-    filter_name,
+    kept_filter,
 )
 from watersmeet.store.codes import is_exact
 from watersmeet.store.filters import Bit, Block
@@ -96,6 +97,7 @@ class _Compiler:
         self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
         self.levels: dict[Subquery, int] = {}
         self.keys: dict[str, tuple[Key, ...]] = {}
+        self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would name itself anew
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
@@ -146,7 +148,7 @@ class _Compiler:
                 # One equality for each attribute of the probed store; a further one is left to verification.
                 if part not in chosen or order_of(lookup) < order_of(chosen[part]):
                     chosen[part] = lookup
-            key = tuple(sorted(chosen, key=sortable))
+            key = tuple(sorted(chosen, key=lambda part: part.sort_key))
             sources = tuple(chosen[part] for part in key)
             span, tests = predicates_between(links, bound, store, by_range=not key)
             name = self._name(store)
@@ -157,7 +159,7 @@ class _Compiler:
         node.ends.append((end, tuple(bound)))
 
     def _want(self, node: _Node, end: Group | Materialized, store: Subquery) -> None:
-        bits: Block
+        bits: tuple[Bit, ...]
         if isinstance(end, Materialized):
             node.windows |= {end.windows[relation] for relation in store.relations}
             # Rows of a store that another one is made of have passed the filters of more readers than this one has.
@@ -166,20 +168,21 @@ class _Compiler:
             for query in end.queries:
                 node.windows |= {self.aliases.window(query, relation) for relation in store.relations}
             bits = tuple(self._filter(store, query) for query in end.queries)
-        node.asks[end.name] = bits if any(bits) else ()
+        block = Block(bits) if any(bits) else Block()
+        node.asks[end.name] = self.blocks.setdefault(block, block)
 
     def _filter(self, store: Subquery, query: Query) -> Bit:
         """What a query asks of the rows of a store: of a stream its filter, otherwise what the kept columns say."""
         if store.is_stream:
-            text = self.aliases.alias(query, next(iter(store.relations))).filter
-            return (text,) if text is not None else ()
+            wanted = self.aliases.alias(query, next(iter(store.relations))).filter
+            return (wanted,) if wanted is not None else ()
         made = self.materialized[store]
-        asked = []
+        asked: list[Expression] = []
         for relation in sorted(store.relations):
-            text = self.aliases.alias(query, relation).filter
-            if text is not None and made.filters[relation] != {text}:
-                asked.append(_quoted(filter_name(f"{relation}.", text)))
-        return (" AND ".join(asked),) if asked else ()
+            wanted = self.aliases.alias(query, relation).filter
+            if wanted is not None and made.filters[relation] != {wanted}:
+                asked.append(kept_filter(f"{relation}.", wanted))
+        return (all_of(asked),) if asked else ()
 
     def _name(self, store: Subquery) -> str:
         if store.is_stream:
@@ -328,7 +331,7 @@ class _Compiler:
         asked = self.asked.get(stream.name, {})
         blocks = tuple(block for block in asked if block)
         # History is for queries that nobody knows yet: it has every row.
-        only_wanted = () not in asked and stream.retain == 0
+        only_wanted = Block() not in asked and stream.retain == 0
         return StoreRule(stream.name, stream.columns, keys, blocks, layout, stream.time, only_wanted, title=stream.name)
 
     def _materialized_store(self, store: Materialized) -> StoreRule:
@@ -379,10 +382,6 @@ def _asked(draft: Ruleset) -> dict[str, dict[Block, None]]:
 def _lasting(draft: Ruleset) -> tuple[Step, ...]:
     """The steps but those of a backfill: it runs once, and buckets derive for it what they lack."""
     return tuple(step for start in draft.starts if not start.backfills for step in start.steps)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from watersmeet.model import Query
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
-from watersmeet.store.filters import WIDEST, evaluate_block
+from watersmeet.store.filters import WIDEST, Block, evaluate_block
 
 Groups = tuple[tuple[str, ...], ...]  # names of queries, for the classes that need several groups
 Sample = Callable[[str], pa.RecordBatch | None]  # some rows of a stream
@@ -129,9 +129,9 @@ def _wants(members: list[Query], graphs: Mapping[str, QueryGraph], rows: Sample)
             continue
         matrix = np.empty((batch.num_rows, len(members)), bool)
         for begin in range(0, len(members), WIDEST):
-            texts = [filters[query.name][relation] for query in members[begin : begin + WIDEST]]
-            words, _ = evaluate_block(batch, tuple((text,) if text is not None else () for text in texts))
-            for bit in range(len(texts)):
+            wanted = [filters[query.name][relation] for query in members[begin : begin + WIDEST]]
+            words, _ = evaluate_block(batch, Block(tuple(() if each is None else (each,) for each in wanted)))
+            for bit in range(len(wanted)):
                 matrix[:, begin + bit] = (words >> words.dtype.type(bit)) & words.dtype.type(1)
         pieces.append(matrix)
     return np.concatenate(pieces) if pieces else np.ones((1, len(members)), bool)

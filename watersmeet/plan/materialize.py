@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watersmeet.model import Column, KeyPart, Query, Stream
+from watersmeet.model import Column, Expression, KeyPart, Query, Stream
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.ruleset import TAU, KeptColumn, Key, StoreRule, filter_name, kept_name
+from watersmeet.plan.ruleset import TAU, KeptColumn, Key, StoreRule, kept_filter, kept_name
 from watersmeet.store.filters import Bit, Block
 
 
@@ -22,14 +22,14 @@ class Materialized:
     subquery: Subquery
     graph: QueryGraph
     windows: dict[str, int]  # by relation, the widest that a reader asks for
-    filters: dict[str, frozenset[str | None]]
+    filters: dict[str, frozenset[Expression | None]]
     columns: tuple[KeptColumn, ...]
     outside: tuple[str, ...]
 
     def alternatives(self, relation: str) -> Bit:
         """Filters of which a row of the relation must pass one; none where some reader wants every row."""
-        texts = [text for text in self.filters[relation] if text is not None]
-        return tuple(sorted(texts)) if len(texts) == len(self.filters[relation]) else ()
+        filters = [each for each in self.filters[relation] if each is not None]
+        return tuple(sorted(filters, key=str)) if len(filters) == len(self.filters[relation]) else ()
 
     def walk(self) -> tuple[str, Path]:
         return walk_streams(self.graph)
@@ -93,8 +93,8 @@ def walk_streams(graph: QueryGraph) -> tuple[str, Path]:
     return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
 
 
-def filters_text(filters: Mapping[str, frozenset[str | None]]) -> str:
-    return repr({relation: sorted(map(str, texts)) for relation, texts in sorted(filters.items())})
+def filters_text(filters: Mapping[str, frozenset[Expression | None]]) -> str:
+    return repr({relation: sorted(map(str, wanted)) for relation, wanted in sorted(filters.items())})
 
 
 def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:
@@ -122,7 +122,7 @@ def _columns(
 ) -> tuple[KeptColumn, ...]:
     found: dict[str, KeptColumn] = {}
 
-    def add(relation: str, name: str, kind: str, source: str, declared: str) -> None:
+    def add(relation: str, name: str, kind: str, source: str | Expression, declared: str) -> None:
         found.setdefault(name, KeptColumn(name, relations.index(relation), kind, source, declared))
 
     for relation in relations:
@@ -131,20 +131,18 @@ def _columns(
         graph = aliases.graphs[query.name]
         relation_of = {alias.name: rel for alias, rel in zip(query.aliases, graph.relations, strict=True)}
         for output in query.outputs:
-            reads = [(output.alias, output.column)] if output.alias else output.reads
-            for alias, column in reads:
-                relation = relation_of[str(alias)]
+            for column in output.expression.columns:
+                relation = relation_of[column.row]
                 if relation in relations:
-                    declared = streams[stream_of(relation)].column(str(column))
-                    add(relation, f"{relation}.{declared.name}", "column", declared.name, declared.type)
+                    add(relation, f"{relation}.{column.name}", "column", column.name, column.type)
         for link in graph.links:
             for relation, part in link.reads:
                 if relation in relations and not link.relations <= set(relations):
                     kind = "column" if part.column else "key"
                     add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)
         for relation in relations:
-            text = aliases.alias(query, relation).filter
+            wanted = aliases.alias(query, relation).filter
             # Also where all queries have this filter now: one without it must not make this another store.
-            if text is not None:
-                add(relation, filter_name(f"{relation}.", text), "filter", text, "boolean")
+            if wanted is not None:
+                add(relation, kept_filter(f"{relation}.", wanted).name, "filter", wanted, "boolean")
     return tuple(found[name] for name in sorted(found))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from watersmeet.home.counters import Counters
+from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.optimize.joingraph import (
     Attribute,
     Link,
@@ -255,7 +255,7 @@ def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
     if places := places_at_random(part):
         return f"chance in {places} places" if places > 1 else "chance in one place"
-    return f"{relation}.{part.column}" if part.column else part.expression
+    return f"{relation}.{part.column}" if part.column else part.expression.text
 
 
 def _link_text(link: Link) -> str:
@@ -263,5 +263,5 @@ def _link_text(link: Link) -> str:
         return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
     if link.theta.is_always_true:
         return f"every pair of {link.left[0]} and {link.right[0]}"
-    named = {"l": link.left[0], "r": link.right[0]}
-    return re.sub(r'"([lr])\.([^"]+)"', lambda found: f"{named[found[1]]}.{found[2]}", link.theta.text)
+    relations = {LEFT: link.left[0], RIGHT: link.right[0]}
+    return link.theta.condition.spelled(lambda column: f"{relations[column.row]}.{column.name}")

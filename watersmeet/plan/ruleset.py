@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.model import Column, KeyPart, Output, Sink, Theta
+from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, Theta
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
 
@@ -36,12 +36,12 @@ TAU = "τ"  # the event time of a member, as a column of a materialized store
 
 def kept_name(prefix: str, part: KeyPart) -> str:
     """The column of a materialized store that holds a key of a member."""
-    return prefix + (part.column or part.expression)
+    return prefix + part.name
 
 
-def filter_name(prefix: str, text: str) -> str:
+def kept_filter(prefix: str, wanted: Expression) -> ColumnRef:
     """The column of a materialized store that says whether a member passes a filter."""
-    return f"{prefix}filter {text}"
+    return ColumnRef(f"{prefix}filter {wanted.text}", "boolean")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class KeptColumn:
     name: str
     member: int
     kind: str  # column, key, filter, time
-    source: str
+    source: str | Expression  # the name of the column, or the expression of the key or filter
     type: str
 
 
@@ -205,7 +205,7 @@ class Ruleset:
         """How rows of the store are placed, as buckets remember it; "" where there is one place."""
         rule = self.store(store)
         if rule.layout is not None:
-            return f"{rule.layout.expression} % {self.partitions}"
+            return f"{rule.layout.expression.text} % {self.partitions}"
         places = "" if len(rule.places) == self.partitions else f" at {','.join(map(str, rule.places))}"
         return f"at random % {self.partitions}{places}" if self.partitions > 1 else ""
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Registered
-from watersmeet.model.types import type_of_arrow
+from watersmeet.model.expression import ColumnRef, Expression
+from watersmeet.model.types import arrow_type, type_of_arrow
 from watersmeet.sql.scope import did_you_mean
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Refused, Scalar
@@ -25,20 +26,10 @@ from watersmeet.sql.unsupported import refuse
 
 # DuckDB has them, but their values are its own and may change with its version.
 _OWN_VALUES = {"hash", "md5_number", "md5_number_lower", "md5_number_upper"}
-_DUCKDB_TYPES = {
-    **{"boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INT", "bigint": "BIGINT"},
-    **{"float": "FLOAT", "double": "DOUBLE", "string": "TEXT", "binary": "BLOB", "date": "DATE"},
-    **{"timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP"},
-}
-
-
-def duckdb_type(declared: str) -> str:
-    """DuckDB's name of a type that keys can have: a simple one or a decimal."""
-    return _DUCKDB_TYPES.get(declared) or declared.upper().replace(",", ", ")
 
 
 class Binder:
-    """Binds the expressions of one query; `columns` are those an expression may read, with their Arrow types."""
+    """Binds the expressions of one query."""
 
     def __init__(self, site: Site, registered: Mapping[str, Registered]) -> None:
         self._site = site
@@ -78,12 +69,23 @@ class Binder:
     def registered(self, name: str) -> Registered | None:
         return self._registered.get(name.lower())
 
-    def type_of(self, scalar: Scalar, text: str, columns: Mapping[str, pa.DataType]) -> str:
-        """The type of `text`, the DuckDB form of `scalar`; a complaint of DuckDB points at `scalar`."""
-        row = pa.table({name: pa.nulls(1, kind) for name, kind in columns.items()} or {"": pa.nulls(1)})
+    def condition(self, scalar: Scalar, expression: Expression) -> Expression:
+        """An expression that has to be true or false."""
+        found = self.bound(scalar, expression)
+        if found.type != "boolean":
+            self._site.fail(
+                scalar.span, f"this condition is {found.type.upper()}, not BOOLEAN", hint="compare it with a value"
+            )
+        return found
+
+    def bound(self, scalar: Scalar, expression: Expression) -> Expression:
+        """The expression, which is made of `scalar` or a part of it, with its type; complaints point at `scalar`."""
+        if isinstance(expression, ColumnRef):
+            return expression
+        row = {column.label: pa.nulls(1, arrow_type(column.type)) for column in expression.columns}
         try:
-            self._cursor.register("one_row", row)
-            found = self._cursor.sql(f"SELECT {text} AS value FROM one_row").to_arrow_table()
+            self._cursor.register("one_row", pa.table(row or {"": pa.nulls(1)}))
+            found = self._cursor.sql(f"SELECT {expression.text} AS value FROM one_row").to_arrow_table()
         except duckdb.Error as error:
             self._site.fail(scalar.span, _reason(str(error)), hint="CAST(… AS …) converts a value to another type")
         kind = found.schema.field(0).type
@@ -92,7 +94,7 @@ class Binder:
                 scalar.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
             )
         try:
-            return type_of_arrow(kind)
+            return expression.typed(type_of_arrow(kind))
         except ModelError as error:
             self._site.adopt(scalar.span, error, hint="CAST the expression to a known type")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from watersmeet.model import Equality, KeyPart, Predicate
-from watersmeet.model.types import arrow_type, common_key_type
-from watersmeet.sql.bind import Binder, duckdb_type
+from watersmeet.model import Equality, Expression, KeyPart, Predicate
+from watersmeet.model.expression import all_of
+from watersmeet.model.types import common_key_type
+from watersmeet.sql.bind import Binder
 from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
-from watersmeet.sql.syntax import Name, Reference, Scalar
+from watersmeet.sql.syntax import Name, Scalar
 from watersmeet.sql.theta import Pair, call_predicate, cross_product, make_predicate
 
 
@@ -16,7 +17,7 @@ class Condition:
         self._site = site
         self._scope = scope
         self._binder = binder
-        self._filters: dict[str, set[str]] = {}  # texts by alias
+        self._filters: dict[str, set[Expression]] = {}  # by alias
         self._equalities: set[Equality] = set()
         self._predicates: set[Predicate] = set()
 
@@ -43,7 +44,7 @@ class Condition:
             sides = conjunct.sides()
             one_each = sides and all(len(self._members(side)) == 1 for side in sides)
             if sides and one_each:
-                keys = [(self._members(side)[0], *self._key(side)) for side in sides]
+                keys = [(self._members(side)[0], self._binder.bound(side, self._expression(side))) for side in sides]
                 self._add_equality(conjunct.span, keys[0], keys[1])
             elif len(members) == 2:
                 pair = Pair(self._site, self._scope, self._binder, members[0], members[1])
@@ -57,26 +58,26 @@ class Condition:
                 )
 
     def add_using(self, name: Name, left: Resolved, right: Resolved) -> None:
-        sides = [(side.member, _quoted(side.column.name), side.column.type, side.column.name) for side in (left, right)]
-        self._add_equality(name.span, sides[0], sides[1])
+        self._add_equality(name.span, (left.member, left.expression()), (right.member, right.expression()))
 
     def add_cross(self, left: Member, right: Member) -> None:
         """CROSS JOIN: needed as a predicate only where nothing else joins the two."""
         if right.alias not in self._reached(left.alias):
             self._predicates.add(cross_product(left, right))
 
-    def filter_of(self, member: Member) -> str | None:
-        texts = sorted(self._filters.get(member.alias, ()))
-        if len(texts) > 1:
-            return " AND ".join(f"({text})" for text in texts)
-        return texts[0] if texts else None
+    def filter_of(self, member: Member) -> Expression | None:
+        filters = self._filters.get(member.alias)
+        return all_of(sorted(filters, key=str)) if filters else None
 
     def equalities(self) -> tuple[Equality, ...]:
         position = {member.alias: at for at, member in enumerate(self._scope.members)}
         return tuple(
             sorted(
                 self._equalities,
-                key=lambda e: (position[e.left], position[e.right], e.left_key.expression, e.right_key.expression),
+                key=lambda e: (
+                    *(position[alias] for alias in (e.left, e.right)),
+                    *(part.expression.text for part in (e.left_key, e.right_key)),
+                ),
             )
         )
 
@@ -111,56 +112,24 @@ class Condition:
         return [member for member in self._scope.members if member in used]
 
     def _add_filter(self, scalar: Scalar, member: Member) -> None:
-        text, kind = self._bound(scalar, member)
-        if kind != "boolean":
-            self._site.fail(
-                scalar.span, f"this condition is {kind.upper()}, not BOOLEAN", hint="compare it with a value"
-            )
-        self._filters.setdefault(member.alias, set()).add(text)
+        self._filters.setdefault(member.alias, set()).add(self._binder.condition(scalar, self._expression(scalar)))
 
-    def _add_equality(
-        self, span: Span, left: tuple[Member, str, str, str | None], right: tuple[Member, str, str, str | None]
-    ) -> None:
-        common = common_key_type(left[2], right[2])
+    def _add_equality(self, span: Span, left: tuple[Member, Expression], right: tuple[Member, Expression]) -> None:
+        kinds = left[1].type, right[1].type
+        common = common_key_type(*kinds)
         if common is None:
             self._site.fail(
                 span,
-                f"cannot compare {left[2].upper()} with {right[2].upper()}",
+                f"cannot compare {kinds[0].upper()} with {kinds[1].upper()}",
                 hint="CAST one side to the type of the other"
-                if left[2] != right[2]
+                if kinds[0] != kinds[1]
                 else "join on simple values inside of it",
             )
         if self._scope.members.index(left[0]) > self._scope.members.index(right[0]):
             left, right = right, left
-        sides = [_key_part(text, kind, column, common) for _, text, kind, column in (left, right)]
-        self._equalities.add(Equality(left[0].alias, sides[0], right[0].alias, sides[1]))
+        keys = [KeyPart.of(expression, common) for _, expression in (left, right)]
+        self._equalities.add(Equality(left[0].alias, keys[0], right[0].alias, keys[1]))
 
-    def _key(self, scalar: Scalar) -> tuple[str, str, str | None]:
-        """Text, type and, where it is one, column of a side that reads one alias."""
-        reference = scalar.only_reference()
-        resolved = self._scope.resolve(reference) if reference else None
-        if resolved and not resolved.fields:
-            return _quoted(resolved.column.name), resolved.column.type, resolved.column.name
-        return *self._bound(scalar, self._members(scalar)[0]), None
-
-    def _bound(self, scalar: Scalar, member: Member) -> tuple[str, str]:
-        """Text over the bare columns of `member` and type."""
-
-        def rename(reference: Reference) -> tuple[str, ...]:
-            resolved = self._scope.resolve(reference)
-            return resolved.column.name, *resolved.fields
-
-        text = scalar.duckdb(self._site, rename)
-        columns = {column.name: column.arrow for column in member.stream.columns}
-        kind = self._binder.type_of(scalar, text, columns)
-        return text, kind
-
-
-def _key_part(text: str, kind: str, column: str | None, common: str) -> KeyPart:
-    if arrow_type(kind) == arrow_type(common):
-        return KeyPart(text, common, column)
-    return KeyPart(f"TRY_CAST({text} AS {duckdb_type(common)})", common)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    def _expression(self, scalar: Scalar) -> Expression:
+        """What a scalar says of the only row that it reads."""
+        return scalar.expression(self._site, lambda reference: self._scope.resolve(reference).expression())

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from watersmeet.model import Output, member_column
-from watersmeet.model.types import arrow_type
+from watersmeet.model import Column, ColumnRef, Expression, Output
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.scope import Member, Scope
+from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Item, Reference, Scalar
 
@@ -33,7 +32,7 @@ def build_outputs(site: Site, scope: Scope, binder: Binder, items: tuple[Item, .
         output = draft.output
         if draft.starred and times[output.name.lower()] > 1:
             name = f"{draft.starred.alias}_{output.name}"
-            output = Output(name, output.type, output.alias, output.column)
+            output = replace(output, name=name)
         if any(output.name.lower() == before.name.lower() for before in outputs):
             site.fail(
                 draft.span,
@@ -51,35 +50,30 @@ def _drafts(site: Site, scope: Scope, binder: Binder, item: Item) -> Iterator[_D
     elif item.qualifier:
         member = scope.known_member(item.qualifier)
         for column in member.stream.columns:
-            yield _Draft(Output(column.name, column.type, member.alias, column.name), item.span, member)
+            yield _starred(item, member, column)
     else:
         for name, group in scope.merged.items():
-            column = group[0].stream.column(name)
-            yield _Draft(Output(column.name, column.type, group[0].alias, column.name), item.span, group[0])
+            yield _starred(item, group[0], group[0].stream.column(name))
         for member in scope.members:
             for column in member.stream.columns:
                 if member not in scope.merged.get(column.name.lower(), []):
-                    yield _Draft(Output(column.name, column.type, member.alias, column.name), item.span, member)
+                    yield _starred(item, member, column)
+
+
+def _starred(item: Item, member: Member, column: Column) -> _Draft:
+    read = Resolved(member, column, ()).expression(member.alias)
+    return _Draft(Output(column.name, column.type, read), item.span, member)
 
 
 def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar) -> Output:
-    reference = scalar.only_reference()
-    resolved = scope.resolve(reference) if reference else None
-    if resolved and not resolved.fields:
-        name = item.name.text if item.name else resolved.column.name
-        return Output(name, resolved.column.type, resolved.member.alias, resolved.column.name)
+    def resolve(reference: Reference) -> Expression:
+        found = scope.resolve(reference)
+        return found.expression(found.member.alias)
+
+    binder.check_functions(scalar)
+    value = binder.bound(scalar, scalar.expression(site, resolve))
+    if isinstance(value, ColumnRef):
+        return Output(item.name.text if item.name else value.name, value.type, value)
     if item.name is None:
         site.fail(item.span, "a computed output needs a name", hint="add AS and a name")
-    binder.check_functions(scalar)
-    read = {}
-    for one in map(scope.resolve, scalar.references()):
-        read[one.member.alias, one.column.name] = one.column.type
-
-    def rename(reference: Reference) -> tuple[str, ...]:
-        one = scope.resolve(reference)
-        return member_column(one.member.alias, one.column.name), *one.fields
-
-    text = scalar.duckdb(site, rename)
-    columns = {member_column(*pair): arrow_type(kind) for pair, kind in read.items()}
-    kind = binder.type_of(scalar, text, columns)
-    return Output(item.name.text, kind, expression=text, reads=tuple(sorted(read)))
+    return Output(item.name.text, value.type, value)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NoReturn
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Column, Stream
+from watersmeet.model.expression import ColumnRef, Expression, field_of
 from watersmeet.model.stream import check_name
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Reference, Table
@@ -26,6 +28,10 @@ class Member:
         return next((column for column in self.stream.columns if column.name.lower() == name.lower()), None)
 
 
+# Thousands of queries read the same few columns: as one value they are pickled once.
+column_ref = lru_cache(maxsize=1 << 16)(ColumnRef)
+
+
 @dataclass(frozen=True)
 class Resolved:
     """A reference with its meaning: a column of a member, and fields inside it where it is a struct."""
@@ -33,6 +39,13 @@ class Resolved:
     member: Member
     column: Column
     fields: tuple[str, ...]
+
+    def expression(self, row: str = "") -> Expression:
+        """The value, where the member's row has this name among those that an expression reads."""
+        found: Expression = column_ref(self.column.name, self.column.type, row)
+        for name in self.fields:
+            found = field_of(found, name)
+        return found
 
 
 @dataclass

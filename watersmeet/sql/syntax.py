@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from watersmeet.model.expression import Expression
 from watersmeet.sql.site import Site, Span
 
 
@@ -62,9 +63,6 @@ class Scalar(Protocol):
 
     def references(self) -> tuple[Reference, ...]: ...
 
-    def only_reference(self) -> Reference | None:
-        """The column that this is, where it is nothing else."""
-
     def functions(self) -> tuple[Name, ...]:
         """Calls of functions that the parser does not know, so that nobody has translated them."""
 
@@ -79,8 +77,8 @@ class Scalar(Protocol):
     def sides(self) -> tuple[Scalar, Scalar] | None:
         """Both sides, where this is an equality."""
 
-    def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
-        """Its text for DuckDB with each column replaced by a path of quoted names."""
+    def expression(self, site: Site, resolve: Callable[[Reference], Expression]) -> Expression:
+        """Its meaning, over the columns that its references stand for."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.filters import BITS, Block, Words, block_name, evaluate_block, fold
+from watersmeet.store.filters import BITS, Block, Words, evaluate_block, fold
 from watersmeet.store.kernels import I32, I64, build_index
 
 MAGIC = b"WMBUCKT1"
@@ -73,7 +73,7 @@ class SortedIndex:
 
 
 def key_text(key: Key) -> str:
-    return " & ".join(f"{part.expression}:{part.type}" for part in key)
+    return " & ".join(f"{part.expression.text}:{part.type}" for part in key)
 
 
 def damaged(path: Path, why: str) -> StateError:
@@ -149,16 +149,14 @@ class Bucket:
                 self._codes[key] = combine([self._part_codes(part) for part in key])
         return self._codes[key]
 
-    def _part_codes(self, part: Any) -> Codes:
-        if part.column is not None:
-            return encode(self.rows.column(part.column), part.type)
+    def _part_codes(self, part: KeyPart) -> Codes:
         return encode(self.values(part), part.type)
 
-    def values(self, part: Any) -> pa.Array:
+    def values(self, part: KeyPart) -> pa.Array:
         """The values (not codes) of a key part."""
         if part.column is not None:
             return self.rows.column(part.column)
-        return evaluate(self.rows, [part.expression]).values[0]
+        return evaluate(self.rows, [part.expression.text]).values[0]
 
     def index(self, key: Key) -> Index:
         if key not in self._indexes:
@@ -205,7 +203,7 @@ class Bucket:
 
         What predicates compute is no part of a plan. It goes when the plan that changes now did not ask for it."""
         keys, parts = set(derived.keys), {part for key in derived.keys for part in key} | set(derived.sorted_by)
-        used = {block_name(block) for block in derived.blocks} | {_sorted_name(part) for part in derived.sorted_by}
+        used = {block.name for block in derived.blocks} | {_sorted_name(part) for part in derived.sorted_by}
         _keep(self._sections, lambda name: name in self._stored or name in used or not name.startswith(_FORGOTTEN))
         _keep(self._indexes, lambda key: key in keys)
         _keep(self._codes, lambda key: key in keys or set(key) <= parts)
@@ -215,7 +213,7 @@ class Bucket:
 
     def words(self, block: Block) -> Words:
         """The query set of each row under a block of filters."""
-        name = block_name(block)
+        name = block.name
         if name not in self._sections:
             self._sections[name], failures = evaluate_block(self.rows, block)
             self.failures.update(failures)
@@ -223,7 +221,7 @@ class Bucket:
 
     def folded(self, blocks: tuple[Block, ...]) -> Words:
         """For each row which of several blocks want it; an empty block wants every row."""
-        name = FOLDED + repr(blocks)
+        name = FOLDED + " ".join(block.name for block in blocks)
         if name not in self._sections:
             self._sections[name] = fold([self.words(block) if block else None for block in blocks], len(self))
         return self._sections[name]
@@ -234,7 +232,7 @@ class Bucket:
         if len(self.deadline):
             sections["deadline"] = self.deadline
         for block in derived.blocks:
-            sections[block_name(block)] = self.words(block)
+            sections[block.name] = self.words(block)
         for key in derived.keys:
             name, index = key_text(key), self.index(key)
             sections[f"starts {name}"], sections[f"order {name}"] = index.starts, index.order

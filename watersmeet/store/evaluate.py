@@ -69,11 +69,11 @@ def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> li
 
 
 def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> Evaluated:
-    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct. One
-    # statement each, or DuckDB would compute what two of them share once, outside of TRY.
-    values, failures = [], []
-    for expression in expressions:
-        (packed,) = _select(connection, [f"TRY(struct_pack(v := ({expression})))"])
-        values.append(pc.struct_field(packed, [0]))
-        failures.append(packed.null_count)
-    return Evaluated(values, failures)
+    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct. What occurs
+    # twice must not be computed once, because that would be outside of TRY.
+    connection.execute("SET disabled_optimizers = 'common_subexpressions'")
+    try:
+        packed = _select(connection, [f"TRY(struct_pack(v := ({expression})))" for expression in expressions])
+    finally:
+        connection.execute("RESET disabled_optimizers")
+    return Evaluated([pc.struct_field(values, [0]) for values in packed], [values.null_count for values in packed])

@@ -9,42 +9,70 @@ value leaves. A row costs one bisection for each column, however many filters co
 from __future__ import annotations
 
 import hashlib
-import re
+from collections.abc import Sized
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.model.expression import (
+    COMPARISONS,
+    ColumnRef,
+    Expression,
+    Operation,
+    conjuncts,
+    constant,
+    unnested,
+)
+from watersmeet.model.types import is_integer
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.kernels import I64, narrow_words
 
-Bit = tuple[str, ...]  # alternatives, as DuckDB SQL over the columns of the store
-Block = tuple[Bit, ...]  # at most WIDEST bits
+Bit = tuple[Expression, ...]  # alternatives, over the columns of the store
 Words = np.ndarray  # unsigned integers, one a row
+_Comparison = tuple[str, str, int]  # column, operator, constant
 
 WIDEST = 64
 BITS = "bits "  # begins the name of a bucket's section of words
-# As the SQL layer writes them: one comparison, or several in parentheses.
-_COMPARISON = r'"[^"]+" (?:=|<>|<=|>=|<|>) -?\d{1,18}'
-_CONJUNCTION = re.compile(rf"(?:{_COMPARISON})|(?:\({_COMPARISON}\)(?: AND \({_COMPARISON}\))*)")
-_PARTS = re.compile(r'"([^"]+)" (=|<>|<=|>=|<|>) (-?\d+)')
 
 
-def word_type(block: Block) -> np.dtype:
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """At most WIDEST bits. A walk asks for their words again and again, so that names are compared and not filters."""
+
+    bits: tuple[Bit, ...] = ()
+
+    @cached_property
+    def name(self) -> str:
+        """The name under which a bucket keeps the words of a block: equal texts, equal names."""
+        return BITS + hashlib.sha256(repr(self.bits).encode()).hexdigest()[:16]
+
+    @cached_property
+    def _types(self) -> tuple[str, ...]:
+        return tuple(column.type for bit in self.bits for each in bit for column in each.columns)
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Block) and self.name == other.name and self._types == other._types
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return repr(self.bits)
+
+
+def word_type(block: Sized) -> np.dtype:
     """The smallest unsigned integer that holds a bit for each query."""
     width = next(width for width in (8, 16, 32, 64) if len(block) <= width)
     return np.dtype(f"u{width // 8}")
 
 
-@lru_cache(maxsize=8192)
-def block_name(block: Block) -> str:
-    """The name under which a bucket keeps the words of a block: equal blocks have equal names."""
-    return BITS + hashlib.sha256(repr(block).encode()).hexdigest()[:16]
-
-
-def all_bits(block: Block) -> int:
+def all_bits(block: Sized) -> int:
     return (1 << len(block)) - 1
 
 
@@ -59,36 +87,52 @@ class _Ranges:
 
 
 @lru_cache(maxsize=8192)
-def _ranges(block: Block, columns: frozenset[str]) -> tuple[tuple[_Ranges, ...], tuple[int, ...]]:
-    """The tables of a block, and the bits that need DuckDB. `columns` are those that tables can be made for."""
+def _ranges(block: Block) -> tuple[tuple[_Ranges, ...], tuple[int, ...]]:
+    """The tables of a block, and the bits that need DuckDB."""
     compared: dict[str, list[tuple[int, str, int]]] = {}
     others = []
-    for bit, alternatives in enumerate(block):
-        parts = _comparisons(alternatives, columns)
+    for bit, alternatives in enumerate(block.bits):
+        parts = _comparisons(alternatives)
         if parts is None:
             others.append(bit)
             continue
-        for column, operator, constant in parts:
-            compared.setdefault(column, []).append((bit, operator, constant))
+        for column, operator, number in parts:
+            compared.setdefault(column, []).append((bit, operator, number))
     return tuple(_table(column, parts) for column, parts in compared.items()), tuple(others)
 
 
-def _comparisons(alternatives: Bit, columns: frozenset[str]) -> list[tuple[str, str, int]] | None:
-    if not alternatives:
-        return []
-    if len(alternatives) > 1 or not _CONJUNCTION.fullmatch(alternatives[0]):
+def _comparisons(alternatives: Bit) -> list[_Comparison] | None:
+    """What the columns are compared with, if a bit asks for nothing else."""
+    if len(alternatives) > 1:
         return None
-    parts = [(column, operator, int(number)) for column, operator, number in _PARTS.findall(alternatives[0])]
-    return parts if all(column in columns for column, _, _ in parts) else None
+    found = []
+    for condition in (part for each in alternatives for part in conjuncts(each)):
+        comparison = _comparison(condition)
+        if comparison is None:
+            return None
+        found.append(comparison)
+    return found
+
+
+def _comparison(condition: Expression) -> _Comparison | None:
+    if not isinstance(condition, Operation) or condition.operator not in COMPARISONS:
+        return None
+    one, other, operator = *map(unnested, condition.operands), condition.operator
+    if isinstance(other, ColumnRef):
+        one, other, operator = other, one, COMPARISONS[operator]
+    number = constant(other)
+    if not isinstance(one, ColumnRef) or number is None or not is_integer(one.type) or not is_integer(number.type):
+        return None
+    return one.name, operator, int(number.number)
 
 
 def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:
-    thresholds = np.unique(np.array([constant for _, _, constant in parts], np.int64))
+    thresholds = np.unique(np.array([number for _, _, number in parts], np.int64))
     places = np.arange(2 * len(thresholds) + 1)
     table = np.full(len(places), ~np.uint64(0))
     null = ~np.uint64(0)
-    for bit, operator, constant in parts:
-        at = 2 * int(np.searchsorted(thresholds, constant)) + 1
+    for bit, operator, number in parts:
+        at = 2 * int(np.searchsorted(thresholds, number)) + 1
         passes = {
             "=": places == at,
             "<>": places != at,
@@ -105,8 +149,7 @@ def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:
 
 def evaluate_block(rows: pa.RecordBatch, block: Block) -> tuple[Words, dict[str, int]]:
     """The word of each row, and for each filter on how many rows it could not be evaluated (it is false there)."""
-    integers = frozenset(field.name for field in rows.schema if pa.types.is_integer(field.type))
-    tables, others = _ranges(block, integers)
+    tables, others = _ranges(block)
     words = np.full(rows.num_rows, np.uint64(all_bits(block)))
     for ranges in tables:
         column = rows.column(ranges.column)
@@ -116,7 +159,7 @@ def evaluate_block(rows: pa.RecordBatch, block: Block) -> tuple[Words, dict[str,
         narrow_words(fixed_width(column, np.int64), valid, ranges.thresholds, ranges.table, ranges.null, words)
     failures: dict[str, int] = {}
     if others:
-        texts = list(dict.fromkeys(text for bit in others for text in block[bit]))
+        texts = list(dict.fromkeys(each.text for bit in others for each in block.bits[bit]))
         evaluated = evaluate(rows, texts)
         passed = {}
         for text, values, failed in zip(texts, evaluated.values, evaluated.failures, strict=True):
@@ -124,8 +167,8 @@ def evaluate_block(rows: pa.RecordBatch, block: Block) -> tuple[Words, dict[str,
             failures[text] = failed
         for bit in others:
             false = np.ones(rows.num_rows, bool)
-            for text in block[bit]:
-                false &= passed[text] == 0
+            for each in block.bits[bit]:
+                false &= passed[each.text] == 0
             words[false] &= ~(np.uint64(1) << np.uint64(bit))
     return words.astype(word_type(block), copy=False), failures
 

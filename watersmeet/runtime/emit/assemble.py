@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model import KeyPart
-from watersmeet.plan.ruleset import TAU, Check, Member, Ruleset, filter_name, kept_name
+from watersmeet.model import Expression, KeyPart
+from watersmeet.plan.ruleset import TAU, Check, Member, Ruleset, kept_filter, kept_name
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, Refs
 from watersmeet.runtime.probe.referenced_rows import Placement
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import evaluate
+from watersmeet.store.filters import Block
 from watersmeet.store.kernels import I64
 
 
@@ -64,15 +65,16 @@ class Assembly:
             name = kept_name(prefix, part)
             return self._placement(position).columns(self.stores, store, [name]).column(0)
         everything = [column.name for column in self.rules.store(store).columns]
-        return evaluate(self._placement(position).columns(self.stores, store, everything), [part.expression]).values[0]
+        rows = self._placement(position).columns(self.stores, store, everything)
+        return evaluate(rows, [part.expression.text]).values[0]
 
-    def passes(self, member: int, text: str) -> np.ndarray:
+    def passes(self, member: int, wanted: Expression) -> np.ndarray:
         """Which combinations have a member that passes a filter."""
         position, prefix = self.members[member]
-        kept = '"' + filter_name(prefix, text).replace('"', '""') + '"' if prefix else text
+        block = Block(((kept_filter(prefix, wanted) if prefix else wanted,),))
 
         def mask(bucket: Bucket) -> np.ndarray:
-            return bucket.words(((kept,),))
+            return bucket.words(block)
 
         found = self.stores.gather(self.stored_in[position], self.partial.members[position], mask, np.uint8)
         return np.asarray(found != 0)

@@ -32,16 +32,16 @@ class MaterializedRows:
 def _put_together(rule: StoreRule, rows: Assembly) -> Bucket:
     plain = rows.columns(
         {
-            member: [column.source for column in rule.kept if column.member == member and column.kind == "column"]
+            member: [str(kept.source) for kept in rule.kept if kept.member == member and kept.kind == "column"]
             for member in range(len(rule.members))
         }
     )
     arrays = []
     for column, declared in zip(rule.kept, rule.columns, strict=True):
-        if column.kind == "column":
-            array = plain[column.member, column.source].combine_chunks()
-        elif column.kind == "time":
+        if column.kind == "time":
             array = pa.array(rows.times(column.member))
+        elif isinstance(column.source, str):
+            array = plain[column.member, column.source].combine_chunks()
         elif column.kind == "filter":
             array = pa.array(rows.passes(column.member, column.source))
         else:

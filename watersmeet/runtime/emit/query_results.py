@@ -12,7 +12,7 @@ import pyarrow as pa
 from watersmeet import points
 from watersmeet.home import layout
 from watersmeet.io.sinks import extension, result_folder, result_schema
-from watersmeet.model import Sink, member_column
+from watersmeet.model import ColumnRef, Sink, member_column
 from watersmeet.plan.ruleset import ResultRule
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.staged_file import StagedFile
@@ -71,16 +71,16 @@ class QueryResults:
         member_of = dict(zip(rule.aliases, rule.members, strict=True))
         wanted: dict[int, dict[str, None]] = {}
         for output in rule.outputs:
-            for alias, column in [(output.alias, output.column)] if output.alias else output.reads:
-                wanted.setdefault(member_of[str(alias)], {})[str(column)] = None
+            for column in output.expression.columns:
+                wanted.setdefault(member_of[column.row], {})[column.name] = None
         found = rows.columns({member: list(names) for member, names in wanted.items()})
         alias_of = {member: alias for alias, member in member_of.items()}
         columns = {member_column(alias_of[member], name): values for (member, name), values in found.items()}
-        computed = [output for output in rule.outputs if output.expression is not None]
+        computed = [output for output in rule.outputs if not isinstance(output.expression, ColumnRef)]
         if computed:
             # DuckDB wants a column even where every output is a constant.
             source = pa.table(columns) if columns else pa.table({"row": pa.nulls(len(rows), pa.int8())})
-            done = evaluate(source, [str(output.expression) for output in computed])
+            done = evaluate(source, [output.expression.text for output in computed])
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
                 if failed:
@@ -88,8 +88,8 @@ class QueryResults:
         schema = result_schema(rule.outputs)
         arrays = []
         for output, field in zip(rule.outputs, schema, strict=True):
-            plain = output.expression is None
-            array = columns[member_column(str(output.alias), str(output.column)) if plain else f"= {output.name}"]
+            read = output.expression
+            array = columns[read.label if isinstance(read, ColumnRef) else f"= {output.name}"]
             arrays.append(array.cast(field.type) if array.type != field.type else array)
         return pa.Table.from_arrays(arrays, schema=schema)
 

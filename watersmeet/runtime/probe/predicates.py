@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.model import member_column
 from watersmeet.model.predicate import LEFT, RIGHT, Program, Registered
 from watersmeet.plan.ruleset import Test, kept_name
 from watersmeet.runtime.probe.open_buckets import Stores
@@ -128,7 +129,7 @@ class Tester:
         return self._passed_by_sql(test, partial)
 
     def _passed_by_call(self, test: Test, function: Registered, partial: Partial) -> np.ndarray:
-        given = evaluate(self._columns(test, partial), list(test.theta.arguments)).values
+        given = evaluate(self._columns(test, partial), [each.text for each in test.theta.arguments]).values
         called = self.calls.call(function, given)
         if called.failed:
             self.failures[test] = self.failures.get(test, 0) + called.failed
@@ -143,7 +144,7 @@ class Tester:
     def _columns(self, test: Test, partial: Partial) -> pa.Table:
         """What the SQL of a test reads, under the names that it uses."""
         columns: dict[str, pa.ChunkedArray] = {}
-        for side, (position, prefix), parts in (
+        for row, (position, prefix), parts in (
             (LEFT, test.left, test.theta.left),
             (RIGHT, test.right, test.theta.right),
         ):
@@ -151,7 +152,7 @@ class Tester:
             if names:
                 table = Placement(partial.members[position]).columns(self.stores, self.stored_in[position], names)
                 columns |= {
-                    side + str(part.column): table.column(name) for part, name in zip(parts, names, strict=True)
+                    member_column(row, part.name): table.column(name) for part, name in zip(parts, names, strict=True)
                 }
         return pa.table(columns)
 

@@ -224,9 +224,7 @@ def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:
         for equality in query.equalities:
             for alias, part in ((equality.left, equality.left_key), (equality.right, equality.right_key)):
                 found.setdefault(query.by_name[alias].stream, {})[part] = None
-    return {
-        stream: tuple(sorted(parts, key=lambda part: (part.expression, part.type))) for stream, parts in found.items()
-    }
+    return {stream: tuple(sorted(parts, key=lambda part: part.sort_key)) for stream, parts in found.items()}
 
 
 def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...]:

@@ -1,6 +1,6 @@
-"""A scalar expression of Spark's dialect and its text for DuckDB, with Spark's meaning kept.
+"""A scalar expression of Spark's dialect, and how it becomes an `Expression` with Spark's meaning kept.
 
-A `CAST` stays one that raises, as in Spark: whoever evaluates the text counts the rows on which it does and
+A `CAST` stays one that raises, as in Spark: whoever evaluates the expression counts the rows on which it does and
 goes on with NULL. What sqlglot leaves different between the dialects is mended in `_mended`. Times are naive
 UTC here: a TIMESTAMPTZ never leaves an expression, and the session that evaluates one has UTC as its time zone.
 """
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlglot
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from watersmeet.model.expression import Expression
+from watersmeet.sql.adapter.expressions import Columns, expression_of
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Reference, Scalar
 
@@ -39,10 +41,6 @@ class SparkScalar:
 
     def references(self) -> tuple[Reference, ...]:
         return tuple(self._reference(column) for column in self.node.find_all(exp.Column))
-
-    def only_reference(self) -> Reference | None:
-        node = self.node.unnest()
-        return self._reference(node) if isinstance(node, exp.Column) else None
 
     def functions(self) -> tuple[Name, ...]:
         found = self.node.find_all(exp.Anonymous)
@@ -71,15 +69,17 @@ class SparkScalar:
             return None
         return SparkScalar(node.this, self.locate), SparkScalar(node.expression, self.locate)
 
-    def duckdb(self, site: Site, rename: Callable[[Reference], tuple[str, ...]]) -> str:
+    def expression(self, site: Site, resolve: Callable[[Reference], Expression]) -> Expression:
         # Rewriting replaces nodes in their parent, so even the root needs one.
         holder = exp.Paren(this=self.node.unnest().copy())
+        columns = Columns()
         for node in reversed(list(holder.this.walk())):
-            new = _renamed(rename(self._reference(node))) if isinstance(node, exp.Column) else _mended(node)
+            column = isinstance(node, exp.Column)
+            new = columns.mark(resolve(self._reference(node))) if column else _mended(node)
             if new is not node:
                 node.replace(new)
         try:
-            return str(holder.this.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False))
+            return expression_of(holder.this, columns)
         except SqlglotError as error:
             site.fail(
                 self.span,
@@ -111,13 +111,6 @@ def _is_tuple_equality(node: Any) -> bool:
     left, right = node.this, node.expression
     both = isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple)
     return both and len(left.expressions) == len(right.expressions)
-
-
-def _renamed(path: tuple[str, ...]) -> Any:
-    node: Any = exp.Column(this=exp.to_identifier(path[0], quoted=True))
-    for field in path[1:]:
-        node = exp.Dot(this=node, expression=exp.to_identifier(field, quoted=True))
-    return node
 
 
 def _try_cast(node: Any, kind: str) -> Any:
