@@ -21,7 +21,7 @@ from tests.support.two_streams import JOIN, create, pairs, write
 from tests.support.waiting import eventually
 from watersmeet import Engine, Sink
 from watersmeet.cli.demo.events import Site
-from watersmeet.cli.demo.pipeline import PIPELINE
+from watersmeet.cli.demo.show import pipeline_text
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io import folders, sources
@@ -137,7 +137,7 @@ class Auctions:
 
     def engine(self, spark: SparkSession | None, **options: Any) -> Engine:
         engine = Engine(spark, home=self.home, **options)
-        engine.sql(PIPELINE, self.folder / "auctions.sql")
+        engine.sql(pipeline_text(), self.folder / "auctions.sql")
         return engine
 
     def caught_up(self, engine: Engine) -> bool:

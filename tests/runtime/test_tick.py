@@ -27,7 +27,7 @@ STREAMS = tuple(Stream(name, (Column("ts", "timestamp"), Column("k", "int")), "t
 QUERY = Query(
     "q",
     (Alias("x", "a", 100), Alias("y", "b", 10)),
-    (Equality("x", KEY, "y", KEY),),
+    (Equality("x", "y", KEY, KEY),),
     (Output("k", "int", ColumnRef("k", "int", "x")),),
 )
 

@@ -24,7 +24,7 @@ def test_a_whole_query(query: Build) -> None:
         ("i", "items", None, '"qty" > 3'),
     ]
     keys = KeyPart(ColumnRef("id", "bigint"), "bigint"), KeyPart(ColumnRef("order_id", "bigint"), "bigint")
-    assert found.equalities == (Equality("o", keys[0], "i", keys[1]),)
+    assert found.equalities == (Equality("o", "i", keys[0], keys[1]),)
     assert [(output.name, output.type, output.expression.text) for output in found.outputs] == [
         ("id", "bigint", '"o.id"'),
         ("twice", "int", '"i.qty" * 2'),

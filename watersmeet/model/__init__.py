@@ -1,8 +1,8 @@
 """Immutable values that validate themselves: streams, queries, expressions, types."""
 
 from watersmeet.model.expression import ColumnRef, Expression, member_column
-from watersmeet.model.predicate import CROSS, Band, Predicate, Registered, Theta
-from watersmeet.model.query import Alias, Equality, KeyPart, Output, Query, Sink
+from watersmeet.model.predicate import CROSS, Band, Equality, KeyPart, Predicate, Registered, Theta
+from watersmeet.model.query import Alias, Output, Query, Sink
 from watersmeet.model.stream import Column, Source, Stream
 
 __all__ = [

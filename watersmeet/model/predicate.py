@@ -1,4 +1,4 @@
-"""Predicates between two aliases that are no equality: comparisons, bands, anything that is true or false of a pair.
+"""Predicates between two aliases: equalities, and whatever else is true or false of a pair of rows.
 
 A `Theta` says what a pair of rows must satisfy, whoever they belong to: its columns are those of a left row ("l.x")
 and of a right one ("r.y"). So the same predicate in queries with other alias names is the same value.
@@ -7,17 +7,41 @@ and of a right one ("r.y"). So the same predicate in queries with other alias na
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from watersmeet.model.expression import TRUE, Expression
-
-if TYPE_CHECKING:
-    from watersmeet.model.query import KeyPart
+from watersmeet.model.expression import TRUE, ColumnRef, Expression, try_cast
+from watersmeet.model.types import arrow_type
 
 LEFT, RIGHT = "l", "r"  # the two rows
 
 # One operation after the other on a stack, as (name, argument): see store/blocks.py for what runs it.
 Program = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """One side of an equality: an expression over one stream, already cast to the type compared in."""
+
+    expression: Expression
+    type: str
+    column: str | None = field(init=False, compare=False)  # where the expression is nothing else: no evaluation needed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", self.expression.name if isinstance(self.expression, ColumnRef) else None)
+
+    @classmethod
+    def of(cls, expression: Expression, compared_in: str) -> KeyPart:
+        """An expression whose type is known, cast if it has to be."""
+        same = arrow_type(expression.type) == arrow_type(compared_in)
+        return cls(expression if same else try_cast(expression, compared_in), compared_in)
+
+    @property
+    def name(self) -> str:
+        """What statistics and columns of materialized stores are called after."""
+        return self.column or self.expression.text
+
+    @property
+    def sort_key(self) -> tuple[str, str]:
+        return self.expression.text, self.type
 
 
 @dataclass(frozen=True)
@@ -69,16 +93,28 @@ CROSS = Theta(TRUE, (), ())  # the predicate of a CROSS JOIN
 
 
 @dataclass(frozen=True)
-class Predicate:
-    """A theta between two aliases of a query, and the same with the sides exchanged."""
+class _Join:
+    """What equalities and other predicates have in common: two aliases."""
 
-    left: str  # alias
+    left: str
     right: str
-    theta: Theta
-    mirrored: Theta
 
     def touches(self, alias: str) -> bool:
         return alias in (self.left, self.right)
 
     def other(self, alias: str) -> str:
         return self.right if alias == self.left else self.left
+
+
+@dataclass(frozen=True)
+class Equality(_Join):
+    left_key: KeyPart
+    right_key: KeyPart
+
+
+@dataclass(frozen=True)
+class Predicate(_Join):
+    """A theta between two aliases of a query, and the same with the sides exchanged."""
+
+    theta: Theta
+    mirrored: Theta

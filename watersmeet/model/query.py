@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.errors import ModelError
-from watersmeet.model.expression import ColumnRef, Expression, try_cast
-from watersmeet.model.predicate import Predicate
+from watersmeet.model.expression import Expression
+from watersmeet.model.predicate import Equality, Predicate
 from watersmeet.model.stream import check_name
-from watersmeet.model.types import arrow_type
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
 SINK_FORMATS = ("parquet", "json", "csv", "console", "count")
@@ -25,50 +24,6 @@ class Alias:
     stream: str
     window: int | None  # microseconds; None is UNBOUNDED
     filter: Expression | None = None
-
-
-@dataclass(frozen=True)
-class KeyPart:
-    """One side of an equality: an expression over one stream, already cast to the type compared in."""
-
-    expression: Expression
-    type: str
-    column: str | None = field(init=False, compare=False)  # where the expression is nothing else: no evaluation needed
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "column", self.expression.name if isinstance(self.expression, ColumnRef) else None)
-
-    @classmethod
-    def of(cls, expression: Expression, compared_in: str) -> KeyPart:
-        """An expression whose type is known, cast if it has to be."""
-        same = arrow_type(expression.type) == arrow_type(compared_in)
-        return cls(expression if same else try_cast(expression, compared_in), compared_in)
-
-    @property
-    def name(self) -> str:
-        """What statistics and columns of materialized stores are called after."""
-        return self.column or self.expression.text
-
-    @property
-    def sort_key(self) -> tuple[str, str]:
-        return self.expression.text, self.type
-
-
-@dataclass(frozen=True)
-class Equality:
-    left: str  # alias
-    left_key: KeyPart
-    right: str
-    right_key: KeyPart
-
-    def touches(self, alias: str) -> bool:
-        return alias in (self.left, self.right)
-
-    def other(self, alias: str) -> str:
-        return self.right if alias == self.left else self.left
-
-    def key_of(self, alias: str) -> KeyPart:
-        return self.left_key if alias == self.left else self.right_key
 
 
 @dataclass(frozen=True)

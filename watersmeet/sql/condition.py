@@ -128,7 +128,7 @@ class Condition:
         if self._scope.members.index(left[0]) > self._scope.members.index(right[0]):
             left, right = right, left
         keys = [KeyPart.of(expression, common) for _, expression in (left, right)]
-        self._equalities.add(Equality(left[0].alias, keys[0], right[0].alias, keys[1]))
+        self._equalities.add(Equality(left[0].alias, right[0].alias, keys[0], keys[1]))
 
     def _expression(self, scalar: Scalar) -> Expression:
         """What a scalar says of the only row that it reads."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
+from numba.extending import overload
 
 from watersmeet.store.kernels import I32, I64, IN8, IN32, IN64, INT, OUT32, OUT64, U8, WORDS, read_only
 
@@ -24,86 +25,53 @@ _NUMBERS = read_only(types.float64)
 _FOUND: Any = types.Tuple((INT, INT, INT))
 
 
+def _lane_of(other: Any, lane: int) -> Any:
+    """The value for a lane: of a vector its own, a number serves all lanes."""
+
+
+@overload(_lane_of, inline="always")
+def _lane_of_type(other, lane):  # type: ignore[no-untyped-def]  # Numba compares signatures, annotations too
+    if isinstance(other, types.Array):
+        return lambda other, lane: other[lane]
+    return lambda other, lane: other
+
+
 @njit(cache=True, nogil=True)
-def _with_vector(operation: int, one: Any, other: Any, lanes: int) -> None:
+def _combine(operation: int, one: Any, other: Any, lanes: int) -> None:
     """one = one (operation) other, lane by lane; see programs.OPERATIONS for the numbers."""
     if operation == 0:
         for lane in range(lanes):
-            one[lane] += other[lane]
+            one[lane] += _lane_of(other, lane)
     elif operation == 1:
         for lane in range(lanes):
-            one[lane] -= other[lane]
-    elif operation == 2:
+            one[lane] -= _lane_of(other, lane)
+    elif operation in (2, 9):
         for lane in range(lanes):
-            one[lane] *= other[lane]
+            one[lane] *= _lane_of(other, lane)
     elif operation == 3:
         for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] < other[lane] else 0.0
+            one[lane] = 1.0 if one[lane] < _lane_of(other, lane) else 0.0
     elif operation == 4:
         for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] <= other[lane] else 0.0
+            one[lane] = 1.0 if one[lane] <= _lane_of(other, lane) else 0.0
     elif operation == 5:
         for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] > other[lane] else 0.0
+            one[lane] = 1.0 if one[lane] > _lane_of(other, lane) else 0.0
     elif operation == 6:
         for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] >= other[lane] else 0.0
+            one[lane] = 1.0 if one[lane] >= _lane_of(other, lane) else 0.0
     elif operation == 7:
         for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] == other[lane] else 0.0
+            one[lane] = 1.0 if one[lane] == _lane_of(other, lane) else 0.0
     elif operation == 8:
         for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] != other[lane] else 0.0
-    elif operation == 9:
-        for lane in range(lanes):
-            one[lane] = one[lane] * other[lane]
+            one[lane] = 1.0 if one[lane] != _lane_of(other, lane) else 0.0
     elif operation == 10:
         for lane in range(lanes):
-            one[lane] = max(one[lane], other[lane])
+            one[lane] = max(one[lane], _lane_of(other, lane))
     else:
         for lane in range(lanes):
-            one[lane] = other[lane] - one[lane]
-
-
-@njit(cache=True, nogil=True)
-def _with_number(operation: int, one: Any, other: float, lanes: int) -> None:
-    """The same with one number for all lanes."""
-    if operation == 0:
-        for lane in range(lanes):
-            one[lane] += other
-    elif operation == 1:
-        for lane in range(lanes):
-            one[lane] -= other
-    elif operation == 2:
-        for lane in range(lanes):
-            one[lane] *= other
-    elif operation == 3:
-        for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] < other else 0.0
-    elif operation == 4:
-        for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] <= other else 0.0
-    elif operation == 5:
-        for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] > other else 0.0
-    elif operation == 6:
-        for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] >= other else 0.0
-    elif operation == 7:
-        for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] == other else 0.0
-    elif operation == 8:
-        for lane in range(lanes):
-            one[lane] = 1.0 if one[lane] != other else 0.0
-    elif operation == 9:
-        for lane in range(lanes):
-            one[lane] = one[lane] * other
-    elif operation == 10:
-        for lane in range(lanes):
-            one[lane] = max(one[lane], other)
-    else:
-        for lane in range(lanes):
-            one[lane] = other - one[lane]
+            one[lane] = _lane_of(other, lane) - one[lane]
 
 
 @njit(cache=True, nogil=True)
@@ -126,11 +94,11 @@ def _run(codes: Any, registers: Any, lanes: int, rows: Any, begin: int, fixed: A
                 target[lane] = value
         elif how == 2:
             top -= 1
-            _with_vector(operation, registers[top], registers[top + 1], lanes)
+            _combine(operation, registers[top], registers[top + 1], lanes)
         elif how == 3:
-            _with_vector(operation, registers[top], rows[argument, begin : begin + lanes], lanes)
+            _combine(operation, registers[top], rows[argument, begin : begin + lanes], lanes)
         elif how == 4:
-            _with_number(operation, registers[top], fixed[argument], lanes)
+            _combine(operation, registers[top], fixed[argument], lanes)
         elif operation == 0:
             one = registers[top]
             for lane in range(lanes):

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from watersmeet.cli.dashboard import (
 )
 from watersmeet.cli.demo.feeder import Feeder
 from watersmeet.cli.demo.latency import RECENT, Latencies
-from watersmeet.cli.demo.pipeline import PIPELINE
 from watersmeet.cli.screen import WAIT, StopRequest, say, show_until, start_spark, step
 from watersmeet.cli.tables import count_text, seconds_text
 from watersmeet.engine import Engine
@@ -37,14 +37,18 @@ MARK = "watersmeet-demo.txt"  # says that a folder may be emptied by the next de
 CATCH_UP = 20.0  # seconds at most for what is still on its way when the events end
 
 
+def pipeline_text() -> str:
+    return resources.files("watersmeet.cli.demo").joinpath("pipeline.sql").read_text("utf-8")
+
+
 def run_demo(console: Console, home: Path, seconds: float, rate: float, options: Mapping[str, Any]) -> None:
     """Run the demo until its time is over or a person stops it, then tell what came out of it."""
     prepare_home(home)
     engine = Engine(home=home, **options)
     feeder = Feeder(home / "input", rate, seconds)
     script = home / "pipeline.sql"
-    script.write_text(PIPELINE)
-    engine.sql(PIPELINE, script)
+    script.write_text(pipeline_text())
+    engine.sql(pipeline_text(), script)
     start_spark(console, engine)
     with StopRequest(console) as stop, engine:
         with step(console, "first tick, with the first events"):

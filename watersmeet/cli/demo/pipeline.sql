@@ -1,12 +1,7 @@
-"""The demo's streams and queries, as the SQL file that a person could have written.
-
-The queries overlap on purpose: they meet on the same keys with different filters and windows, so that the
-engine keeps each stream once and many probes are made once for several queries. `happened` is the time of
-the result's last event; from it the demo measures the latency.
-"""
-
-PIPELINE = """\
 -- An auction site: people register, open auctions and bid. Paths are relative to this file.
+-- The queries overlap on purpose: they join on the same keys with different filters and windows, so that each stream is
+-- stored once and many probes serve several queries. `happened` is the time of a result's last event; the demo measures
+-- the latency with it.
 
 CREATE STREAM persons (id BIGINT, name STRING, city STRING, state STRING, at TIMESTAMP, extra STRING)
   TIMESTAMP BY at LATENESS 1 SECOND FROM parquet 'input/persons';
@@ -62,4 +57,3 @@ SELECT bidder.name AS bidder, seller.name AS seller, seller.state, a.item, b.pri
 FROM bids [RANGE 5 SECONDS] b, auctions [RANGE 20 SECONDS] a, persons [UNBOUNDED] seller, persons [UNBOUNDED] bidder
 WHERE b.auction = a.id AND a.seller = seller.id AND b.bidder = bidder.id AND seller.state = bidder.state
   AND b.price > 1000000;
-"""

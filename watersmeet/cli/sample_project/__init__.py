@@ -1,0 +1,74 @@
+"""The sample project that `watersmeet init` writes: a small web shop in CSV files, and queries over it."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from importlib import resources
+from pathlib import Path
+
+from watersmeet.errors import WatersmeetError
+
+ORDERS = 300
+FILES = 3  # for each stream; the pipeline reads one of each a tick
+OPENS_AT = datetime(2026, 3, 2, 8, 0, 0)
+PRODUCTS = {"kettle": 39, "lamp": 25, "chair": 89, "desk": 240, "rug": 120}
+
+
+Row = tuple[datetime, Sequence[object]]
+
+
+def write_sample(folder: Path) -> None:
+    """Write the project into a new or empty folder."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise WatersmeetError(
+            f"{folder} is there already, and it is not an empty folder",
+            detail="A sample project never writes over anything.",
+            hint="give another name",
+        )
+    orders, payments, shipments = _history()
+    _write_stream(folder / "data" / "orders", ("id", "customer", "product", "amount", "at"), orders)
+    _write_stream(folder / "data" / "payments", ("order_id", "method", "amount", "at"), payments)
+    _write_stream(folder / "data" / "shipments", ("order_id", "carrier", "at"), shipments)
+    for name in ("pipeline.sql", "README.md"):
+        (folder / name).write_text(resources.files(__name__).joinpath(name).read_text("utf-8"))
+
+
+def _history() -> tuple[list[Row], list[Row], list[Row]]:
+    """Some hours of the shop, the same every time."""
+    chance = random.Random(17)
+    orders: list[Row] = []
+    payments: list[Row] = []
+    shipments: list[Row] = []
+    at = OPENS_AT
+    for number in range(1, ORDERS + 1):
+        at += timedelta(seconds=chance.randint(5, 90))
+        product = chance.choice(list(PRODUCTS))
+        amount = f"{PRODUCTS[product] * chance.randint(1, 4)}.00"
+        orders.append((at, (number, chance.randint(1, 60), product, amount)))
+        if chance.random() < 0.1:
+            continue  # never paid
+        paid = at + timedelta(minutes=chance.randint(1, 50))
+        method = chance.choice(("card", "card", "voucher", "transfer"))
+        payments.append((paid, (number, method, amount)))
+        if method == "card" and chance.random() < 0.1:
+            payments.append((paid + timedelta(minutes=chance.randint(1, 20)), (number, "voucher", amount)))
+        if chance.random() < 0.8:
+            shipped = paid + timedelta(minutes=chance.randint(10, 90))
+            shipments.append((shipped, (number, chance.choice(("Pigeon Post", "Tortoise Express")))))
+    return orders, payments, shipments
+
+
+def _write_stream(folder: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    folder.mkdir(parents=True)
+    ordered = sorted(rows, key=lambda row: row[0])
+    # Cut at the same times in every stream, so that files which are read together belong together.
+    span = (ordered[-1][0] - OPENS_AT) / FILES
+    for number in range(FILES):
+        begin, end = OPENS_AT + number * span, OPENS_AT + (number + 1) * span
+        with (folder / f"part-{number + 1}.csv").open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows((*row, at.isoformat()) for at, row in ordered if begin < at <= end)
