@@ -13,7 +13,7 @@ from watersmeet.home import layout
 from watersmeet.points import POINTS
 
 SOURCE = Path(watersmeet.__file__).parent
-ELSEWHERE = {("cli/sample.py", "orders")}  # a folder of the sample's input
+ELSEWHERE = {("cli/sample_project/__init__.py", "orders")}  # a folder of the sample's input
 BELOW_HOME = ("watersmeet.errors", "watersmeet.points", "watersmeet.model", "watersmeet.home")
 
 
