@@ -112,6 +112,15 @@ def test_no_modules_import_each_other() -> None:
     assert cycles(source_imports()) == []
 
 
+def test_files_stay_short() -> None:
+    tracked = [path for folder in ("watersmeet", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    ours = [path for path in tracked if not any(part.startswith(".venv") for part in path.parts)]
+    long = {
+        str(path.relative_to(ROOT)): length for path in ours if (length := len(path.read_text().splitlines())) > 400
+    }
+    assert long == {}
+
+
 def test_every_documented_room_exists() -> None:
     modules = {module_name(path) for path in PACKAGE.rglob("*.py")}
     assert [entry for layer in documented_layers() for entry in layer if entry not in modules] == []

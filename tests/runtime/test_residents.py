@@ -13,8 +13,6 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +21,14 @@ import psutil
 import pytest
 
 from tests.support.deaths import subscribed
-from tests.support.two_streams import JOIN, create_both, pairs, write
+from tests.support.joining_engine import JoiningEngine, declare
 from tests.support.waiting import eventually, join
-from watersmeet import Engine
 from watersmeet.errors import RunError
-from watersmeet.home.manifest import Manifest, load_newest
+from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.exec import resident_pool as residents
-from watersmeet.runtime.exec import spark as spark_executor
-from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,52 +53,8 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return connected
 
 
-@dataclass
-class Running:
-    """An engine that joins l and r. Every row of l finds row 0 of r, so that what was lost or doubled shows."""
-
-    folder: Path
-    engine: Engine
-    written: int = 0
-
-    def write(self) -> None:
-        write(self.folder / "l", [(1, self.written, 7)])
-        self.written += 1
-
-    def caught_up(self) -> bool:
-        self.engine.wait(0.01)  # raises what has failed
-        return self.engine.stats().streams[0].rows == self.written
-
-    def tick(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.write()
-            eventually(self.caught_up)
-
-    def check(self) -> None:
-        assert pairs(self.engine["q"].results()) == [(number, 0) for number in range(self.written)]
-
-    @property
-    def executor(self) -> SparkExecutor:
-        assert self.engine._loop is not None and isinstance(self.engine._loop.executor, SparkExecutor)
-        return self.engine._loop.executor
-
-    @property
-    def residents(self) -> Residents:
-        assert self.executor.residents is not None
-        return self.executor.residents
-
-
-def declare(spark: SparkSession, folder: Path, with_options: str = "", **options: Any) -> Running:
-    write(folder / "r", [(1, 0, 7)])
-    (folder / "l").mkdir(parents=True)
-    engine = Engine(spark, home=folder / "home", **options)
-    engine.sql(create_both(folder, with_options))
-    engine.query("q", JOIN)
-    return Running(folder, engine)
-
-
 @pytest.fixture
-def running(spark: SparkSession, tmp_path: Path, processes: list[int]) -> Iterator[Running]:
+def running(spark: SparkSession, tmp_path: Path, processes: list[int]) -> Iterator[JoiningEngine]:
     made = declare(spark, tmp_path, resident_seconds=2)
     with made.engine:
         made.engine.start()
@@ -117,7 +67,7 @@ def running(spark: SparkSession, tmp_path: Path, processes: list[int]) -> Iterat
 # How many ------------------------------------------------------------------------------------------------------------
 
 
-def test_residents_take_half_of_the_slots(running: Running, processes: list[int]) -> None:
+def test_residents_take_half_of_the_slots(running: JoiningEngine, processes: list[int]) -> None:
     assert running.executor._slots() == 4
     assert running.residents.held == running.executor.parallelism == len(set(processes)) == 2
     running.tick(3)
@@ -167,7 +117,7 @@ def test_where_spark_has_one_slot_each_order_is_a_job(
 # Others in the same session ------------------------------------------------------------------------------------------
 
 
-def test_jobs_of_users_and_results_run_beside_the_ticks(running: Running, spark: SparkSession) -> None:
+def test_jobs_of_users_and_results_run_beside_the_ticks(running: JoiningEngine, spark: SparkSession) -> None:
     done = threading.Event()
     problems: list[BaseException] = []
     counted: list[int] = []
@@ -195,7 +145,7 @@ def test_jobs_of_users_and_results_run_beside_the_ticks(running: Running, spark:
     assert running.residents.held == 2
 
 
-def test_two_engines_share_the_slots(running: Running, spark: SparkSession, tmp_path: Path) -> None:
+def test_two_engines_share_the_slots(running: JoiningEngine, spark: SparkSession, tmp_path: Path) -> None:
     other = declare(spark, tmp_path / "other")
     with other.engine:
         other.engine.start()
@@ -213,7 +163,7 @@ def test_two_engines_share_the_slots(running: Running, spark: SparkSession, tmp_
 # One breaks ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_resident_that_is_killed_between_ticks_is_replaced(running: Running, processes: list[int]) -> None:
+def test_a_resident_that_is_killed_between_ticks_is_replaced(running: JoiningEngine, processes: list[int]) -> None:
     for _ in range(3):
         victim = processes[0]
         os.kill(victim, signal.SIGKILL)
@@ -222,14 +172,16 @@ def test_a_resident_that_is_killed_between_ticks_is_replaced(running: Running, p
     running.tick()
 
 
-def test_all_residents_are_killed_at_once(running: Running, processes: list[int]) -> None:
+def test_all_residents_are_killed_at_once(running: JoiningEngine, processes: list[int]) -> None:
     for victim in list(processes):
         os.kill(victim, signal.SIGKILL)
     running.tick(2)
     eventually(lambda: len(processes) == 2)
 
 
-def test_the_job_of_the_residents_is_cancelled(running: Running, spark: SparkSession, processes: list[int]) -> None:
+def test_the_job_of_the_residents_is_cancelled(
+    running: JoiningEngine, spark: SparkSession, processes: list[int]
+) -> None:
     for _ in range(2):
         before = set(running.residents._jobs)
         running.write()
@@ -240,7 +192,7 @@ def test_the_job_of_the_residents_is_cancelled(running: Running, spark: SparkSes
         running.tick()
 
 
-def test_a_resident_that_hangs_is_replaced(running: Running, processes: list[int]) -> None:
+def test_a_resident_that_hangs_is_replaced(running: JoiningEngine, processes: list[int]) -> None:
     stopped = list(processes)
     for victim in stopped:  # both, so that the next order meets one of them
         os.kill(victim, signal.SIGSTOP)
@@ -257,7 +209,7 @@ def test_a_resident_that_hangs_is_replaced(running: Running, processes: list[int
     running.tick(2)
 
 
-def test_whoever_lacks_the_key_gets_nothing_and_disturbs_nothing(running: Running, processes: list[int]) -> None:
+def test_whoever_lacks_the_key_gets_nothing_and_disturbs_nothing(running: JoiningEngine, processes: list[int]) -> None:
     (address, *others) = running.residents._listener.addresses
     assert isinstance(address, str) and not others, "nobody else can reach it"
     assert os.stat(os.path.dirname(address)).st_mode & 0o077 == 0
@@ -314,7 +266,9 @@ def test_an_order_that_fails_each_time_fails_the_tick_and_the_next_start_repeats
         one.check()
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_cannot_be_read_is_asked_for_again(
+    running: JoiningEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as one of another version of this package, in an installation that is being replaced."""
     damaged: list[bytes] = []
 
@@ -333,7 +287,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(running: Running, monkey
     assert damaged
 
 
-def test_an_engine_ends_though_its_residents_hang(running: Running, processes: list[int]) -> None:
+def test_an_engine_ends_though_its_residents_hang(running: JoiningEngine, processes: list[int]) -> None:
     stopped = list(processes)
     for victim in stopped:
         os.kill(victim, signal.SIGSTOP)
@@ -360,117 +314,7 @@ def test_residents_of_other_hosts_connect_by_tcp(
     one.check()
 
 
-# Ticks overlap -------------------------------------------------------------------------------------------------------
-
-
-class Heard:
-    """What the engine did, in the order in which it did it: ("gather", tick), ("probe", tick), ("commit", tick)."""
-
-    def __init__(self, engine: Engine) -> None:
-        engine._open()
-        assert engine._loop is not None
-        self.events: list[tuple[str, int]] = []
-        self.then: Callable[[str, int], None] = lambda what, tick: None
-        engine._loop.observers.append(self)
-        executor = engine._loop.executor
-        self._submit = executor.submit
-        executor.submit = self.submit  # type: ignore[method-assign]
-
-    def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
-        kinds = {GatherOrder: "gather", ProbeOrder: "probe", TickOrder: "whole"}
-        if type(order) in kinds:
-            tick = order.gather.tick if isinstance(order, TickOrder) else order.tick  # type: ignore[union-attr]
-            self._tell(kinds[type(order)], tick)
-        return self._submit(order, rank)
-
-    def gathered(self, reports: object) -> None:
-        pass
-
-    def committed(self, manifest: Manifest) -> None:
-        self._tell("commit", manifest.tick)
-
-    def _tell(self, what: str, tick: int) -> None:
-        self.events.append((what, tick))
-        self.then(what, tick)
-
-
-@pytest.fixture
-def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_executor, "FEW_BYTES", -1)
-
-
-def test_the_next_tick_is_gathered_while_one_is_probed(spark: SparkSession, tmp_path: Path, in_parts: None) -> None:
-    one = declare(spark, tmp_path, "WITH (maxFilesPerTrigger = 1)")
-    for _ in range(6):
-        one.write()
-    with one.engine:
-        heard = Heard(one.engine)
-        one.engine.run_once()
-    for tick in range(1, 6):
-        assert heard.events.index(("gather", tick + 1)) < heard.events.index(("commit", tick))
-        assert heard.events.index(("commit", tick)) < heard.events.index(("probe", tick + 1))
-    assert [tick for what, tick in heard.events if what == "commit"] == list(range(1, 7))
-    one.check()
-
-
-def test_a_query_that_comes_in_between_is_in_force_from_the_tick_after(
-    spark: SparkSession, tmp_path: Path, in_parts: None
-) -> None:
-    one = declare(spark, tmp_path, "WITH (maxFilesPerTrigger = 1)")
-    for _ in range(6):
-        one.write()
-    with one.engine:
-        heard = Heard(one.engine)
-        added = []
-
-        def add(what: str, tick: int) -> None:
-            if (what, tick) == ("probe", 2):  # tick 3 is being gathered, under the plan that it began with
-                assert ("gather", 3) in heard.events
-                added.append(one.engine.query("new", JOIN))
-                added.append(one.engine.query("filled", JOIN, backfill=True))
-
-        heard.then = add
-        one.engine.run_once()
-        assert [query.since for query in added] == [4, 4]
-        assert pairs(one.engine["new"].results()) == [(number, 0) for number in range(3, 6)]
-        assert pairs(one.engine["filled"].results()) == [(number, 0) for number in range(6)]
-    one.check()
-
-
-@pytest.mark.parametrize("moment", ["probe", "commit"])
-def test_a_stop_in_the_middle_leaves_no_file_that_the_manifest_does_not_name(
-    spark: SparkSession, tmp_path: Path, in_parts: None, moment: str
-) -> None:
-    one = declare(spark, tmp_path, "WITH (maxFilesPerTrigger = 1)")
-    for _ in range(7):
-        one.write()
-    home = one.engine.home
-    heard = Heard(one.engine)
-    stopping = threading.Thread(target=one.engine.stop)
-
-    def stop(what: str, tick: int) -> None:
-        if (what, tick) == (moment, 3):
-            assert ("gather", 4) in heard.events, "there is something to leave behind"
-            stopping.start()
-            eventually(lambda: one.engine._loop is None or one.engine._loop._finished)
-
-    heard.then = stop
-    one.engine.start()
-    eventually(lambda: stopping.ident is not None)
-    join(stopping)
-    manifest = load_newest(home)
-    assert manifest.tick == 3
-    assert {str(path.relative_to(home)) for path in (home / "state").glob("*/*")} == {
-        bucket.file for bucket in manifest.buckets
-    }
-    assert not list(home.glob("results/*/_staging/*"))
-    with one.engine:
-        one.engine.run_once()
-        one.check()
-    assert load_newest(home).tick == 7
-
-
-def test_the_driver_passes_the_points_of_a_tick_that_is_one_order(running: Running) -> None:
+def test_the_driver_passes_the_points_of_a_tick_that_is_one_order(running: JoiningEngine) -> None:
     """Those between gathering and probing are passed by the task."""
     reached: list[str] = []
 
