@@ -70,8 +70,11 @@ class SparkScalar:
         return SparkScalar(node.this, self.locate), SparkScalar(node.expression, self.locate)
 
     def expression(self, site: Site, resolve: Callable[[Reference], Expression]) -> Expression:
+        root = self.node.unnest()
+        if isinstance(root, exp.Column):  # as most keys are
+            return resolve(self._reference(root))
         # Rewriting replaces nodes in their parent, so even the root needs one.
-        holder = exp.Paren(this=self.node.unnest().copy())
+        holder = exp.Paren(this=root.copy())
         columns = Columns()
         for node in reversed(list(holder.this.walk())):
             column = isinstance(node, exp.Column)
