@@ -33,6 +33,7 @@ WRONG = [
     ("epoch", "0", "1 or more"),
     ("predicate_seconds", "0", "more than 0"),
     ("sharing", "some", "groups, all or none"),
+    ("into_roots", "nowhere/at/all", "folders that exist"),
     ("max_queries", "0", "1 or more"),
     ("max_aliases", "0", "1 or more"),
 ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from watersmeet.home import layout
+from watersmeet.home.files import make_private
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.sinks import extension, prepare_folder, result_folder, result_schema
 from watersmeet.model import Query
@@ -68,7 +69,7 @@ class QueryHandle:
 
     def _counts(self, reader: Any) -> DataFrame:
         folder = self._engine.home / layout.COUNTS
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(str(folder))
         mine: DataFrame = all_counts.where(all_counts["query"] == self.name).select("tick", "matches")
         return mine

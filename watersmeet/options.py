@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -53,6 +54,11 @@ def _searcher(value: str) -> str:
     return "" if not value or value in searchers else f"use one of {', '.join(searchers)}, or leave it empty"
 
 
+def _folders(value: str) -> str:
+    missing = [folder for folder in value.split(os.pathsep) if folder and not os.path.isdir(folder)]
+    return f"use folders that exist, unlike {missing[0]}" if missing else ""
+
+
 _SWITCH = _one_of("on", "off")
 
 
@@ -93,6 +99,9 @@ class Options:
         "groups",
         "groups; for comparison: all or none of the steps are shared by queries",
         _one_of("groups", "all", "none"),
+    )
+    into_roots: str = _option(
+        "", f"folders below which INTO may write, separated by {os.pathsep}; empty: anywhere", _folders
     )
     max_queries: int = _option(10_000, "limit for the number of queries", _at_least(1))
     max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1))

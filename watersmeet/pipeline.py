@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
-from watersmeet.io.sinks import check_sink, result_folder
+from watersmeet.io.into import check_into, check_source, resolved_sink
+from watersmeet.io.sinks import check_sink, is_outside, result_folder
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
@@ -43,6 +44,9 @@ class Pipeline:
     def with_stream(self, stream: Stream) -> Pipeline:
         if stream.name in self.streams:
             raise ModelError(f"there is already a stream named {stream.name}", hint="choose another name")
+        for query in self.queries.values():
+            if is_outside(query.sink):
+                check_source(query.name, self.folder_of(query), stream)
         return replace(self, streams={**self.streams, stream.name: stream})
 
     def with_predicate(self, name: str, function: Callable[..., Any], by_row: bool) -> Pipeline:
@@ -83,12 +87,10 @@ class Pipeline:
                 f"there are {len(self.queries)} queries; the limit is {self.options.max_queries}",
                 hint="drop a query, or raise the option max_queries",
             )
-        query = replace(query, sink=absolute_sink(query.sink))
+        query = replace(query, sink=resolved_sink(query.sink))
         check_sink(name, query.sink)
-        folder = self.folder_of(query)
-        for other in self.queries.values():
-            if self.folder_of(other) == folder:
-                raise ModelError(f"query {name} would write into the folder of query {other.name}: {folder}")
+        check_into(name, query.sink, self.home, self.streams.values(), self.options.into_roots)
+        self._check_apart(query)
         return replace(self, queries={**self.queries, name: query})
 
     def without_query(self, name: str) -> Pipeline:
@@ -100,6 +102,14 @@ class Pipeline:
             listed = ", ".join(sorted(self.queries)) or "none"
             raise ModelError(f"there is no query named {name}", detail=f"Queries: {listed}.")
         return self.queries[name]
+
+    def _check_apart(self, query: Query) -> None:
+        """No two queries write into one folder. Without INTO, the folders of two differ as their names do."""
+        home = Path(os.path.realpath(self.home))
+        folder = result_folder(home, query.name, query.sink)
+        for other in self.queries.values():
+            if (query.sink.path or other.sink.path) and result_folder(home, other.name, other.sink) == folder:
+                raise ModelError(f"query {query.name} would write into the folder of query {other.name}: {folder}")
 
     def folder_of(self, query: Query) -> Path:
         """Where the results of a query go."""
@@ -179,7 +189,3 @@ def path_in(folder: str, path: str) -> str:
 
 def folder_of(file: str) -> str:
     return os.path.dirname(os.path.abspath(file)) if file else ""
-
-
-def absolute_sink(sink: Sink) -> Sink:
-    return replace(sink, path=str(Path(sink.path).absolute())) if sink.path else sink

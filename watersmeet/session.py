@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.errors import RunError
+from watersmeet.home.files import make_home, private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +34,13 @@ SETTINGS = {
 }
 
 # With all of Spark in one process nobody else has to reach it; on a cluster Spark finds the right address itself.
-LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Other users of the machine can reach the ports too. All that goes through them is encrypted at no cost, because
+    # with everything in one process nothing does.
+    "spark.network.crypto.enabled": "true",
+}
 
 
 def make_session(
@@ -52,15 +60,23 @@ def make_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **(settings or {})}
+    chosen = {**SETTINGS, **_authentication(master or ""), **(LOCAL_SETTINGS if local else {}), **(settings or {})}
     if log is not None:
         _launch_jvm(chosen, log)
     builder = SparkSession.builder.appName("watersmeet").master(master or f"local[{2 * cores()},4]")
+    if (master or "").startswith("local-cluster"):  # not in `chosen`, which everybody sees in the list of processes
+        builder = builder.config("spark.authenticate.secret", secrets.token_hex(32))
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _authentication(master: str) -> dict[str, str]:
+    """Spark's ports are for those who know a secret, which Spark makes and brings to its processes itself. A standalone
+    cluster has its own, or none: `spark.authenticate` and the secret are then settings of the cluster and the user."""
+    return {} if master.startswith("spark://") else {"spark.authenticate": "true"}
 
 
 def cores() -> int:
@@ -80,9 +96,9 @@ def _launch_jvm(settings: dict[str, str], log: Path) -> None:
 
     if SparkContext._gateway is not None:
         return
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_home(log.parent)
     try:
-        with log.open("ab") as output:
+        with open(log, "ab", opener=private) as output:
             output_to = {"stdout": output, "stderr": output, "start_new_session": True}
             conf = SparkConf().setAll(list(settings.items()))
             gateway = launch_gateway(conf, output_to)  # type: ignore[no-untyped-call]

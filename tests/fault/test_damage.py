@@ -113,13 +113,16 @@ def torn_groups(home: Path) -> Path:
     return path
 
 
-def missing_result(home: Path) -> Path:
-    """Killed before it published anything, and then one of the staged files is lost."""
-    published = load_newest(home).results
-    for file in published:
-        os.rename(file.final, file.staged)
-    Path(published[-1].staged).unlink()
-    return Path(published[-1].final)
+def missing_manifest(home: Path) -> Path:
+    """The one before it would repeat the tick, whose results are there."""
+    _newest_manifest(home).unlink()
+    return home
+
+
+def missing_manifests(home: Path) -> Path:
+    for path in (home / layout.MANIFESTS).iterdir():
+        path.unlink()
+    return home
 
 
 CASES: list[tuple[Damage, str, str]] = [
@@ -132,7 +135,8 @@ CASES: list[tuple[Damage, str, str]] = [
     (flipped_manifest, "is damaged", "restore the home folder from a backup"),
     (newer_manifest, f"newer version of Watersmeet (format {FORMAT + 1}", "run the newer version on this home"),
     (torn_groups, "is damaged", "restore it from a backup"),
-    (missing_result, "the committed result file", "restore it from a backup"),
+    (missing_manifest, f"that of tick {BEFORE - 1}, and a later tick was committed", "restore the home folder as a"),
+    (missing_manifests, "that of tick 0, and a later tick was committed", "restore the home folder as a whole"),
 ]
 
 

@@ -17,6 +17,7 @@ from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
+from watersmeet.terminal import visible
 
 if TYPE_CHECKING:
     from watersmeet.control.stats import QueryStats, Stats
@@ -145,7 +146,7 @@ def _print_stats(found: Stats) -> None:
         if table.row_count:
             _print(table)
     for name, problem in found.predicates.items():
-        typer.echo(f"predicate {name}: {problem}")
+        typer.echo(f"predicate {name}: {visible(problem)}")
 
 
 def _print(table: Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import sys
 import tempfile
 import traceback
@@ -18,6 +19,8 @@ from rich.text import Text
 from watersmeet import __version__
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.home.files import make_home, private
+from watersmeet.terminal import visible, visible_lines
 
 
 @contextlib.contextmanager
@@ -35,20 +38,29 @@ def reporting(home: Path | None) -> Iterator[None]:
         raise typer.Exit(130) from None
     except (typer.Exit, typer.BadParameter, BrokenPipeError):
         raise
+    except PermissionError as problem:
+        show_error(
+            WatersmeetError(
+                f"this user may not use {problem.filename or 'a file'}: {problem.strerror}",
+                hint="a home is for the user alone whose engine runs on it; run this as that user",
+            )
+        )
+        raise typer.Exit(1) from None
     except Exception as problem:
         log = _log_traceback(home)
-        typer.echo(f"internal error: {type(problem).__name__}: {str(problem)[:500]}", err=True)
+        typer.echo(f"internal error: {type(problem).__name__}: {visible(str(problem)[:500])}", err=True)
         typer.echo(f"This should not happen. The details are in {log}; please report them.", err=True)
         raise typer.Exit(70) from None
 
 
 def show_error(error: WatersmeetError) -> None:
     console = Console(stderr=True)
+    text = visible_lines(str(error))
     if console.is_terminal:
-        console.print(Panel(Text(str(error)), title="error", title_align="left", border_style="red"))
+        console.print(Panel(Text(text), title="error", title_align="left", border_style="red"))
     else:
         # No frame and no wrapping: a log, a test or an editor reads this.
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {text}\n")
 
 
 def _log_traceback(home: Path | None) -> Path:
@@ -57,12 +69,17 @@ def _log_traceback(home: Path | None) -> Path:
     text += traceback.format_exc() + "\n"
     if home is not None:
         with contextlib.suppress(OSError):
-            home.mkdir(parents=True, exist_ok=True)
-            return _append(home / layout.ERROR_LOG, text)
-    return _append(Path(tempfile.gettempdir()) / "watersmeet-error.log", text)
-
-
-def _append(log: Path, text: str) -> Path:
-    with log.open("a") as file:
+            make_home(home)
+            log = home / layout.ERROR_LOG
+            with open(log, "a", opener=_private_no_link) as file:
+                file.write(text)
+            return log.absolute()
+    # A new file with a name that nobody can guess: others may write into this folder too.
+    handle, name = tempfile.mkstemp(prefix="watersmeet-error-", suffix=".log", text=True)
+    with open(handle, "w") as file:
         file.write(text)
-    return log.absolute()
+    return Path(name)
+
+
+def _private_no_link(path: str, flags: int) -> int:
+    return private(path, flags | os.O_NOFOLLOW)

@@ -11,6 +11,7 @@ import typer
 from watersmeet.cli.arguments import TIMEOUT, Settings, Timeout, given_options, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
+from watersmeet.terminal import visible_lines
 
 if TYPE_CHECKING:
     from watersmeet.pipeline import Pipeline
@@ -61,7 +62,7 @@ def explain(
             declared = Pipeline.read(text_of(pipeline), pipeline, read_options(options)[0])
             known = text_of(statistics) if statistics else None
             text = what_one_more_adds(declared, what_if, known) if what_if else show_plan(declared, known, format_)
-        typer.echo(text, nl=format_ != "svg")
+        typer.echo(visible_lines(text), nl=format_ != "svg")
 
 
 def _plan_of_engine(home: Path, kind: str, timeout: float) -> str:

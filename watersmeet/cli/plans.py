@@ -8,12 +8,14 @@ from dataclasses import asdict
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from watersmeet.adapt.decisions import Decision, decisions
 from watersmeet.cli.arguments import HOME, Format, Home, check_format
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.errors import WatersmeetError
+from watersmeet.terminal import visible
 
 HELP = help_text(
     "Show how the plan followed the data: each decision with its reason, its gain and its price.",
@@ -51,7 +53,7 @@ def as_table(told: list[Decision]) -> Table:
             str(one.tick),
             str(one.epoch),
             one.kind,
-            one.reason + stores,
+            Text(visible(one.reason + stores)),
             "–" if one.cost_in_force is None else f"{one.cost_in_force:,.0f}",
             f"{one.cost:,.0f}",
             f"{one.gain:,.0f}" if one.cost_in_force is not None else "–",

@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from watersmeet.engine import Engine
+from watersmeet.terminal import visible_lines
 
 WAIT = 1  # seconds between two looks, so that a log gets one line a second at most
 
@@ -91,5 +92,5 @@ def show_until(
 
 def say(console: Console, text: str) -> None:
     """A line as it is: no markup, no wrapping, not held back in a buffer."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(visible_lines(text), markup=False, highlight=False, soft_wrap=True)
     console.file.flush()

@@ -19,9 +19,10 @@ from watersmeet.control.changes import Add, Asked, Change, Drop, InForce, Verdic
 from watersmeet.control.description import write_description
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import load_newest
+from watersmeet.io.into import resolved_sink
 from watersmeet.io.sinks import prepare_folder
 from watersmeet.model import Query
-from watersmeet.pipeline import Pipeline, absolute_sink
+from watersmeet.pipeline import Pipeline
 
 
 class ActiveQueries:
@@ -62,7 +63,7 @@ class ActiveQueries:
             if query.name in (self._recalled or ()) and query.name in self.pipeline.queries:
                 # The same program ran before on this home and added it while running; now it does so again.
                 present = self.pipeline.queries[query.name]
-                given = replace(query, since=present.since, addition=present.addition, sink=absolute_sink(query.sink))
+                given = replace(query, since=present.since, addition=present.addition, sink=resolved_sink(query.sink))
                 if given == present:
                     self._recalled = (self._recalled or set()) - {query.name}
                     return
@@ -72,7 +73,7 @@ class ActiveQueries:
         self._apply_one(Drop(name))
 
     def _apply_one(self, change: Change) -> None:
-        (verdict,) = self.apply([Asked(time.time(), (change,))])
+        (verdict,) = self.apply([Asked(time.monotonic(), (change,))])
         if isinstance(verdict, WatersmeetError):
             raise verdict
 
@@ -91,7 +92,7 @@ class ActiveQueries:
                 except WatersmeetError as problem:
                     verdicts.append(problem)
             accepted = [asked for asked, rejected in zip(requests, verdicts, strict=True) if rejected is None]
-            tick, now = 0, time.time()
+            tick, now = 0, time.monotonic()
             if accepted:
                 try:
                     tick, now = self._activate(after, accepted)
@@ -101,8 +102,8 @@ class ActiveQueries:
             return [bad or InForce(tick, now - asked.at) for asked, bad in zip(requests, verdicts, strict=True)]
 
     def _activate(self, after: Pipeline, accepted: Sequence[Asked]) -> tuple[int, float]:
-        """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""
-        keeper, tick, now = self._keeper, 0, time.time()
+        """The first tick that obeys the changes (0: declared only), and the monotonic time at which it was fixed."""
+        keeper, tick, now = self._keeper, 0, time.monotonic()
         before = self.pipeline.queries
         if keeper is not None:
             fresh = {name for name, query in after.queries.items() if query is not before.get(name)}
@@ -115,7 +116,7 @@ class ActiveQueries:
 
             def record(tick: int) -> None:
                 nonlocal now
-                now = time.time()
+                now = time.monotonic()
                 append_entries(after.home, entries_of(accepted, after.queries, tick, now))
 
             tick = keeper.obey(plan, record)

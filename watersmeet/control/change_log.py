@@ -7,6 +7,7 @@ log. A last line that is cut short belongs to a change that was never in force, 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from watersmeet.control.changes import Asked, Drop
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.files import append_durably, whole_lines
+from watersmeet.io.into import resolved_sink
 from watersmeet.model import Query, Sink
 from watersmeet.pipeline import Pipeline
 
@@ -33,17 +35,20 @@ class Entry:
 
 
 def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int, now: float) -> list[Entry]:
-    """One entry for each change of a batch that is put in force now; `after` has the queries as they will run."""
+    """One entry for each change of a batch that is put in force now; `after` has the queries as they will run.
+
+    `now` is the monotonic time, as that of requests is."""
     entries = []
+    at = time.time()
     for asked in accepted:
         for change in asked.changes:
             latency = round(now - asked.at, 6)
             if isinstance(change, Drop):
-                entries.append(Entry(now, tick, "drop", change.name, latency))
+                entries.append(Entry(at, tick, "drop", change.name, latency))
             else:
                 query = after.get(change.query.name, change.query)
                 parts = (query.sql, query.sink, query.backfill, query.addition)
-                entries.append(Entry(now, tick, "add", query.name, latency, *parts))
+                entries.append(Entry(at, tick, "add", query.name, latency, *parts))
     return entries
 
 
@@ -81,7 +86,7 @@ def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
             recalled[entry.name] = entry
     for name, entry in recalled.items():
         try:
-            query = declared.query(name, entry.sql, entry.sink, entry.backfill)
+            query = declared.query(name, entry.sql, resolved_sink(entry.sink), entry.backfill)
         except WatersmeetError as problem:
             raise StateError(
                 f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",

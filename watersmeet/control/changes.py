@@ -30,7 +30,7 @@ Change = Add | Drop
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: all of its changes, or none. `at` is the (unix) time when somebody asked."""
+    """One request: all of its changes, or none. `at` is the monotonic time when somebody asked."""
 
     at: float
     changes: tuple[Change, ...]

@@ -2,13 +2,19 @@
 
 A file is written under another name and then renamed, so nobody reads half of it. The engine holds the home's lock as
 long as it runs, which is how others know that somebody will answer.
+
+Whatever lies in the inbox, the engine continues. It opens only regular files of its own user and of limited size, and
+rejects what is not a request of a known kind.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -18,16 +24,19 @@ from typing import Any
 from watersmeet import errors
 from watersmeet.errors import Place, RunError, WatersmeetError
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
+from watersmeet.home.files import make_private, write_whole
 from watersmeet.home.lock import is_running
 
 POLL = 0.05  # seconds
+KINDS = ("change", "explain")
+_LARGEST = 4 << 20  # bytes of a request
+_AT_ONCE = 1000  # requests that are taken together
 NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without it"
 
 
 @dataclass(frozen=True)
 class Request:
-    kind: str  # change or explain
+    kind: str  # one of KINDS
     script: str = ""
     file: str = ""  # of the script, for messages
     folder: str = ""  # relative paths in the script are relative to it
@@ -56,23 +65,32 @@ class Mailbox:
     def open(self, began: float) -> None:
         """Make the folders, and remove what is older than this engine: it was meant for an earlier one."""
         for folder in (self.inbox, self.answers):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             for path in folder.iterdir():
-                with contextlib.suppress(FileNotFoundError):
-                    if path.stat().st_mtime < began:
+                with contextlib.suppress(OSError):  # it is gone, or a folder
+                    if path.lstat().st_mtime < began:
                         path.unlink()
 
     def take(self) -> Iterator[Request]:
-        """The requests that wait, oldest first. One that cannot be read is removed; its sender will hear nothing."""
-        for path in sorted(self.inbox.glob(layout.JSON_FILES)):
-            request: Request | None
+        """The requests that wait, oldest first. One that is wrong is removed, and answered with the reason."""
+        for path in sorted(self.inbox.glob(layout.JSON_FILES))[:_AT_ONCE]:
+            if path.is_dir() and not path.is_symlink():
+                continue  # nobody waits for an answer to it
             try:
-                request = replace(Request(**json.loads(path.read_text())), id=path.stem)
-            except (OSError, ValueError, TypeError):
+                request = _request(_content(path), path.stem)
+            except FileNotFoundError:
+                continue  # withdrawn
+            except (OSError, ValueError, TypeError, RecursionError, MemoryError) as problem:
                 request = None
-            path.unlink(missing_ok=True)
+                why = f"{type(problem).__name__}: {problem}"[:500]
+            with contextlib.suppress(OSError):
+                path.unlink()
             if request is not None:
                 yield request
+            else:
+                rejected = RunError("the request cannot be read", detail=why)
+                with contextlib.suppress(OSError):
+                    self.answer(Request("", id=path.stem), Answer(error=error_of(rejected)))
 
     def answer(self, request: Request, answer: Answer) -> None:
         write_whole(layout.message(self.answers, request.id), json.dumps(asdict(answer)))
@@ -111,6 +129,33 @@ class Mailbox:
         answer = Answer(**json.loads(found.read_text()))
         found.unlink(missing_ok=True)
         return answer
+
+
+def _content(path: Path) -> bytes:
+    """The content of a small regular file of this user; a pipe or a link is not even waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is not a regular file")
+        if found.st_uid != os.geteuid():
+            raise ValueError("it belongs to another user")
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"it has more than {_LARGEST:,} bytes")
+    return content
+
+
+def _request(content: bytes, name: str) -> Request:
+    request = replace(Request(**json.loads(content)), id=name)
+    if request.kind not in KINDS:
+        raise ValueError(f"its kind is {request.kind!r}; there are {' and '.join(KINDS)}")
+    for part in (request.script, request.file, request.folder, request.format):
+        if not isinstance(part, str):
+            raise TypeError(f"text was expected, not {type(part).__name__}")
+    if not isinstance(request.at, int | float) or not math.isfinite(request.at):
+        raise ValueError("its time is not a number")
+    return request
 
 
 def _unanswered(problem: str, sent: Path) -> RunError:

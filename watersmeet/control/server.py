@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ from watersmeet.plan.formats import plan_text
 from watersmeet.plan.render import RenderedPlan
 
 IDLE = 1.0  # seconds that a change waits for a tick of the sources before it gets a tick of its own
+
+
+_log = logging.getLogger("watersmeet")
 
 
 class Controlled(Protocol):
@@ -36,6 +40,7 @@ class ControlServer:
         self._engine = engine
         self._mailbox = mailbox
         self._over = threading.Event()
+        self._looked = time.monotonic()  # when the inbox was last looked into
         self._thread = threading.Thread(target=self._serve, name="watersmeet-control", daemon=True)
 
     def start(self) -> None:
@@ -49,14 +54,23 @@ class ControlServer:
 
     def _serve(self) -> None:
         while not self._over.wait(POLL):
-            with contextlib.suppress(OSError):  # a full disk: whoever asked hears nothing, and later ones may
-                requests = list(self._mailbox.take())
-                if requests:
-                    self._decide(requests)
-            self._engine.settle(IDLE)
+            try:
+                with contextlib.suppress(OSError):  # a full disk: whoever asked hears nothing, and later ones may
+                    self._look()
+                self._engine.settle(IDLE)
+            except Exception:  # the thread must live on: without it no change and no stop would be heard
+                _log.exception("a request of another process failed")
 
-    def _decide(self, requests: Sequence[Request]) -> None:
-        """All changes that wait are one batch: planned once, and in force from the same tick."""
+    def _look(self) -> None:
+        before, self._looked = self._looked, time.monotonic()
+        requests = list(self._mailbox.take())
+        if requests:
+            self._decide(requests, before)
+
+    def _decide(self, requests: Sequence[Request], before: float) -> None:
+        """All changes that wait are one batch: planned once, and in force from the same tick.
+
+        All of them came after `before`, when the inbox was last looked into."""
         accepted: list[tuple[Request, Asked]] = []
         for request in requests:
             try:
@@ -64,7 +78,7 @@ class ControlServer:
                     self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
                     continue
                 changes = read_changes(request.script, request.file, request.folder, self._engine.pipeline)
-                accepted.append((request, Asked(min(request.at, time.time()), changes)))
+                accepted.append((request, Asked(asked_at(request.at, before), changes)))
             except Exception as problem:
                 self._refuse(request, problem)
         if not accepted:
@@ -85,3 +99,10 @@ class ControlServer:
         if not isinstance(problem, WatersmeetError):
             problem = RunError(f"the engine could not do it: {type(problem).__name__}: {problem}")
         self._mailbox.answer(request, Answer(error=error_of(problem)))
+
+
+def asked_at(sent: float, before: float) -> float:
+    """The monotonic time of a request that its sender dates by the wall clock, which may have been set since: not
+    earlier than the last look at which it was not there yet, nor later than now."""
+    now = time.monotonic()
+    return min(now, max(before, now - (time.time() - sent)))

@@ -3,6 +3,8 @@
 Logs come in two kinds. What the engine relies on is appended *durably*: a line is on the disk before anybody acts on
 it, and one that could not be written is taken back. *Advice* is for people or a better plan: it may be lost, and no
 tick fails because of it.
+
+Whatever the umask, nobody but the user of the engine may read or write them: a home is 0700, its files are 0600.
 """
 
 from __future__ import annotations
@@ -18,11 +20,31 @@ from typing import Any, BinaryIO
 from watersmeet.home import layout
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that others either do not see or see whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def private(path: str, flags: int) -> int:
+    """Opens a file, for `open(…, opener=private)`, so that a new one is for this user only."""
+    return os.open(path, flags, 0o600)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only this user may enter, and those above it that do not exist."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(0o700, exist_ok=True)
+
+
+def make_home(home: Path) -> None:
+    """The same, but a folder above the home is made as the umask says."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    make_private(home)
+
+
+def write_whole(path: Path, content: str | bytes, shared: bool = False) -> None:
+    """Write a file that others either do not see or see whole. One that is `shared` gets the umask's permissions."""
+    if not shared:
+        make_private(path.parent)
     draft = layout.draft(path)
-    draft.write_bytes(content.encode() if isinstance(content, str) else content)
+    with open(draft, "wb", opener=None if shared else private) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
     draft.rename(path)
 
 
@@ -41,10 +63,11 @@ def line(record: Any) -> bytes:
 
 def append_durably(path: Path, records: Iterable[Any]) -> None:
     """All of these lines are on the disk afterwards, or none is. A torn last line is cut off first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     is_new = not path.exists()
     content = b"".join(map(line, records))
-    with path.open("ab+", buffering=0) as file:  # a buffer would be written again when the file is closed
+    # A buffer would be written again when the file is closed.
+    with open(path, "ab+", buffering=0, opener=private) as file:
         size = _cut_torn(file)
         try:
             while content:
@@ -59,8 +82,8 @@ def append_durably(path: Path, records: Iterable[Any]) -> None:
 
 def append(path: Path, records: Iterable[Any]) -> None:
     """Add lines in one piece, so that several processes may do it. A torn last line stays alone on its line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
+    make_private(path.parent)
+    with open(path, "ab+", opener=private) as file:
         torn = b"" if _ends_whole(file) else b"\n"
         file.write(torn + b"".join(map(line, records)))
 

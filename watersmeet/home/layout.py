@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 # Folders of a home
@@ -35,6 +36,12 @@ COLUMNS = "_columns"  # of a query's results, for a check on restart
 EMPTY = "empty.parquet"  # makes the folder readable before the first result
 
 JSON_FILES, DRAFTS = "*.json", "*.draft"
+_DATA_FILE = re.compile(r"(\d{12})-([0-9a-f]{8,16})-[^/]+\.(?:parquet|json|csv)(?:\.staged)?")
+
+
+def is_home(folder: Path) -> bool:
+    """Whether an engine runs, or has run, with this folder as its home."""
+    return (folder / LOCK).is_file() and ((folder / MANIFESTS).is_dir() or (folder / INBOX).is_dir())
 
 
 def draft(path: Path) -> Path:
@@ -69,6 +76,12 @@ def data_file(tick: int, attempt: str, task: str, extension: str) -> str:
 def data_files(tick: int, extension: str) -> str:
     """A pattern for the files of a tick in such a folder."""
     return f"{tick:012d}-*.{extension}"
+
+
+def tick_of(name: str, tag: str = "") -> int | None:
+    """The tick in the name of such a file, published or staged; None for other files, and those of another home."""
+    found = _DATA_FILE.fullmatch(name)
+    return int(found[1]) if found and found[2].startswith(tag) else None
 
 
 def staged(folder: Path, name: str) -> Path:

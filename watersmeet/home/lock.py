@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +14,18 @@ from typing import IO
 
 from watersmeet.errors import StateError
 from watersmeet.home import layout
+from watersmeet.home.files import make_home, private
+
+_log = logging.getLogger("watersmeet")
 
 
 @contextlib.contextmanager
 def home_lock(home: Path) -> Iterator[None]:
     """Exclusive use of a home, given back by the operating system when the process ends in whatever way."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / layout.LOCK).open("a+") as file:
+    make_home(home)
+    _make_ours(home, 0o700)
+    with open(home / layout.LOCK, "a+", opener=private) as file:
+        _make_ours(home / layout.LOCK, 0o600)  # whoever may read it could hold it
         if not _locked(file):
             file.seek(0)
             raise StateError(
@@ -29,6 +36,15 @@ def home_lock(home: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _make_ours(path: Path, mode: int) -> None:
+    """Take from others what a lax umask, or an earlier version, has allowed them."""
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        _log.warning("%s belongs to another user, who may read and change what is in it", path)
+    elif stat.S_IMODE(found.st_mode) & 0o077:
+        path.chmod(mode)
 
 
 def _locked(file: IO[str]) -> bool:

@@ -19,9 +19,9 @@ from watersmeet import points
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
-from watersmeet.home.files import sync_folder
+from watersmeet.home.files import make_private, private, sync_folder
 
-FORMAT = 1
+FORMAT = 2  # 1: result files have absolute names, and nothing is said about the log of changes
 _KEPT = 3
 
 
@@ -51,12 +51,22 @@ class BucketInfo:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """A result file of one tick: written as `staged`, renamed to `final` once the manifest names it."""
+    """A result file of one tick: written as `staged`, renamed to `final` once the manifest names it.
+
+    In the manifest the names of files inside the home are relative to it, so that a home can be moved."""
 
     query: str
     staged: str
     final: str
     rows: int
+
+
+@dataclass(frozen=True)
+class LogMark:
+    """How far a log went: its first `bytes` bytes have the checksum. What was added later does not matter."""
+
+    bytes: int = 0
+    checksum: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,8 @@ class Manifest:
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
     queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
     additions: dict[str, str] | None = field(default_factory=dict)  # and the change that added it; None: not known
+    changes: LogMark | None = None  # the log of changes at the commit; None: not known
+    tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -85,12 +97,14 @@ def commit(home: Path, manifest: Manifest) -> None:
     """Make a tick real. Fails if another process has committed that tick."""
     path = layout.manifest(home, manifest.tick)
     plain = {**asdict(replace(manifest, totals=Counters())), "totals": _named(manifest.totals)}
+    for result in plain["results"]:
+        result |= {name: _relative(home, result[name]) for name in _PATHS}
     body = json.dumps(plain, separators=(",", ":"))
     text = json.dumps({"format": FORMAT, "checksum": zlib.crc32(body.encode())}) + "\n" + body
     draft = layout.manifest_draft(home, manifest.tick, os.getpid())
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     try:
-        with draft.open("w") as file:
+        with open(draft, "w", opener=private) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -138,10 +152,29 @@ def load(path: Path) -> Manifest:
     return replace(
         manifest,
         buckets=tuple(BucketInfo(**bucket) for bucket in raw["buckets"]),
-        results=tuple(ResultFile(**result) for result in raw["results"]),
+        results=tuple(_found(path.parents[1], ResultFile(**result)) for result in raw["results"]),
+        changes=LogMark(**raw["changes"]) if raw.get("changes") else None,
         totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),
     )
+
+
+_PATHS = ("staged", "final")
+
+
+def _relative(home: Path, name: str) -> str:
+    return str(Path(name).relative_to(home)) if Path(name).is_relative_to(home) else name
+
+
+def _found(home: Path, result: ResultFile) -> ResultFile:
+    """A result file with absolute names. Those of an older version lead to where the home was at that time."""
+    staged, final = Path(result.staged), Path(result.final)
+    if not final.is_absolute():
+        return replace(result, staged=str(home / staged), final=str(home / final))
+    depth = 3 if final.parent.parent.name in (layout.RESULTS, layout.REJECTED) else 2
+    here = Path(*final.parts[-depth:])
+    moved = replace(result, staged=str(layout.staged(home / here.parent, here.name)), final=str(home / here))
+    return moved if Path(moved.staged).exists() or Path(moved.final).exists() else result
 
 
 def _committed(home: Path) -> list[int]:

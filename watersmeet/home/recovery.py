@@ -1,53 +1,76 @@
-"""From a manifest to the files that it names: recovery, publishing results, deleting what no manifest names."""
+"""From a manifest to the files that it names: recovery, publishing results, deleting what no manifest names.
+
+State is guarded: a missing bucket rejects the start. Results belong to their readers, who may have moved or deleted
+them: a missing one is a warning. In a folder of results only files of ours are deleted, by their names.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from watersmeet import points
-from watersmeet.errors import StateError
 from watersmeet.home import layout
+from watersmeet.home.dependencies import check_dependencies
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, load_newest
 
 Verify = Callable[[Path, tuple[BucketInfo, ...]], None]
+_log = logging.getLogger("watersmeet")
 
 
 def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manifest:
     """Bring the home to exactly what its newest manifest says, or raise and change nothing."""
+    folders = set(result_folders)
     manifest = load_newest(home)
+    check_dependencies(home, manifest, [folder for folder in folders if not folder.is_relative_to(home)])
     verify(home, manifest.buckets)
     publish(manifest.results, "recover.publish")
     named = {home / bucket.file for bucket in manifest.buckets}
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
         if path not in named:
             path.unlink(missing_ok=True)
-    folders = {*result_folders, *(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*")}
-    folders.add(home / layout.COUNTS)
-    for folder in (*(folder / layout.STAGING for folder in folders), home / layout.ORDERS):
-        if folder.exists():
-            points.reach("recover.clear", folder)
-            shutil.rmtree(folder, ignore_errors=True)
+    folders |= {*(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*"), home / layout.COUNTS}
+    for folder in folders:
+        _clear(folder / layout.STAGING, "" if folder.is_relative_to(home) else manifest.tag)
+    if (home / layout.ORDERS).exists():
+        points.reach("recover.clear", home / layout.ORDERS)
+        shutil.rmtree(home / layout.ORDERS, ignore_errors=True)
     return manifest
 
 
-def publish(results: Iterable[ResultFile], point: str = "publish.between") -> None:
-    """Rename the files of a committed tick to where readers look. Doing it twice is harmless."""
+def _clear(staging: Path, tag: str) -> None:
+    """Delete what ticks that were not committed have staged; anything else there is not ours."""
+    try:
+        names = [name for name in os.listdir(staging) if layout.tick_of(name, tag) is not None]
+    except OSError:
+        return  # no tick has staged anything here, or the folder is gone
+    if names:
+        points.reach("recover.clear", staging)
+    for name in names:
+        with contextlib.suppress(OSError):
+            (staging / name).unlink()
+
+
+def publish(results: Iterable[ResultFile], point: str = "publish.between") -> list[ResultFile]:
+    """Rename the files of a committed tick to where readers look. Doing it twice is harmless.
+
+    Returns those that are neither where they were staged nor where they should be."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.
-    waiting = [file for file in results if not Path(file.final).exists()]
-    for file in waiting:
-        if not Path(file.staged).exists():
-            raise StateError(
-                f"the committed result file {file.final} is missing",
-                detail=f"{file.rows} results of {file.query} were in it.",
-                hint="restore it from a backup, or start anew with another --home",
-            )
+    waiting = [file for file in results if not os.path.exists(file.final)]
+    missing = []
     for at, file in enumerate(waiting):
         if at == 1:
             points.reach(point)
-        os.rename(file.staged, file.final)
+        try:
+            os.rename(file.staged, file.final)
+        except (FileNotFoundError, NotADirectoryError):
+            missing.append(file)
+            _log.warning("%s with %d results of %s is missing: moved or deleted", file.final, file.rows, file.query)
+    return missing
 
 
 def discard(home: Path, files: Sequence[str]) -> None:

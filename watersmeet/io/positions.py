@@ -48,6 +48,8 @@ def load_positions(home: Path, group: str) -> Positions:
     for number, text in enumerate(lines, 1):
         try:
             raw = json.loads(text)
+            if raw["batch"] != found.batch + 1 and not (number == 1 and "before" in raw):
+                raise ValueError(f"it has batch {raw['batch']}, after batch {found.batch}: lines before it are lost")
             found._add(raw.get("before", {}))
             found._add(raw["files"])
             found.batch, found.files = int(raw["batch"]), raw["files"]

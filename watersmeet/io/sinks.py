@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
+from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.types import outside
@@ -85,7 +85,12 @@ class _JsonFile:
 
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if is_outside(sink):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        make_private(path.parent)
+        with open(path, "wb", opener=private):
+            pass  # it exists now, and whoever writes it leaves its permissions
     options = dict(sink.options)
     if sink.format == "csv":
         return _CsvFile(path, schema, options)
@@ -122,7 +127,12 @@ def extension(sink: Sink) -> str:
 
 
 def result_folder(home: Path, query: str, sink: Sink) -> Path:
-    return Path(sink.path) if sink.path and sink.format != "console" else layout.results(home, query)
+    return Path(sink.path or "") if is_outside(sink) else layout.results(home, query)
+
+
+def is_outside(sink: Sink) -> bool:
+    """Whether results go where INTO says: readers of other users find them there, if the umask lets them."""
+    return bool(sink.path) and sink.format != "console"
 
 
 def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
@@ -147,12 +157,16 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> Non
     """Make the folder readable before the first result: an empty Parquet file carries the columns."""
     if sink.format == "count":
         return  # its results are numbers in the folder of all counts
-    folder.mkdir(parents=True, exist_ok=True)
+    shared = is_outside(sink)
+    if shared:
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        make_private(folder)
     check_folder(folder, outputs)
     empty, described = folder / layout.EMPTY, folder / layout.COLUMNS
     if extension(sink) == "parquet" and not empty.exists():
         content = io.BytesIO()
         pq.write_table(result_schema(outputs).empty_table(), content)
-        write_whole(empty, content.getvalue())
+        write_whole(empty, content.getvalue(), shared)
     if not described.exists():
-        write_whole(described, _columns_text(outputs))  # cut short, it would be taken for other columns
+        write_whole(described, _columns_text(outputs), shared)  # cut short, it would be taken for other columns

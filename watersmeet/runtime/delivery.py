@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import GatherReport, HeadOrder
+from watersmeet.terminal import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +49,8 @@ class Deliveries:
 
     def committed(self, manifest: Manifest) -> None:
         for name, query in list(self._queries().items()):
-            files = [file.final for file in manifest.results if file.query == name]
+            # After a restart, those of the last tick may have been read and deleted.
+            files = [file.final for file in manifest.results if file.query == name and os.path.exists(file.final)]
             wanted = name in self._callables or query.sink.format == "console"
             if not files or not wanted or self._last(name) >= manifest.tick:
                 continue
@@ -76,15 +79,18 @@ class Deliveries:
     def _print(self, query: Query, files: list[str], tick: int) -> None:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         limit = int(dict(query.sink.options).get("rows", _CONSOLE_ROWS))
-        table = Table(*(output.name for output in query.outputs), title=f"{query.name}, tick {tick}")
+        table = Table(title=Text(f"{query.name}, tick {tick}"))
+        for output in query.outputs:
+            table.add_column(Text(visible(output.name)))
         total = shown = 0
         for file in files:
             for rows, count in self._executor.submit(HeadOrder("", file, limit - shown)).result():
                 total += count
                 for row in rows.to_pylist():
-                    table.add_row(*(str(value) for value in row.values()))
+                    table.add_row(*(Text(visible(str(value))) for value in row.values()))
                     shown += 1
         if total > shown:
             table.caption = f"{shown} of {total} results"

@@ -20,6 +20,7 @@ from typing import Protocol
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.home.dependencies import MarkedLog
 from watersmeet.home.manifest import Manifest, commit
 from watersmeet.home.recovery import discard, publish
 from watersmeet.home.tick_log import TickTimes, log_tick
@@ -100,7 +101,7 @@ class _Beside:
 class TickLoop:
     def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor) -> None:
         self.home = home
-        self.manifest = manifest
+        self.manifest = manifest if manifest.tag else replace(manifest, tag=secrets.token_hex(4))
         self.plan = plan
         self.executor = executor
         self.observers: list[Observer] = []
@@ -114,6 +115,7 @@ class TickLoop:
         self._handover = threading.Lock()
         self._finished = False
         self._begun = manifest.tick
+        self._changes = MarkedLog(home / layout.CHANGES)
         self._ahead: _Begun | None = None
         self._beside: list[_Beside] = []
         self._waiting_since: float | None = None  # since when a change waits for a tick
@@ -236,7 +238,7 @@ class TickLoop:
             self._waiting_since = None
         self.executor.obey(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
-        attempt = secrets.token_hex(4)
+        attempt = before.tag + secrets.token_hex(4)
         tick = Tick(str(self.home), group, number, attempt, plan.rules, plan.streams, plan.queries, before, off)
         return _Begun(batch, tick)
 
@@ -317,6 +319,8 @@ class TickLoop:
         merged = reports.merged + self._merged_beside()
         points.reach("probe.after")
         manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
+        with self._handover:  # no line is being written
+            manifest = replace(manifest, changes=self._changes.mark())
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         commit(self.home, manifest)
         self.manifest = manifest

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
 from numba import njit, types
 from numba.extending import overload
 
@@ -36,7 +38,7 @@ def _lane_of_type(other, lane):  # type: ignore[no-untyped-def]  # Numba compare
     return lambda other, lane: other
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def _combine(operation: int, one: Any, other: Any, lanes: int) -> None:
     """one = one (operation) other, lane by lane; see programs.OPERATIONS for the numbers."""
     if operation == 0:
@@ -74,7 +76,7 @@ def _combine(operation: int, one: Any, other: Any, lanes: int) -> None:
             one[lane] = _lane_of(other, lane) - one[lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def _run(codes: Any, registers: Any, lanes: int, rows: Any, begin: int, fixed: Any) -> None:
     """Run a program over the rows from `begin` on; its outcome is in the first register.
 
@@ -113,7 +115,7 @@ def _run(codes: Any, registers: Any, lanes: int, rows: Any, begin: int, fixed: A
                 one[lane] = 1.0 - one[lane]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=CACHED, inline="always")
 def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
     """The position in the order of time of the first row that is not before a time."""
     low, high = 0, len(tau)
@@ -137,7 +139,7 @@ def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
         )
         for word in WORDS
     ],
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )
 def probe_all(
@@ -227,7 +229,7 @@ def probe_all(
     return found, len(latest), -1
 
 
-@njit(cache=True, inline="always")
+@njit(cache=CACHED, inline="always")
 def _first_not_below(values: Any, value: Any) -> int:
     low, high = 0, len(values)
     while low < high:
@@ -239,7 +241,7 @@ def _first_not_below(values: Any, value: Any) -> int:
     return low
 
 
-@njit(cache=True, inline="always")
+@njit(cache=CACHED, inline="always")
 def _first_above(values: Any, value: Any) -> int:
     low, high = 0, len(values)
     while low < high:
@@ -261,7 +263,7 @@ def _first_above(values: Any, value: Any) -> int:
         for key in (types.int64, types.float64)
         for word in WORDS
     ],
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )
 def probe_range(

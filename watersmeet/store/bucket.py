@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.errors import StateError
+from watersmeet.home.files import make_private, private
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
@@ -275,8 +276,8 @@ def _slot_bits(rows: int) -> int:
 
 def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray]) -> tuple[int, int]:
     checksum, position = 0, 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
+    make_private(path.parent)
+    with open(path, "xb", opener=private) as file:
 
         def put(data: Any) -> tuple[int, int]:
             nonlocal checksum, position

@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
 from numba import njit, types
 from numpy.typing import NDArray
 
@@ -38,14 +40,14 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 _BISECT_FROM = 8
 
 
-@njit(cache=True, inline="always")
+@njit(cache=CACHED, inline="always")
 def _scramble(value: Any) -> Any:
     value = (value ^ (value >> np.uint64(30))) * _MIX1
     value = (value ^ (value >> np.uint64(27))) * _MIX2
     return value ^ (value >> np.uint64(31))
 
 
-@njit(types.void(IN32, IN8, OUT64), cache=True, nogil=True)
+@njit(types.void(IN32, IN8, OUT64), cache=CACHED, nogil=True)
 def hash_bytes(offsets: I32, data: U8, out: I64) -> None:
     """A 64-bit hash of each of the variable-length values data[offsets[i] : offsets[i + 1]]."""
     for row in range(len(out)):
@@ -63,7 +65,7 @@ def hash_bytes(offsets: I32, data: U8, out: I64) -> None:
         out[row] = np.int64(_scramble(state ^ word))
 
 
-@njit(OUT64(IN64, IN64), cache=True, nogil=True)
+@njit(OUT64(IN64, IN64), cache=CACHED, nogil=True)
 def mix_codes(left: I64, right: I64) -> I64:
     """One code for two: used for keys of several columns and for 128-bit values."""
     out = np.empty(len(left), np.int64)
@@ -72,7 +74,7 @@ def mix_codes(left: I64, right: I64) -> I64:
     return out
 
 
-@njit(OUT32(IN64, INT), cache=True, nogil=True)
+@njit(OUT32(IN64, INT), cache=CACHED, nogil=True)
 def partition_of(codes: I64, partitions: int) -> I32:
     """The place of each code. Independent of the slot function, or every index would use 1/P of its slots."""
     out = np.empty(len(codes), np.int32)
@@ -81,7 +83,7 @@ def partition_of(codes: I64, partitions: int) -> I32:
     return out
 
 
-@njit(types.UniTuple(OUT32, 2)(IN64, IN8, IN32, INT), cache=True, nogil=True)
+@njit(types.UniTuple(OUT32, 2)(IN64, IN8, IN32, INT), cache=CACHED, nogil=True)
 def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I32, I32]:
     """Counting sort of the valid rows by slot, visiting them in event-time order (`by_time`)."""
     slots = 1 << slot_bits
@@ -114,7 +116,7 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
         )
         for word in WORDS
     ],
-    cache=True,
+    cache=CACHED,
     nogil=True,
 )
 def probe(
@@ -202,7 +204,7 @@ def probe(
 
 
 @njit(types.void(IN64, IN8, IN64, read_only(types.uint64), types.uint64, types.Array(types.uint64, 1, "C")),
-      cache=True, nogil=True)  # fmt: skip
+      cache=CACHED, nogil=True)  # fmt: skip
 def narrow_words(values: I64, valid: U8, thresholds: I64, table: Any, null: Any, words: Any) -> None:
     """Leave in each word the bits whose comparisons the row's value satisfies; see store/filters.py for the table."""
     all_valid = len(valid) == 0
@@ -222,7 +224,7 @@ def narrow_words(values: I64, valid: U8, thresholds: I64, table: Any, null: Any,
         words[row] &= table[2 * low + 1] if equal else table[2 * low]
 
 
-@njit([types.void(read_only(word), OUT64) for word in WORDS], cache=True, nogil=True)
+@njit([types.void(read_only(word), OUT64) for word in WORDS], cache=CACHED, nogil=True)
 def count_bits(words: Any, counts: I64) -> None:
     """Add to counts[i] the number of words that have bit i, by way of how often each byte has each value."""
     width = words.itemsize
@@ -241,7 +243,7 @@ def count_bits(words: Any, counts: I64) -> None:
 
 @njit([types.void(types.Array(types.int64, 2, "C", readonly=True), types.Array(types.int64, 2, "C", readonly=True),
                   read_only(types.uint64), types.Array(word, 1, "C")) for word in WORDS],
-      cache=True, nogil=True)  # fmt: skip
+      cache=CACHED, nogil=True)  # fmt: skip
 def cut_windows(times: Any, windows: Any, masks: Any, words: Any) -> None:
     """Clear the bits of queries whose windows a combination exceeds.
 

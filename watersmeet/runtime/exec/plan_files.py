@@ -2,17 +2,20 @@
 as a file that each worker reads once and keeps.
 
 The file is named by the run of the engine, the version of the plan and a number, and never changes. So what a dead
-engine writes late is never read, and a file that is there can be relied upon.
+engine writes late is never read, and a file that is there can be relied upon. It is a pickle: an order, which comes
+over a connection that strangers cannot use, names the digest of the file, and one with another is never unpickled.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import pickle
 from pathlib import Path
 from typing import Any, Protocol
 
+from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.model import Query, Stream
@@ -21,6 +24,7 @@ from watersmeet.runtime.tick.orders import Order
 
 _KEPT = 2  # plans: while a tick is probed under one, the next may be gathered under another
 _Parts = tuple[Ruleset, tuple[Stream, ...], tuple[Query, ...]]
+_Name = tuple[str, bytes, int, int | None]  # of a part of a plan: file, digest, which part, which start of the rules
 
 
 class PlanInForce(Protocol):
@@ -42,6 +46,7 @@ class PlanFiles:
     def __init__(self, home: Path, run: str) -> None:
         self._home, self._run = home, run
         self._written: dict[Path, _Parts] = {}
+        self._digests: dict[Path, bytes] = {}
         self._numbers = itertools.count()
 
     def write(self, plan: PlanInForce) -> None:
@@ -50,15 +55,16 @@ class PlanFiles:
             return
         # The same rules may come again with queries of which another one is new: the number tells them apart.
         path = layout.plan_file(self._home, self._run, plan.rules.version, next(self._numbers))
-        write_whole(path, pickle.dumps(parts, protocol=5))
-        self._written[path] = parts
+        content = pickle.dumps(parts, protocol=5)
+        write_whole(path, content)
+        self._written[path], self._digests[path] = parts, _digest(content)
         for old in list(self._written)[:-_KEPT]:
             self._remove(old)
 
     def pack(self, order: Order) -> bytes:
         """An order in which what the plan says is only named."""
         packed = io.BytesIO()
-        _Packer(packed, self._written).dump(order)
+        _Packer(packed, self._written, self._digests).dump(order)
         return packed.getvalue()
 
     def remove(self) -> None:
@@ -66,7 +72,7 @@ class PlanFiles:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        del self._written[path]
+        del self._written[path], self._digests[path]
         path.unlink(missing_ok=True)
 
 
@@ -74,31 +80,42 @@ class PlansRead:
     """The plans that a worker has read."""
 
     def __init__(self) -> None:
-        self._read: dict[str, _Parts] = {}
+        self._read: dict[tuple[str, bytes], _Parts] = {}
 
     def unpack(self, packed: bytes) -> Any:
         return _Unpacker(io.BytesIO(packed), self).load()
 
-    def parts(self, path: str) -> _Parts:
-        if path not in self._read:
-            self._read[path] = pickle.loads(Path(path).read_bytes())
+    def parts(self, path: str, digest: bytes) -> _Parts:
+        if (path, digest) not in self._read:
+            content = Path(path).read_bytes()
+            if _digest(content) != digest:
+                raise StateError(
+                    f"the plan {path} is not the one that the engine wrote",
+                    detail="It is not read, because a changed plan could make tasks run any code.",
+                    hint="see who may write into the home folder, and start again",
+                )
+            self._read[path, digest] = pickle.loads(content)
             for old in list(self._read)[:-_KEPT]:
                 del self._read[old]
-        return self._read[path]
+        return self._read[path, digest]
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 class _Packer(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, plans: dict[Path, _Parts]) -> None:
+    def __init__(self, file: io.BytesIO, plans: dict[Path, _Parts], digests: dict[Path, bytes]) -> None:
         super().__init__(file, protocol=5)
-        self._named: dict[int, tuple[str, int, int | None]] = {}
+        self._named: dict[int, _Name] = {}
         for path, parts in plans.items():
             for at, part in enumerate(parts):
                 if part:  # all empty tuples are one
-                    self._named[id(part)] = (str(path), at, None)
+                    self._named[id(part)] = (str(path), digests[path], at, None)
             for number, start in enumerate(parts[0].starts):  # those of an order are some of the plan's
-                self._named[id(start)] = (str(path), 0, number)
+                self._named[id(start)] = (str(path), digests[path], 0, number)
 
-    def persistent_id(self, thing: Any) -> tuple[str, int, int | None] | None:
+    def persistent_id(self, thing: Any) -> _Name | None:
         return self._named.get(id(thing)) if isinstance(thing, Ruleset | Start | tuple) else None
 
 
@@ -107,7 +124,7 @@ class _Unpacker(pickle.Unpickler):
         super().__init__(file)
         self._plans = plans
 
-    def persistent_load(self, known: tuple[str, int, int | None]) -> Any:
-        path, at, number = known
-        part: Any = self._plans.parts(path)[at]
+    def persistent_load(self, known: _Name) -> Any:
+        path, digest, at, number = known
+        part: Any = self._plans.parts(path, digest)[at]
         return part if number is None else part.starts[number]

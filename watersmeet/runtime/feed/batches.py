@@ -1,7 +1,12 @@
-"""Batches: how the rows that a feed has found come into buckets."""
+"""Batches: how the rows that a feed has found come into buckets.
+
+Tasks of Structured Streaming read their order from a file. It is a pickle, so it carries a proof (HMAC) that this
+engine wrote it for this batch, and one without it is never unpickled.
+"""
 
 from __future__ import annotations
 
+import hmac
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -13,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from watersmeet import points
-from watersmeet.errors import InputError
+from watersmeet.errors import InputError, StateError
 from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.files import advice_in, append, write_whole
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REPORT_SCHEMA = "report binary"
+_PROOF_BYTES = 32
 
 
 @dataclass(eq=False)
@@ -70,6 +76,7 @@ class FrameBatch:
     number: int
     frame: DataFrame
     home: Path
+    key: bytes
     check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
 
     bytes = None  # nobody knows before it is gathered
@@ -79,7 +86,7 @@ class FrameBatch:
 
     def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
         path = layout.batch_order(self.home, executor.run, self.group, self.number)
-        write_whole(path, executor.pack(order))
+        write_whole(path, sealed(self.key, path, executor.pack(order)))
         done: Future[list[GatherReport]] = Future()
         try:
             done.set_result([pickle.loads(row.report) for row in self.frame.collect()])
@@ -94,8 +101,29 @@ class FrameBatch:
         return self.check_input(reports, executor)
 
 
+def sealed(key: bytes, path: Path, packed: bytes) -> bytes:
+    return _proof(key, path, packed) + packed
+
+
+def unsealed(key: bytes, path: Path) -> bytes:
+    """The content of a sealed file, if this engine wrote it under this name."""
+    content = path.read_bytes()
+    proof, packed = content[:_PROOF_BYTES], content[_PROOF_BYTES:]
+    if not hmac.compare_digest(proof, _proof(key, path, packed)):
+        raise StateError(
+            f"the order {path} was not written by this engine",
+            detail="It is not read, because a changed order could make tasks run any code.",
+            hint="see who may write into the home folder, and start again",
+        )
+    return packed
+
+
+def _proof(key: bytes, path: Path, packed: bytes) -> bytes:
+    return hmac.digest(key, str(path).encode() + b"\0" + packed, "sha256")
+
+
 def gathering(
-    home: str, run: str, group: str, stream: Stream
+    home: str, run: str, group: str, stream: Stream, key: bytes
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that Spark runs over every task's rows of a stream, the same for the life of the query.
 
@@ -105,7 +133,7 @@ def gathering(
         path = layout.batch_order(Path(home), run, group, str(task_context().getLocalProperty("streaming.sql.batchId")))
         points.reach("order.read", path)
         worker = worker_of(run)
-        order: GatherOrder = worker.plans.unpack(path.read_bytes())
+        order: GatherOrder = worker.plans.unpack(unsealed(key, path))
         report = worker.gather_rows(order, stream, batches, task_name())
         if report.counts.rows or report.failure:
             yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from watersmeet.home import layout
+from watersmeet.home.files import make_private
 from watersmeet.io.sources import open_source
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import REPORT_SCHEMA, FrameBatch, gathering
@@ -30,22 +32,24 @@ class StreamingFeed:
         once: bool,
     ) -> None:
         home, run = loop.home, loop.executor.run
+        key = secrets.token_bytes(32)  # which reaches tasks in the way that Spark brings them their code
         parts = []
         for stream in streams:
             frame = frames.get(stream.name)
             if frame is None:
                 frame = open_source(spark(), stream)
-            parts.append(frame.mapInArrow(gathering(str(home), run, group, stream), REPORT_SCHEMA))
+            parts.append(frame.mapInArrow(gathering(str(home), run, group, stream, key), REPORT_SCHEMA))
         union = parts[0]
         for part in parts[1:]:
             union = union.union(part)
         check = InputCheck(home, group, streams)
 
         def run_batch(frame: DataFrame, number: int) -> None:
-            batch = FrameBatch(group, number, frame, home, lambda reports, by: check(number, reports, by))
+            batch = FrameBatch(group, number, frame, home, key, lambda reports, by: check(number, reports, by))
             loop.run(batch)
 
         writer = union.writeStream.foreachBatch(run_batch)
+        make_private(home / layout.CHECKPOINTS)  # Spark gives what it writes there its own permissions
         writer = writer.option("checkpointLocation", str(layout.checkpoint(home, group)))
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=tick)).start()
 

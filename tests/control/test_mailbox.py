@@ -1,0 +1,147 @@
+"""Whatever lies in the inbox, the control thread lives: it takes the requests beside it and rejects what is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually
+from watersmeet.control.changes import Asked, InForce, Verdict
+from watersmeet.control.mailbox import Answer, Mailbox, Request
+from watersmeet.control.server import ControlServer, asked_at
+from watersmeet.pipeline import Pipeline
+from watersmeet.plan.render import RenderedPlan
+
+
+class FakeEngine:
+    """Says yes to every change."""
+
+    pipeline = Pipeline()
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.raising: list[BaseException] = []
+
+    def plan(self) -> RenderedPlan:
+        raise AssertionError("nobody asks for a plan")
+
+    def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
+        self.asked += requests
+        return [InForce(7, time.monotonic() - asked.at) for asked in requests]
+
+    def settle(self, idle: float) -> None:
+        if self.raising:
+            raise self.raising.pop()
+
+
+class Served:
+    def __init__(self, home: Path) -> None:
+        self.engine, self.mailbox = FakeEngine(), Mailbox(home)
+        self.mailbox.open(0.0)
+        self.server = ControlServer(self.engine, self.mailbox)
+        self.server.start()
+
+    def put(self, name: str, content: bytes) -> None:
+        draft = self.mailbox.inbox / f"{name}.draft"
+        draft.write_bytes(content)
+        draft.rename(self.mailbox.inbox / f"{name}.json")
+
+    def answer(self, request: Request) -> Answer:
+        answer = eventually(lambda: self.mailbox.hear(request))
+        assert answer is not None
+        return answer
+
+    def replied(self, name: str) -> str:
+        """What the sender of a request is told."""
+        answer = self.answer(Request("", id=name))
+        return f"{answer.error['problem']}: {answer.error['detail']}" if answer.error else f"tick {answer.tick}"
+
+    def still_works(self) -> None:
+        request = Request("change", script="DROP QUERY q;")
+        self.mailbox.send(request)
+        assert self.replied(request.id) == "tick 7"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    made.server.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[" * 200_000, "RecursionError"),
+        (b'{"kind":' * 100_000, "RecursionError"),
+        (b"", "JSONDecodeError"),
+        (b"\xff\xfe\x00", "UnicodeDecodeError"),
+        (b"null", "TypeError"),
+        (b'["change"]', "TypeError"),
+        (b'{"script": "DROP QUERY q"}', "TypeError"),
+        (b'{"kind": "change", "script": "DROP QUERY q", "sudo": true}', "TypeError"),
+        (b'{"kind": "launch", "script": "DROP QUERY q"}', "its kind is 'launch'; there are change and explain"),
+        (b'{"kind": ["change"], "script": "DROP QUERY q"}', "its kind is"),
+        (b'{"kind": "change", "script": 7}', "text was expected, not int"),
+        (b'{"kind": "change", "script": "DROP QUERY q", "at": NaN}', "its time is not a number"),
+        (b'{"kind": "change", "script": "DROP QUERY q", "at": "now"}', "its time is not a number"),
+        (b'{"kind": "change", "script": "' + b"x" * (4 << 20) + b'"}', "more than 4,194,304 bytes"),
+    ],
+)
+def test_a_bad_request_is_rejected_with_the_reason(served: Served, content: bytes, why: str) -> None:
+    served.put("bad", content)
+    assert why in served.replied("bad")
+    assert served.engine.asked == [], "it was carried out"
+    assert not (served.mailbox.inbox / "bad.json").exists()
+    served.still_works()
+
+
+def test_a_folder_a_pipe_and_a_link_are_not_requests(served: Served, tmp_path: Path) -> None:
+    inbox = served.mailbox.inbox
+    (inbox / "0-folder.json").mkdir()
+    (inbox / "0-folder.json" / "full").touch()
+    os.mkfifo(inbox / "0-pipe.json")
+    elsewhere = tmp_path / "secret"
+    elsewhere.write_text(json.dumps(asdict(Request("change", script="DROP QUERY q;"))))
+    (inbox / "0-link.json").symlink_to(elsewhere)
+    assert "not a regular file" in served.replied("0-pipe")
+    assert "OSError" in served.replied("0-link")
+    assert served.engine.asked == [] and elsewhere.exists()
+    served.still_works()
+    assert [path.name for path in inbox.iterdir()] == ["0-folder.json"]
+    Mailbox(tmp_path).open(time.time() + 1)  # nor do they keep the next engine from starting
+
+
+def test_a_file_of_another_user_is_not_a_request(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: real + 1)
+    served.put("foreign", json.dumps(asdict(Request("change", script="DROP QUERY q;"))).encode())
+    assert "belongs to another user" in served.replied("foreign")
+    assert served.engine.asked == []
+
+
+@pytest.mark.parametrize("problem", [RecursionError("deep"), MemoryError(), ValueError("surprise")])
+def test_the_thread_survives_what_the_engine_raises(served: Served, problem: BaseException) -> None:
+    served.engine.raising.append(problem)
+    eventually(lambda: not served.engine.raising)
+    served.still_works()
+
+
+@pytest.mark.parametrize("skew", [-86_400.0, 86_400.0, 0.0])
+def test_a_clock_that_jumps_does_not_change_a_latency(served: Served, skew: float) -> None:
+    request = Request("change", script="DROP QUERY q;", at=time.time() + skew)
+    served.mailbox.send(request)
+    assert 0 <= served.answer(request).latency < 3600
+
+
+def test_the_time_of_a_request_lies_between_two_looks() -> None:
+    now = time.monotonic()
+    assert asked_at(time.time() - 86_400, now - 5) == now - 5
+    assert now <= asked_at(time.time() + 86_400, now - 5) <= time.monotonic()
+    assert now - 3 <= asked_at(time.time() - 2, now - 5) <= now

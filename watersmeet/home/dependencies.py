@@ -1,0 +1,91 @@
+"""What a manifest depends on beside the state: that no later one is lost, and that the log of changes is still there.
+
+A home may be put together from parts of different times, by a backup or a slip of the hand. Each part may be whole by
+itself, and going on would repeat results, bring back dropped queries or lose added ones without a word.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from watersmeet.errors import StateError
+from watersmeet.home import layout
+from watersmeet.home.manifest import LogMark, Manifest
+from watersmeet.home.tick_log import recent_ticks
+
+_HINT = "restore the home folder as a whole from one backup, or start anew with another --home"
+
+
+class MarkedLog:
+    """The mark of a log that only grows. Each call reads what was added since the last one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mark = LogMark()
+
+    def mark(self) -> LogMark:
+        size = os.stat(self._path).st_size if self._path.exists() else 0
+        if size > self._mark.bytes:
+            with self._path.open("rb") as file:
+                file.seek(self._mark.bytes)
+                added = file.read(size - self._mark.bytes)
+            added = added[: added.rfind(b"\n") + 1]
+            self._mark = LogMark(self._mark.bytes + len(added), zlib.crc32(added, self._mark.checksum))
+        return self._mark
+
+
+def check_dependencies(home: Path, manifest: Manifest, outside: Iterable[Path]) -> None:
+    """Reject a home whose newest manifest is not the last that was committed, or whose log of changes is not its log.
+
+    `outside` are folders of results that are not in the home."""
+    _check_changes(home / layout.CHANGES, manifest)
+    logged = max((times.tick for times in recent_ticks(home)), default=0)
+    if logged > manifest.tick:
+        raise _lost(home, manifest, f"{home / layout.TICKS} has tick {logged}")
+    for file in _later(home, manifest, outside):
+        raise _lost(home, manifest, f"{file} holds results of a later tick")
+
+
+def _check_changes(log: Path, manifest: Manifest) -> None:
+    mark = manifest.changes
+    if mark is None or not mark.bytes:
+        return
+    content = log.read_bytes()[: mark.bytes] if log.exists() else b""
+    if len(content) == mark.bytes and zlib.crc32(content) == mark.checksum:
+        return
+    why = "it is missing" if not log.exists() else "its content is another"
+    if content and len(content) < mark.bytes:
+        why = f"it has {len(content):,} of {mark.bytes:,} bytes"
+    raise StateError(
+        f"{log} does not fit the state of tick {manifest.tick}: {why}",
+        detail="It says which queries were added and dropped while the engine ran; nothing was changed.",
+        hint=f"restore it; or {_HINT}",
+    )
+
+
+def _later(home: Path, manifest: Manifest, outside: Iterable[Path]) -> Iterator[Path]:
+    """Published files of ticks after the manifest's: a tick publishes them once its own manifest exists."""
+    own = [*(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*"), home / layout.COUNTS]
+    for folder in own:
+        yield from _beyond(folder, manifest.tick, "")
+    for folder in outside if manifest.tag else ():
+        yield from _beyond(folder, manifest.tick, manifest.tag)
+
+
+def _beyond(folder: Path, tick: int, tag: str) -> Iterator[Path]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    yield from (folder / name for name in names if (layout.tick_of(name, tag) or 0) > tick)
+
+
+def _lost(home: Path, manifest: Manifest, why: str) -> StateError:
+    return StateError(
+        f"the newest manifest of {home} is that of tick {manifest.tick}, and a later tick was committed: {why}",
+        detail="To go on would give its results a second time; nothing was changed.",
+        hint=f"{_HINT}; where an older state is wanted, move away the result files of later ticks and {layout.TICKS}",
+    )

@@ -1,0 +1,84 @@
+"""Where INTO may lead. Paths are compared as they are after symbolic links and `..` are resolved."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from watersmeet.errors import ModelError
+from watersmeet.home import layout
+from watersmeet.model import Sink, Stream
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_PATTERN = re.compile(r"[*?\[{]")
+
+
+def resolved_sink(sink: Sink) -> Sink:
+    """The sink with its folder by the one name that no other spelling leads to."""
+    if not sink.path or _SCHEME.match(sink.path):
+        return sink
+    return replace(sink, path=os.path.realpath(sink.path))
+
+
+def check_into(query: str, sink: Sink, home: Path, streams: Iterable[Stream], roots: str) -> None:
+    """Reject a folder that is not for results. The sink is a resolved one."""
+    if not sink.path or sink.format in ("console", "count"):
+        return
+    if _SCHEME.match(sink.path):
+        raise ModelError(
+            f"query {query}: results cannot be written to {sink.path}",
+            detail="INTO takes a folder of this machine.",
+            hint="name a folder (a mounted one serves too); for any other Spark sink, use query.foreach_tick(callable)",
+        )
+    folder, own = Path(sink.path), Path(os.path.realpath(home))
+    if folder.exists() and not folder.is_dir():
+        raise ModelError(f"query {query}: {folder} is not a folder", hint="give INTO another path")
+    if layout.STAGING in folder.parts:
+        raise ModelError(f"query {query}: {folder} is for files that are being written", hint="give INTO another path")
+    in_results = (own / layout.RESULTS) in folder.parents
+    if not in_results:
+        _check_homes(query, folder, own)
+        _check_roots(query, folder, roots)
+    for stream in streams:
+        check_source(query, folder, stream)
+
+
+def check_source(query: str, folder: Path, stream: Stream) -> None:
+    """Reject a folder of results that a stream reads: the query would feed itself."""
+    source = stream.source
+    if source is None or not source.path or _SCHEME.match(source.path):
+        return
+    parts = Path(os.path.abspath(source.path)).parts
+    fixed = next((at for at, part in enumerate(parts) if _PATTERN.search(part)), len(parts))
+    # Where there is a folder whose name has such a sign, it is no pattern.
+    read = Path(os.path.realpath(source.path if os.path.isdir(source.path) else Path(*parts[:fixed])))
+    if read == folder or read in folder.parents:
+        raise ModelError(
+            f"query {query}: {folder} is in the folder that stream {stream.name} reads: {read}",
+            detail="Its results would be new rows of the stream.",
+            hint="let INTO name a folder outside of it",
+        )
+
+
+def _check_homes(query: str, folder: Path, own: Path) -> None:
+    for above in (folder, *folder.parents):
+        if above == own or layout.is_home(above):
+            raise ModelError(
+                f"query {query}: {folder} is inside the home folder {above}",
+                detail="An engine has its state there; only its own results may be written there.",
+                hint="leave out INTO, or name a folder outside",
+            )
+
+
+def _check_roots(query: str, folder: Path, roots: str) -> None:
+    allowed = [Path(os.path.realpath(root)) for root in roots.split(os.pathsep) if root]
+    if allowed and not any(root == folder or root in folder.parents for root in allowed):
+        listed = ", ".join(map(str, allowed))
+        raise ModelError(
+            f"query {query}: {folder} is not below a folder into which queries may write",
+            detail=f"The option into_roots allows: {listed}.",
+            hint="name a folder below one of them, or leave out INTO",
+        )

@@ -1,0 +1,22 @@
+"""Text from data, queries and errors, made harmless for a terminal."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters (C0, DEL, C1), and those that change the direction in which text is shown.
+_ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str, keeping: str = "") -> str:
+    """The text with what a terminal would obey as escapes such as \\x1b; `keeping` are characters that may stay."""
+    return _ACTIVE.sub(lambda found: found[0] if found[0] in keeping else _escaped(found[0]), text)
+
+
+def visible_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return visible(text, keeping="\n\t")
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
