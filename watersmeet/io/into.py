@@ -33,13 +33,18 @@ def check_into(query: str, sink: Sink, home: Path, streams: Iterable[Stream], ro
             detail="INTO takes a folder of this machine.",
             hint="name a folder (a mounted one serves too); for any other Spark sink, use query.foreach_tick(callable)",
         )
-    folder, own = Path(sink.path), Path(os.path.realpath(home))
+    try:
+        _check_folder(query, Path(sink.path), Path(os.path.realpath(home)), streams, roots)
+    except PermissionError as problem:
+        raise ModelError(f"query {query}: this user may not use {sink.path}", detail=str(problem)) from None
+
+
+def _check_folder(query: str, folder: Path, own: Path, streams: Iterable[Stream], roots: str) -> None:
     if folder.exists() and not folder.is_dir():
         raise ModelError(f"query {query}: {folder} is not a folder", hint="give INTO another path")
     if layout.STAGING in folder.parts:
         raise ModelError(f"query {query}: {folder} is for files that are being written", hint="give INTO another path")
-    in_results = (own / layout.RESULTS) in folder.parents
-    if not in_results:
+    if own / layout.RESULTS not in folder.parents:
         _check_homes(query, folder, own)
         _check_roots(query, folder, roots)
     for stream in streams:

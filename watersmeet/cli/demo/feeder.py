@@ -58,7 +58,7 @@ class Feeder(threading.Thread):
 
     @property
     def elapsed(self) -> float:
-        return min(time.time() - self.started_at, self._seconds) if self.started_at else 0.0
+        return min(time.monotonic() - self.started_at, self._seconds) if self.started_at else 0.0
 
     def arrival(self, happened: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When the events of these times (microseconds) became visible; NaN for those of the history."""
@@ -71,12 +71,12 @@ class Feeder(threading.Thread):
         return np.where(happened >= self._site.time_of(HISTORY), found, np.nan)
 
     def _feed(self) -> None:
-        self.started_at = time.time()
+        self.started_at = time.monotonic()
         opening = self._site.time_of(HISTORY)
         begin, due = HISTORY, 0.0
         while not self._end.is_set() and due < self._seconds:
             due = min(due + SLICE, self._seconds)
-            self._end.wait(max(0.0, self.started_at + due - time.time()))
+            self._end.wait(max(0.0, self.started_at + due - time.monotonic()))
             end = self._site.first_at(opening + int(due * 1e6))
             if end > begin:
                 self._arrivals.append((self._site.time_of(end - 1), self._write(self._site.tables(begin, end))))

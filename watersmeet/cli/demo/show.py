@@ -101,8 +101,8 @@ class _Demo:
             return True
         if self._feeder.is_alive():
             return False
-        self._ended_at = self._ended_at or time.time()
-        return self._caught_up() or time.time() > self._ended_at + CATCH_UP
+        self._ended_at = self._ended_at or time.monotonic()
+        return self._caught_up() or time.monotonic() > self._ended_at + CATCH_UP
 
     def stop(self) -> None:
         """End the engine after its running tick, and count that tick too."""
