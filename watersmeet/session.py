@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -43,6 +44,9 @@ LOCAL_SETTINGS = {
 }
 
 
+_IS_SECRET = re.compile("secret|password|token", re.IGNORECASE)  # not for the list of processes, which everybody sees
+
+
 def make_session(
     master: str | None = None, settings: dict[str, str] | None = None, log: Path | None = None
 ) -> SparkSession:
@@ -62,9 +66,9 @@ def make_session(
 
     chosen = {**SETTINGS, **_authentication(master or ""), **(LOCAL_SETTINGS if local else {}), **(settings or {})}
     if log is not None:
-        _launch_jvm(chosen, log)
+        _launch_jvm({name: value for name, value in chosen.items() if not _IS_SECRET.search(name)}, log)
     builder = SparkSession.builder.appName("watersmeet").master(master or f"local[{2 * cores()},4]")
-    if (master or "").startswith("local-cluster"):  # not in `chosen`, which everybody sees in the list of processes
+    if (master or "").startswith("local-cluster"):
         builder = builder.config("spark.authenticate.secret", secrets.token_hex(32))
     for name, value in chosen.items():
         builder = builder.config(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.two_streams import JOIN, create_both, write
 from tests.support.waiting import eventually
+from watersmeet import Engine
+from watersmeet.control.change_log import read_entries
 from watersmeet.control.changes import Asked, InForce, Verdict
 from watersmeet.control.mailbox import Answer, Mailbox, Request
 from watersmeet.control.server import ControlServer, asked_at
@@ -118,6 +122,26 @@ def test_a_folder_a_pipe_and_a_link_are_not_requests(served: Served, tmp_path: P
     Mailbox(tmp_path).open(time.time() + 1)  # nor do they keep the next engine from starting
 
 
+def test_a_thousand_folders_do_not_hide_a_request(served: Served) -> None:
+    for number in range(1001):
+        (served.mailbox.inbox / f"0-{number}.json").mkdir()
+    served.still_works()
+
+
+def test_a_request_that_cannot_be_removed_is_not_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mailbox = Mailbox(tmp_path)
+    mailbox.open(0.0)
+    mailbox.send(Request("change", script="DROP QUERY q;"))
+
+    def fail(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as read_only:
+        read_only.setattr(Path, "unlink", fail)
+        assert list(mailbox.take()) == [], "it would be carried out again and again"
+    assert len(list(mailbox.take())) == 1
+
+
 def test_a_file_of_another_user_is_not_a_request(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: real + 1)
@@ -145,3 +169,19 @@ def test_the_time_of_a_request_lies_between_two_looks() -> None:
     assert asked_at(time.time() - 86_400, now - 5) == now - 5
     assert now <= asked_at(time.time() + 86_400, now - 5) <= time.monotonic()
     assert now - 3 <= asked_at(time.time() - 2, now - 5) <= now
+
+
+def test_a_clock_that_jumps_while_the_engine_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = itertools.count(time.time(), 86_400)
+    for name in "lr":
+        write(tmp_path / name, [(1, 0, 7)])
+    with Engine(home=tmp_path / "home", executor="local") as engine:
+        engine.sql(create_both(tmp_path))
+        engine.query("q", JOIN)
+        engine.run_once()
+        with monkeypatch.context() as jumping:
+            jumping.setattr(time, "time", lambda: next(days))
+            engine.query("added", JOIN)
+        (entry,) = read_entries(engine.home)
+        assert 0 <= entry.latency < 3600
+        assert engine.stats().queries[1].latency == entry.latency

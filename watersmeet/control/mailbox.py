@@ -10,6 +10,7 @@ rejects what is not a request of a known kind.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import json
 import math
 import os
@@ -73,9 +74,7 @@ class Mailbox:
 
     def take(self) -> Iterator[Request]:
         """The requests that wait, oldest first. One that is wrong is removed, and answered with the reason."""
-        for path in sorted(self.inbox.glob(layout.JSON_FILES))[:_AT_ONCE]:
-            if path.is_dir() and not path.is_symlink():
-                continue  # nobody waits for an answer to it
+        for path in self._waiting():
             try:
                 request = _request(_content(path), path.stem)
             except FileNotFoundError:
@@ -83,14 +82,21 @@ class Mailbox:
             except (OSError, ValueError, TypeError, RecursionError, MemoryError) as problem:
                 request = None
                 why = f"{type(problem).__name__}: {problem}"[:500]
-            with contextlib.suppress(OSError):
+            try:
                 path.unlink()
+            except OSError:
+                continue  # withdrawn; or it would be taken again and again
             if request is not None:
                 yield request
             else:
                 rejected = RunError("the request cannot be read", detail=why)
                 with contextlib.suppress(OSError):
                     self.answer(Request("", id=path.stem), Answer(error=error_of(rejected)))
+
+    def _waiting(self) -> list[Path]:
+        with os.scandir(self.inbox) as found:
+            files = [each.path for each in found if not each.is_dir(follow_symlinks=False)]
+        return [Path(path) for path in sorted(files) if fnmatch.fnmatch(path, layout.JSON_FILES)][:_AT_ONCE]
 
     def answer(self, request: Request, answer: Answer) -> None:
         write_whole(layout.message(self.answers, request.id), json.dumps(asdict(answer)))

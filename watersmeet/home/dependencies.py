@@ -76,11 +76,12 @@ def _later(home: Path, manifest: Manifest, outside: Iterable[Path]) -> Iterator[
 
 
 def _beyond(folder: Path, tick: int, tag: str) -> Iterator[Path]:
+    committed = f"{tick:012d}"
     try:
-        names = sorted(os.listdir(folder))
+        later = sorted(name for name in os.listdir(folder) if name[:12] > committed)
     except OSError:
         return
-    yield from (folder / name for name in names if (layout.tick_of(name, tag) or 0) > tick)
+    yield from (folder / name for name in later if layout.tick_of(name, tag) is not None)
 
 
 def _lost(home: Path, manifest: Manifest, why: str) -> StateError:

@@ -31,7 +31,7 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     publish(manifest.results, "recover.publish")
     named = {home / bucket.file for bucket in manifest.buckets}
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
-        if path not in named:
+        if path not in named and not path.is_dir():
             path.unlink(missing_ok=True)
     folders |= {*(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*"), home / layout.COUNTS}
     for folder in folders:
