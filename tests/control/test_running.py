@@ -276,7 +276,7 @@ def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: 
     with engine:
         engine.start()
         fed(engine, tmp_path, "l", [(1, 1, 7), (5, 2, 8)])
-        ask(engine, f"DROP QUERY scripted; CREATE QUERY added INTO json 'there' AS {JOIN}")
+        ask(engine, f"DROP QUERY scripted; CREATE QUERY added INTO json 'results/there' AS {JOIN}")
         fed(engine, tmp_path, "r", [(1, 10, 7)])
         own = engine.query("own", JOIN, backfill=True)
     listed = {query.name: query for query in stats_of_home(engine.home).queries}
@@ -291,7 +291,7 @@ def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: 
     with again:
         again.start()
         assert sorted(handle.name for handle in again.queries) == ["added", "own"]
-        assert again["added"].folder == engine.home / "there"
+        assert again["added"].folder == engine.home / "results" / "there"
         # The same program adds its own query again. It was promised a tick, whether that came or not.
         assert again.query("own", JOIN, backfill=True).since <= own.since
         with pytest.raises(ModelError, match="already a query named own"):

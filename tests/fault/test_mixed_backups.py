@@ -44,12 +44,14 @@ class Restored:
             shutil.rmtree(self.home / name, ignore_errors=True)
             if (source / name).is_dir():
                 shutil.copytree(source / name, self.home / name)
+            else:
+                shutil.copy(source / name, self.home / name)
 
-    def refused(self, why: str) -> None:
+    def refused(self, why: str, file: str = "positions/0.jsonl", wrong: str = "do not fit the state") -> None:
         before = load_newest(self.home)
-        with pytest.raises(StateError, match="do not fit the state") as refusal:
+        with pytest.raises(StateError, match=wrong) as refusal:
             self.run(range(4, 6))
-        assert why in refusal.value.problem and str(self.home / "positions" / "0.jsonl") in refusal.value.problem
+        assert why in refusal.value.problem and str(self.home / file) in refusal.value.problem
         assert "restore the home folder as a whole from one backup" in refusal.value.hint
         assert load_newest(self.home) == before
 
@@ -62,6 +64,8 @@ def test_positions_and_state_from_different_times(spark: SparkSession, tmp_path:
     home.refused("they do not go as far as the state, which has batch 3")
     home.restore(home.newer)
     home.restore(home.backup, "manifests", "state", "results")
+    home.refused("the newest manifest", "ticks.jsonl", "a later tick was committed")
+    home.restore(home.backup, "ticks.jsonl", "rejected")
     home.refused("they go on with batch 3, and the state ends with batch 1")
     home.restore(home.backup)  # as a whole, and all rows since are read again
     home.run(range(4, 6))
