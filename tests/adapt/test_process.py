@@ -70,7 +70,7 @@ def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
     optimizer.wait(120)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
-    assert answer.failure == "ModelError: there is no searcher luck"
+    assert answer.failure == "ModelError: unknown searcher luck"
 
 
 def test_closing_ends_the_process(optimizer: OptimizerProcess) -> None:
