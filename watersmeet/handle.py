@@ -40,7 +40,7 @@ class QueryHandle:
 
     @property
     def since(self) -> int:
-        """The first tick in which the query is active; 0 before the first tick."""
+        """The first tick in which the query is active; 0 while no tick has run with it."""
         return self.query.since or self._engine.newest.queries.get(self.name, 0)
 
     def results(self) -> DataFrame:

@@ -124,9 +124,7 @@ def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
             raise ModelError(
                 f"unknown option {name}",
                 detail="Options: " + "; ".join(f"{o.name} ({o.metadata['help']})" for o in known.values()) + ".",
-                hint=f"did you mean {close[0]}?"
-                if close
-                else "use one of these; the name of a Spark setting has a dot",
+                hint=f"did you mean {close[0]}?" if close else "use one of these; names of Spark settings have a dot",
             )
         own[name] = _converted(name, getattr(Options, name), value)
     return Options(**own), spark

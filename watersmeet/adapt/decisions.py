@@ -23,7 +23,7 @@ class Decision:
     reason: str
     adopted: bool
     plan: str  # the version that is active afterwards
-    # Running costs (`plan/comparison.py`) of the plan that was considered, and of the active one, by the
+    # Running costs (`plan/comparison.py`) of the plan that was considered and of the one active before, by the
     # same statistics and for the same queries.
     cost: float
     cost_in_force: float | None = None

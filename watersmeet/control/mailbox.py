@@ -118,13 +118,9 @@ def _unanswered(problem: str, sent: Path) -> RunError:
         sent.unlink()
     except FileNotFoundError:
         return RunError(
-            problem,
-            detail="It had accepted the request.",
-            hint="run `watersmeet list` to see whether the change is active",
+            problem, detail="It had accepted the request.", hint="run `watersmeet list` to see whether it is active"
         )
-    return RunError(
-        problem, detail="The request is withdrawn; nothing was changed.", hint="retry with a longer --timeout"
-    )
+    return RunError(problem, detail="The request is withdrawn; nothing was changed.", hint="use a longer --timeout")
 
 
 def error_of(problem: WatersmeetError) -> dict[str, Any]:

@@ -170,7 +170,7 @@ class Problem:
         return min(self.partitions, max(least, ceil(self.size(store) / ROWS_A_PLACE)))
 
     def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
-        """The attributes worth placing a store by: those that equalities lead to from outside, or else round-robin."""
+        """Attributes to partition a store by: those that equalities lead to from outside, or else round-robin."""
         return self._candidates.get(store_of(store), ())
 
     @cached_property

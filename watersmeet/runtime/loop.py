@@ -148,9 +148,7 @@ class TickLoop:
         """One tick for a batch. `following` may give the batch that this feed will bring next, if there is one."""
         with self._taking_turn(batch):
             if self._finished:  # an error, or Spark would write down that the batch is done
-                raise RunError(
-                    "the engine has stopped", hint="start it again with the same home: it resumes with this batch"
-                )
+                raise RunError("the engine has stopped", hint="start it again: it resumes with this batch")
             if self.failure is not None:
                 raise self.failure
             last = self.manifest.batches.get(batch.group, -1)

@@ -184,7 +184,7 @@ class Residents:
                 with self._changed:
                     self._connected -= 1
                     self._changed.notify_all()
-        except Exception as problem:  # in any case the tick waits for the task
+        except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
                 problem = Lost(f"process {hello.process} sent no heartbeat for {self._seconds:g} seconds")
                 self._kill(hello.attempt)

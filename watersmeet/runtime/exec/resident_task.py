@@ -58,9 +58,7 @@ def _serve(connection: Connection) -> None:
             try:
                 message = connection.recv_bytes()
             except EOFError:
-                raise ConnectionError(
-                    "the engine of this resident task has ended, or has closed the connection"
-                ) from None
+                raise ConnectionError("the engine of this resident task has ended or closed the connection") from None
             if message == END:
                 return
             points.reach("resident.order")

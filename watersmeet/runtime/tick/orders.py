@@ -51,9 +51,7 @@ class GatherReport:
     counts: Counters = field(default_factory=Counters)
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
-    rejected_files: list[tuple[str, InputError]] = field(
-        default_factory=list
-    )  # files that are not of this stream, and why
+    rejected_files: list[tuple[str, InputError]] = field(default_factory=list)  # not files of this stream
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 
 
