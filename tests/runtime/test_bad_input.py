@@ -128,7 +128,7 @@ def test_a_file_with_a_column_of_another_type_is_set_aside(spark: SparkSession, 
     with engine:
         engine.run_once()
         assert ids(engine, "x_all") == [2]
-    assert "has id as STRING, the stream declares BIGINT" in (tmp_path / "home/rejected/x/files.jsonl").read_text()
+    assert "has id as STRING; the stream declares BIGINT" in (tmp_path / "home/rejected/x/files.jsonl").read_text()
 
 
 def test_a_file_that_lacks_a_column_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
