@@ -61,9 +61,7 @@ class Options:
     partitions: int = _option(1, "number of partitions that the state is spread over", _at_least(1, 1024))
     tick: str = _option("100 milliseconds", "shortest time from the start of one tick to the next", _duration)
     executor: str = _option(
-        "spark",
-        "spark: orders are executed in Spark tasks; local: in the engine's own process",
-        _one_of("spark", "local"),
+        "spark", "spark: orders run in Spark tasks; local: in the engine's own process", _one_of("spark", "local")
     )
     residents: str = _option(
         "auto", "number of resident tasks; auto: half of Spark's slots; 0: a Spark job for each order", _residents
@@ -74,9 +72,7 @@ class Options:
     master: str = _option("", "Spark master; empty: all cores of this machine", _master)
     searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improve, then exact", _searcher)
     plan_seconds: float = _option(2.0, "time limit for the search of a plan, in seconds", _more_than_zero)
-    materialize: str = _option(
-        "on", "on or off: whether plans may materialize intermediate results", _one_of("on", "off")
-    )
+    materialize: str = _option("on", "on or off: whether plans may materialize intermediate results", _SWITCH)
     layouts: str = _option(
         "one",
         "one, many or ignored: layouts of a store that plans with several partitions may use",

@@ -49,10 +49,7 @@ def explain(
     if (pipeline is None) == (home is None):
         raise typer.BadParameter("name either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
     if home is not None and (statistics or what_if or options):
-        raise typer.BadParameter(
-            "a running engine shows its active plan; remove --statistics, --what-if, --searcher and --set",
-            param_hint="--home",
-        )
+        raise typer.BadParameter("remove other options: a running engine shows its active plan", param_hint="--home")
     with reporting(None):
         if home is not None:
             text = _plan_of_engine(home, format_, timeout)

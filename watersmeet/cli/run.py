@@ -34,10 +34,7 @@ def run(
     pipeline: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Process what the sources contain now, then stop.")] = False,
     home: Annotated[
-        Path,
-        typer.Option(
-            file_okay=False, help="The folder of all state; a run with the same folder resumes where it stopped."
-        ),
+        Path, typer.Option(file_okay=False, help="The folder of all state; a run with the same folder resumes.")
     ] = HOME,
     set_: Settings = None,
 ) -> None:
