@@ -1,4 +1,4 @@
-"""Tables and figures as people read them."""
+"""Tables and numbers for output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Numeric predicates as programs: what they mean, when float64 is good enough for them, and how they are arranged.
 
-A program lists operations of a stack machine, operands before operations. `is_safe` says beforehand whether float64
-gives SQL's answer for all rows at hand: from the least and the largest value of each operand it follows how large any
+A program lists operations of a stack machine, operands before operations. `is_safe` decides beforehand whether float64
+gives SQL's result for all rows at hand: from the least and the largest value of each operand it follows how large any
 intermediate value can be. `arranged` makes codes for the loop of store/blocks.py: what depends on one side alone is
 computed outside of that loop, once for each row instead of once for each pair.
 """
