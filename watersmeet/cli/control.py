@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
+from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, table_of
 
 if TYPE_CHECKING:
     from watersmeet.control.stats import QueryStats, Stats
@@ -96,7 +95,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
         if format_ == "json":
             typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
         else:
-            _print(_query_table(listed))
+            print_table(_query_table(listed))
 
 
 def stats(home: Home = HOME, format_: Format = "text") -> None:
@@ -143,12 +142,6 @@ def _print_stats(found: Stats) -> None:
         queries.add_row(query.name, f"{query.results:,}", f"{query.failed_values:,}")
     for table in (streams, stores, queries):
         if table.row_count:
-            _print(table)
+            print_table(table)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {problem}")
-
-
-def _print(table: Table) -> None:
-    console = Console()
-    # A table that goes into a file or a pipe is as wide as it needs to be.
-    console.print(table, width=None if console.is_terminal else 1000, soft_wrap=not console.is_terminal)

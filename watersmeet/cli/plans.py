@@ -6,13 +6,13 @@ import json
 from dataclasses import asdict
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from watersmeet.adapt.decisions import Decision, decisions
 from watersmeet.cli.arguments import HOME, Format, Home, check_format
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
+from watersmeet.cli.tables import print_table
 from watersmeet.errors import WatersmeetError
 
 HELP = help_text(
@@ -30,7 +30,7 @@ def plans(home: Home = HOME, format_: Format = "text") -> None:
         if format_ == "json":
             typer.echo(json.dumps([asdict(decision) for decision in told], indent=1))
         elif told:
-            Console().print(as_table(told))
+            print_table(as_table(told))
         else:
             typer.echo(f"{home} has no plan yet")
 
