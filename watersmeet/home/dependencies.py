@@ -1,7 +1,7 @@
 """What a manifest depends on beside the state: that no later one is lost, and that the log of changes is still there.
 
 A home may be put together from parts of different times, by a backup or a slip of the hand. Each part may be whole by
-itself, and going on would repeat results, bring back dropped queries or lose added ones without a word.
+itself, and a run on it would repeat results, bring back dropped queries or lose added ones without an error.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.manifest import LogMark, Manifest
 from watersmeet.home.tick_log import recent_ticks
 
-_HINT = "restore the home folder as a whole from one backup, or start anew with another --home"
+_HINT = restore_hint("the home folder as a whole")
 
 
 class MarkedLog:
@@ -61,7 +61,7 @@ def _check_changes(log: Path, manifest: Manifest) -> None:
         why = f"it has {len(content):,} of {mark.bytes:,} bytes"
     raise StateError(
         f"{log} does not fit the state of tick {manifest.tick}: {why}",
-        detail="It says which queries were added and dropped while the engine ran; nothing was changed.",
+        detail="It says which queries were added and dropped while the engine ran. Nothing was changed.",
         hint=f"restore it; or {_HINT}",
     )
 
@@ -87,6 +87,6 @@ def _beyond(folder: Path, tick: int, tag: str) -> Iterator[Path]:
 def _lost(home: Path, manifest: Manifest, why: str) -> StateError:
     return StateError(
         f"the newest manifest of {home} is that of tick {manifest.tick}, and a later tick was committed: {why}",
-        detail="To go on would give its results a second time; nothing was changed.",
+        detail="A run from here would write its results a second time. Nothing was changed.",
         hint=f"{_HINT}; where an older state is wanted, move away the result files of later ticks and {layout.TICKS}",
     )
