@@ -69,6 +69,9 @@ class Options:
     resident_seconds: float = _option(
         30.0, "seconds without a sign of life after which a resident task is replaced", _at_least(1)
     )
+    settle_seconds: float = _option(
+        5.0, "seconds without a change after which a file that cannot be read is set aside", _at_least(0)
+    )
     master: str = _option("", "Spark master; empty: all cores of this machine", _master)
     searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improved, then proven", _searcher)
     plan_seconds: float = _option(2.0, "seconds that the search for a plan may take", _more_than_zero)

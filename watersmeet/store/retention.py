@@ -24,6 +24,18 @@ def watermarks(streams: Iterable[Stream], newest: Mapping[str, int]) -> dict[str
     }
 
 
+def limits_ahead(streams: Iterable[Stream], newest: Mapping[str, int], now: int) -> dict[str, int]:
+    """For each stream with a limit, the event time above which a row is too far ahead: of the stream and of the clock.
+
+    One such row would move the watermark, and all good rows after it would be late. The clock allows a stream to
+    begin, and to continue after a pause; the newest row allows event times that are far from now."""
+    return {
+        stream.name: max(newest.get(stream.name, now), now) + stream.ahead
+        for stream in streams
+        if stream.ahead is not None
+    }
+
+
 def materialized_horizons(outside: Mapping[str, tuple[str, ...]], marks: Mapping[str, int]) -> dict[str, int]:
     """For each materialized store, the deadline from which rows are kept."""
     return {store: min(marks[stream] for stream in streams) for store, streams in outside.items()}

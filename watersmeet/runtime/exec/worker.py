@@ -81,7 +81,7 @@ class Worker:
         declared = {stream.name: stream for stream in order.streams}
         reports = []
         for stream, pieces in by_stream.items():
-            refused: list[tuple[str, InputError]] = []
+            refused: list[tuple[Piece, InputError]] = []
             rows = _rows_of(declared[stream], pieces, refused)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.refused += refused
@@ -185,12 +185,12 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], refused: list[tuple[str, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(stream: Stream, pieces: list[Piece], refused: list[tuple[Piece, InputError]]) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:
-            refused.append((piece.path, problem))
+            refused.append((piece, problem))
             continue
         yield from rows
 

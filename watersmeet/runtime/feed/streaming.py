@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -42,8 +43,10 @@ class StreamingFeed:
         check = InputCheck(home, group, streams)
 
         def run_batch(frame: DataFrame, number: int) -> None:
-            batch = FrameBatch(group, number, frame, home, lambda reports, by: check(number, reports, by))
-            loop.run(batch)
+            def check_files() -> None:
+                check.regular(number)
+
+            loop.run(FrameBatch(group, number, frame, home, check_files, functools.partial(check, number)))
 
         writer = union.writeStream.foreachBatch(run_batch)
         writer = writer.option("checkpointLocation", str(layout.checkpoint(home, group)))

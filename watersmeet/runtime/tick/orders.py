@@ -36,6 +36,7 @@ class GatherOrder:
     watermarks: dict[str, int]
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
+    limits: dict[str, int] = field(default_factory=dict)  # by stream: rows that are newer are too far ahead
     work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
 
     @property
@@ -51,7 +52,7 @@ class GatherReport:
     counts: Counters = field(default_factory=Counters)
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
-    refused: list[tuple[str, InputError]] = field(default_factory=list)  # files that are not of this stream, and why
+    refused: list[tuple[Piece, InputError]] = field(default_factory=list)  # files that are not of this stream, and why
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 
 
