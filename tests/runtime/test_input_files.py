@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.support.deaths import Died, dying_at
+from tests.support.deaths import dying_at, silent_threads
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.waiting import eventually
 from watersmeet import Engine
@@ -34,7 +34,8 @@ CREATE QUERY all_y AS SELECT y.id FROM y WINDOW 1 SECOND;
 def content(*ids: int) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"ts": seconds_after_epoch(ids), "id": pa.array(ids, pa.int64())}), sink)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def engine_on(folder: Path, options: str = "", settle_seconds: float = 0.3) -> Engine:
@@ -144,10 +145,11 @@ def test_a_kill_around_an_unreadable_file_loses_nothing_and_repeats_nothing(
     engine = engine_on(tmp_path)
     write_old(tmp_path / "x/1.parquet", b"bad")
     write_old(tmp_path / "x/2.parquet", content(2))
-    with dying_at(point), pytest.raises(Died):
+    with dying_at(point), silent_threads():
         engine.start(once=True)
         assert engine._feeds.running["0"].wait(60)
     tick = load_newest(home).tick
+    assert tick == (1 if point == "publish.before" else 0)
     abandon(engine)
     if completed:
         write_old(tmp_path / "x/1.parquet", content(1), OLD + 1)
@@ -160,6 +162,8 @@ def test_a_kill_around_an_unreadable_file_loses_nothing_and_repeats_nothing(
 
 def abandon(engine: Engine) -> None:
     """What the death of the process would do: give back the lock, and nothing else."""
+    assert engine._server is not None
+    engine._server.stop()
     engine._held.close()
 
 
@@ -202,7 +206,7 @@ def test_pipes_devices_and_links_to_nowhere_block_nothing(tmp_path: Path) -> Non
         assert aside(engine) == {}
 
 
-@pytest.mark.parametrize("special", ["a[1]", "{b,c}", "what?", "star*", "back\\slash", "co:lon"])
+@pytest.mark.parametrize("special", ["a[1]", "{b,c}", "what?", "star*", "co:lon"])
 def test_a_folder_with_special_characters_is_a_folder(tmp_path: Path, special: str) -> None:
     folder = tmp_path / special
     folder.mkdir()
