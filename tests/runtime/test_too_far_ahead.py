@@ -53,9 +53,7 @@ class Run:
 
 @pytest.mark.parametrize("begin", [NOW - timedelta(minutes=1), datetime(2010, 3, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("poisoned", [1, 3])
-def test_one_row_of_the_year_9000_changes_nothing_for_the_others(
-    tmp_path: Path, begin: datetime, poisoned: int
-) -> None:
+def test_one_row_of_the_year_9000_changes_nothing_for_others(tmp_path: Path, begin: datetime, poisoned: int) -> None:
     run = Run(tmp_path)
     found: dict[str, int] = {}
     for tick in range(1, 6):

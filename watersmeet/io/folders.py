@@ -27,7 +27,7 @@ from watersmeet.io.taken_files import REMEMBERED, UNKNOWN, Stamp, TakenFiles, ke
 from watersmeet.model import Stream
 
 _DEFAULT_BYTES = 256 << 20
-_ROUND = 20  # files that a look passes in the round through all of them
+_ROUND = 5  # files that a look passes in the round through all of them
 
 
 def is_folder(stream: Stream) -> bool:
@@ -83,10 +83,9 @@ class Folder:
         if self._waiting:
             return
         found: list[tuple[int, str]] = []
-        for name, entry in self._listing.news():
-            if name not in self._seen:
-                self._seen.add(name)
-                found += self._compare(name, entry)
+        for name, entry in self._listing.news(self._seen):
+            self._seen.add(name)
+            found += self._compare(name, entry)
         found += self._pass_some()
         found += self._settled()
         self._waiting.extend(name for _, name in sorted(found))

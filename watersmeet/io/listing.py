@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 
 Entry = tuple[str, os.DirEntry[str]]  # the name relative to the root
@@ -27,8 +27,8 @@ class Listing:
         self._fresh: list[str] = []  # folders that were found and not yet listed
         self._round: Iterator[Entry] = iter(())
 
-    def news(self) -> Iterator[Entry]:
-        """All files of the folders that have changed since they were listed, or may have."""
+    def news(self, seen: Set[str]) -> Iterator[Entry]:
+        """The files that are not among those seen, of the folders that have changed since they were listed."""
         folders = list(self._dates)
         self._fresh = []
         for folder in folders:
@@ -43,7 +43,7 @@ class Listing:
                 continue
             instant = _INSTANT if date % 1_000_000_000 else _WHOLE_SECONDS
             self._dates[folder] = date if began - date > instant else None
-            yield from self._files(folder)
+            yield from self._files(folder, seen)
             folders += self._fresh
             self._fresh = []
 
@@ -56,19 +56,19 @@ class Listing:
         if passed < most:
             self._round = (entry for folder in list(self._dates) for entry in self._files(folder))
 
-    def _files(self, folder: str) -> Iterator[Entry]:
+    def _files(self, folder: str, seen: Set[str] = frozenset()) -> Iterator[Entry]:
+        before = f"{folder}/" if folder else ""
         try:
             with os.scandir(os.path.join(self._root, folder)) as entries:
                 for entry in entries:
-                    if entry.name.startswith((".", "_")) or entry.name.endswith("._COPYING_"):
+                    name = before + entry.name
+                    if name in seen or entry.name.startswith((".", "_")) or entry.name.endswith("._COPYING_"):
                         continue
-                    name = os.path.join(folder, entry.name)
-                    if entry.is_dir(follow_symlinks=False):
-                        if name not in self._dates:
-                            self._dates[name] = None
-                            self._fresh.append(name)
-                    elif _is_regular(entry):  # opening a pipe or a device could block
+                    if _is_regular(entry):  # opening a pipe or a device could block
                         yield name, entry
+                    elif entry.is_dir(follow_symlinks=False) and name not in self._dates:
+                        self._dates[name] = None
+                        self._fresh.append(name)
         except OSError:
             return  # gone since its date was read, or not ours to read
 

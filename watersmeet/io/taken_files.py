@@ -44,7 +44,7 @@ class TakenFiles:
         if key in self._recent:
             found = self._recent[key]
             return found if found is not _NOT_TAKEN else None
-        at = int(np.searchsorted(self._keys, np.uint64(key)))
+        at = int(self._keys.searchsorted(np.uint64(key))) if len(self._keys) else 0
         if at < len(self._keys) and int(self._keys[at]) == key:
             return Stamp(*map(int, self._stamps[at]))
         return None

@@ -18,7 +18,7 @@ from watersmeet.runtime.loop import TickLoop
 
 _OFTEN = 0.02  # seconds from one look into the folders to the next,
 _SELDOM = 1.0  # or as many, where a look takes long and ticks are more frequent
-_REST = 50  # how many times longer than a look the time to the next one is
+_REST = 100  # how many times longer than a look the time to the next one is
 
 
 def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
