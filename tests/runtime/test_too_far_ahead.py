@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,4 +89,16 @@ def test_the_limit_is_part_of_the_declaration(tmp_path: Path, clause: str, aside
 def test_the_limit_follows_the_later_of_clock_and_stream() -> None:
     columns = (Column("ts", "timestamp"),)
     streams = [Stream(name, columns, "ts", ahead=ahead) for name, ahead in (("a", 5), ("b", 5), ("c", 5), ("d", None))]
-    assert limits_ahead(streams, {"a": 90, "b": 110, "d": 1}, now=100) == {"a": 105, "b": 115, "c": 105}
+    limits = limits_ahead(streams, {"a": 90, "b": 110, "d": 1}, now=100)
+    rows = np.array([99, 1000])
+    assert {name: limit.above(rows) for name, limit in limits.items()} == {"a": 105, "b": 115, "c": 105}
+
+
+def test_a_stream_may_begin_in_another_time_than_the_clocks(tmp_path: Path) -> None:
+    """A clock that is behind, or data of some years from now; but no year 9000."""
+    run = Run(tmp_path)
+    begin = NOW + timedelta(days=3000)
+    assert run.tick(l=[(FAR, 0)], r=[(FAR, 0)]) == {"too far ahead": 1}
+    assert run.tick(l=[(begin, 1), (begin + SECOND, 2), (FAR, 3)], r=[(begin, 1), (begin, 2)]) == {"too far ahead": 2}
+    assert run.tick(l=[(begin + SECOND, 4), (begin + timedelta(days=2), 5)], r=[(begin, 4)]) == {"too far ahead": 3}
+    assert run.results() == [1, 2, 4]

@@ -16,7 +16,8 @@ def set_up(reader: Any, query: Query) -> Any:
     schema = from_arrow_schema(result_schema(query.outputs), prefer_timestamp_ntz=True)
     reader = reader.format(kind).schema(schema).option("pathGlobFilter", f"*.{kind}")
     if kind == "csv":
-        # Arrow writes a quote inside of quotes twice, and line ends as they are.
-        written = {"header": "true", "escape": '"', "multiLine": "true", **dict(query.sink.options)}
-        return reader.options(**written)
+        # Arrow writes a quote inside of quotes twice, line ends as they are, "" for an empty text and nothing for NULL.
+        # Spark would take both for NULL, unless it takes something else for NULL as well.
+        written = {"header": "true", "escape": '"', "multiLine": "true", "nullValue": "\x01"}
+        return reader.options(**{**written, **dict(query.sink.options)})
     return reader

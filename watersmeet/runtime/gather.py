@@ -63,8 +63,10 @@ class Gather:
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
         reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
-        reason[tau > self.order.limits.get(self.rule.name, TAU_MAX)] = 5
-        reason[(tau < TAU_MIN) | (tau > TAU_MAX)] = 3
+        impossible = (tau < TAU_MIN) | (tau > TAU_MAX)
+        if limit := self.order.limits.get(self.rule.name):
+            reason[tau > limit.above(tau[known & ~impossible])] = 5
+        reason[impossible] = 3
         reason[~known] = 2
         if CORRUPT_COLUMN in batch.schema.names:
             reason[np.asarray(batch.column(CORRUPT_COLUMN).is_valid())] = 1

@@ -18,6 +18,7 @@ from watersmeet.model import KeyPart, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
+from watersmeet.store.retention import LimitAhead
 from watersmeet.store.sketch import Sketch
 
 # Ticks before 0001-01-01 or after 9999-12-31 are typing mistakes, and arithmetic on them could overflow.
@@ -36,7 +37,7 @@ class GatherOrder:
     watermarks: dict[str, int]
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
-    limits: dict[str, int] = field(default_factory=dict)  # by stream: rows that are newer are too far ahead
+    limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
     work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
 
     @property
