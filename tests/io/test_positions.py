@@ -55,7 +55,7 @@ def test_logs_of_earlier_versions_are_read(tmp_path: Path) -> None:
     [
         '{"batch":0,"files":{}}\n{"batch":1}\n',
         '{"batch":0,"files":{}}\n{"batch":2,"files":{}}\n',
-        '{"batch":0,"files":{}}\n{"batch":1,"back":{},"aside":{}}\n',
+        '{"batch":0,"files":{}}\n{"batch":1,"back":{},"aside":{},"now":{}}\n',
     ],
 )
 def test_a_damaged_log_is_named(tmp_path: Path, text: str) -> None:
@@ -96,11 +96,11 @@ def test_a_repeated_batch_says_anew_what_could_not_be_read(tmp_path: Path) -> No
     log.begin({"x": {"a": A, "b": B}}, {})
     log.refuse({"x": {"a"}}, {"x": {"b"}})
     again = load_positions(tmp_path, "0")
-    again.repeat()
-    assert (known(again, "x", "ab"), again.of("x").aside) == ({"a": A, "b": B}, {})
+    again.repeat({"x": {"a": E, "b": B}})
+    assert (known(again, "x", "ab"), again.of("x").aside) == ({"a": E, "b": B}, {})
     again.refuse({}, {})  # both were complete by now
     last = load_positions(tmp_path, "0")
-    assert (known(last, "x", "ab"), last.of("x").aside) == ({"a": A, "b": B}, {})
+    assert (known(last, "x", "ab"), last.of("x").aside) == ({"a": E, "b": B}, {})
 
 
 def test_a_batch_without_bad_files_is_one_line(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class Positions:
     notes: Notes = field(default_factory=dict)  # of the newest
     taken: dict[str, TakenFiles] = field(default_factory=dict)
     _has_refused: bool = False  # whether the log says of the newest batch that not all of its files were read
+    _changed: Files = field(default_factory=dict)  # of the newest, when it is repeated: files that are others by now
     _length: int = 0  # of the log when it was rewritten
 
     def begin(self, files: Files, notes: Notes) -> None:
@@ -60,8 +61,13 @@ class Positions:
             append_durably(self.path, [record])
         self._follow(self.batch + 1, files, notes)
 
-    def repeat(self) -> None:
-        """The newest batch begins again, with all of its files."""
+    def repeat(self, files: Files) -> None:
+        """The newest batch begins again, with all of its files as they are now."""
+        self._changed = {
+            stream: {name: stamp for name, stamp in stamps.items() if stamp != self.files[stream][name]}
+            for stream, stamps in files.items()
+        }
+        self.files = files
         self._add()
 
     def refuse(self, back: Mapping[str, Iterable[str]], aside: Mapping[str, Iterable[str]]) -> None:
@@ -69,13 +75,15 @@ class Positions:
         those that are given back, to be taken once more, and those that are set aside."""
         given_back = {stream: sorted(names) for stream, names in back.items() if names}
         set_aside = {stream: sorted(names) for stream, names in aside.items() if names}
-        if not given_back and not set_aside and not self._has_refused:
+        changed = _listed(self._changed)
+        if not given_back and not set_aside and not self._has_refused and not any(changed.values()):
             return
-        append_durably(self.path, [{"batch": self.batch, "back": given_back, "aside": set_aside}])
+        append_durably(self.path, [{"batch": self.batch, "back": given_back, "aside": set_aside, "now": changed}])
         self._refuse(given_back, set_aside)
 
     def _follow(self, batch: int, files: Files, notes: Notes) -> None:
-        self.batch, self.files, self.notes, self._has_refused = batch, files, notes, False
+        self.batch, self.files, self.notes = batch, files, notes
+        self._has_refused, self._changed = False, {}
         self._add()
 
     def _add(self) -> None:
@@ -107,6 +115,8 @@ class Positions:
         if "files" not in raw:
             if batch != self.batch:
                 raise ValueError(f"batch {batch} follows batch {self.batch}")
+            for stream, listed in raw["now"].items():
+                self.files[stream].update(map(_file, listed))
             self._refuse(raw["back"], raw["aside"])
             return
         if "before" in raw:  # the beginning of a log that was rewritten

@@ -145,12 +145,12 @@ class FolderFeed:
     def _repeated(self) -> FileBatch:
         """The batch that was begun before a crash, with its files as they are now."""
         log = self._positions
-        log.files = {
+        now = {
             stream: {name: self._folders[stream].stamp_of(name) or stamp for name, stamp in files.items()}
             for stream, files in log.files.items()
         }
-        log.repeat()
-        return self._batch(log.batch, log.files, log.notes, lambda: None)
+        log.repeat(now)
+        return self._batch(log.batch, now, log.notes, lambda: None)
 
     def _batch(self, number: int, files: Files, notes: Notes, write_down: Callable[[], None]) -> FileBatch:
         found = {
