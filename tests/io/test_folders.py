@@ -233,7 +233,7 @@ def test_a_file_that_could_not_be_read_is_tried_when_it_has_settled(tmp_path: Pa
     path.write_bytes(b"half")
     folder.look()
     files = folder.take()
-    assert folder.refused(files, ["a"]) == ({"a"}, set())
+    assert folder.rejected(files, ["a"]) == ({"a"}, set())
     taken.give_back("a")
     assert (names(folder), folder.is_changing) == ([], True)
     for _ in range(4):  # it grows for longer than it takes to settle
@@ -243,7 +243,7 @@ def test_a_file_that_could_not_be_read_is_tried_when_it_has_settled(tmp_path: Pa
         assert names(folder) == []
     files = eventually_taken(folder)
     assert files == {"a": Stamp(20, path.stat().st_mtime_ns)}
-    assert folder.refused(files, ["a"]) == (set(), {"a"})
+    assert folder.rejected(files, ["a"]) == (set(), {"a"})
     taken.set_aside("a", files["a"])
     assert (names(folder), folder.is_changing) == ([], False)
     path.write_bytes(b"another")  # what was set aside and changes is tried again
@@ -262,7 +262,7 @@ def test_an_old_file_that_cannot_be_read_is_set_aside_at_once(tmp_path: Path) ->
     touch(tmp_path / "a", 1)
     folder, _ = folder_of(tmp_path, settle=5)
     folder.look()
-    assert folder.refused(folder.take(), ["a"]) == (set(), {"a"})
+    assert folder.rejected(folder.take(), ["a"]) == (set(), {"a"})
 
 
 def test_a_file_that_changes_after_it_was_read_is_noted_once(tmp_path: Path) -> None:

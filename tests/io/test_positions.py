@@ -78,7 +78,7 @@ def test_a_log_whose_first_lines_are_lost_is_rejected(tmp_path: Path) -> None:
 def test_what_could_not_be_read_is_given_back_or_set_aside(tmp_path: Path) -> None:
     log = load_positions(tmp_path, "0")
     log.begin({"x": {"a": A, "b": B, "c": C}}, {"x": [Noted("d", D, Reason.REWRITTEN_FILE)]})
-    log.refuse({"x": {"a"}}, {"x": {"b"}})
+    log.reject({"x": {"a"}}, {"x": {"b"}})
     for each in (log, load_positions(tmp_path, "0")):
         assert known(each, "x", "abcd") == {"b": B, "c": C, "d": D}
         assert each.of("x").aside == {"b": B}
@@ -94,11 +94,11 @@ def test_a_repeated_batch_says_anew_what_could_not_be_read(tmp_path: Path) -> No
     """The engine was killed after it wrote that down, and before it committed the tick."""
     log = load_positions(tmp_path, "0")
     log.begin({"x": {"a": A, "b": B}}, {})
-    log.refuse({"x": {"a"}}, {"x": {"b"}})
+    log.reject({"x": {"a"}}, {"x": {"b"}})
     again = load_positions(tmp_path, "0")
     again.repeat({"x": {"a": E, "b": B}})
     assert (known(again, "x", "ab"), again.of("x").aside) == ({"a": E, "b": B}, {})
-    again.refuse({}, {})  # both were complete by now
+    again.reject({}, {})  # both were complete by now
     last = load_positions(tmp_path, "0")
     assert (known(last, "x", "ab"), last.of("x").aside) == ({"a": E, "b": B}, {})
 
@@ -106,7 +106,7 @@ def test_a_repeated_batch_says_anew_what_could_not_be_read(tmp_path: Path) -> No
 def test_a_batch_without_bad_files_is_one_line(tmp_path: Path) -> None:
     log = load_positions(tmp_path, "0")
     log.begin({"x": {"a": A}}, {})
-    log.refuse({"x": set()}, {})
+    log.reject({"x": set()}, {})
     assert [json.loads(line) for line in log.path.read_text().splitlines()] == [
         {"batch": 0, "files": {"x": [["a", 0, 0]]}}
     ]

@@ -1,4 +1,4 @@
-"""The commands that look at a home or talk to the engine that runs on it: add, drop, list, stats."""
+"""The commands that read a home or send requests to the engine that runs on it: add, drop, list, stats."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
+from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, table_of
 
 if TYPE_CHECKING:
     from watersmeet.control.stats import QueryStats, Stats
 
 ADD_HELP = help_text(
     "Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.",
-    "All are in force from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
-    "gives the results among rows that are stored already.",
+    "All are active from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
+    "emits the results among rows that were stored before.",
     examples=(
         'watersmeet add --home state "CREATE QUERY hot AS SELECT … FROM bids [RANGE 10 SECONDS] b, …"',
         "watersmeet add --home state more.sql",
     ),
 )
 DROP_HELP = help_text(
-    "Drop queries of a running engine: all that are named, or none. Their results stay where they are.",
+    "Drop queries of a running engine: all that are named, or none. Their result files stay.",
     examples=("watersmeet drop --home state hot rivals",),
 )
 LIST_HELP = help_text(
-    "List the queries of a home: what they join, since which tick, how many results. The engine need not run.",
+    "List the queries of a home: streams, first tick, number of results. The engine need not run.",
     examples=("watersmeet list --home state",),
 )
 STATS_HELP = help_text(
-    "Show the figures of a home: rows, what was set aside and why, results, failed values, complaints about "
-    "predicates, state, times of ticks and of changes. The engine need not run.",
+    "Show the counts of a home: rows, rows and files set aside, results, failed values, failures of predicates, size "
+    "of the state, durations of ticks and changes. The engine need not run.",
     examples=("watersmeet stats --home state --format json",),
 )
 
@@ -77,12 +76,12 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
     from watersmeet.control.mailbox import Mailbox, Request
     from watersmeet.sql import CreateQuery, DropQuery, parse_script
 
-    statements = parse_script(script, file)  # what is no SQL at all need not go to the engine
+    statements = parse_script(script, file)  # a syntax error need not go to the engine
     request = Request("change", script=script, file=file, folder=str(folder))
     answer = Mailbox(home.absolute()).ask(request, timeout)
     for statement in statements:
         if isinstance(statement, CreateQuery | DropQuery):
-            is_now = "in force" if isinstance(statement, CreateQuery) else "dropped"
+            is_now = "active" if isinstance(statement, CreateQuery) else "dropped"
             after = f"{answer.latency:.2f} s after the request"
             typer.echo(f"{statement.name} is {is_now} from tick {answer.tick} ({after})")
 
@@ -96,7 +95,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
         if format_ == "json":
             typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
         else:
-            _print(_query_table(listed))
+            print_table(_query_table(listed))
 
 
 def stats(home: Home = HOME, format_: Format = "text") -> None:
@@ -112,7 +111,7 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
 
 
 def _query_table(listed: Sequence[QueryStats]) -> Table:
-    table = table_of("query", "since tick", "results", "put in force after", "joins")
+    table = table_of("query", "since tick", "results", "activated after", "joins")
     table.columns[-1].justify = "left"
     for query in listed:
         since = f"{query.since:,}" if query.in_force else f"{query.since:,} (next)"
@@ -128,7 +127,7 @@ def _print_stats(found: Stats) -> None:
     state = "running" if found.running else "stopped"
     typer.echo(f"{state} · tick {found.tick:,} · state {bytes_text(found.state_bytes)}")
     ticks = [tick.total for tick in found.ticks]
-    for title, one in (("ticks", spread(ticks)), ("changes in force after", spread(found.deployments))):
+    for title, one in (("ticks", spread(ticks)), ("changes activated after", spread(found.deployments))):
         if one is not None:
             last, median, longest = (seconds_text(one[key]) for key in ("last", "median", "longest"))
             typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one['count']:,})")
@@ -143,12 +142,6 @@ def _print_stats(found: Stats) -> None:
         queries.add_row(query.name, f"{query.results:,}", f"{query.failed_values:,}")
     for table in (streams, stores, queries):
         if table.row_count:
-            _print(table)
+            print_table(table)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {problem}")
-
-
-def _print(table: Table) -> None:
-    console = Console()
-    # A table that goes into a file or a pipe is as wide as it needs to be.
-    console.print(table, width=None if console.is_terminal else 1000, soft_wrap=not console.is_terminal)

@@ -1,4 +1,4 @@
-"""The thread of a running engine that answers other processes, and lets changes take effect where no data comes."""
+"""The control thread of a running engine: replies to requests, and activates changes where no data arrives."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class ControlServer:
 
     def _serve(self) -> None:
         while not self._over.wait(POLL):
-            with contextlib.suppress(OSError):  # a full disk: whoever asked hears nothing, and later ones may
+            with contextlib.suppress(OSError):  # a full disk: these clients get no reply, later ones may
                 requests = list(self._mailbox.take())
                 if requests:
                     self._decide(requests)
             self._engine.settle(IDLE)
 
     def _decide(self, requests: Sequence[Request]) -> None:
-        """All changes that wait are one batch: planned once, and in force from the same tick."""
+        """All changes that wait are one batch: planned once, and active from the same tick."""
         accepted: list[tuple[Request, Asked]] = []
         for request in requests:
             try:
@@ -66,22 +66,22 @@ class ControlServer:
                 changes = read_changes(request.script, request.file, request.folder, self._engine.pipeline)
                 accepted.append((request, Asked(min(request.at, time.time()), changes)))
             except Exception as problem:
-                self._refuse(request, problem)
+                self._reject(request, problem)
         if not accepted:
             return
         try:
             verdicts = self._engine.apply([asked for _, asked in accepted])
-        except Exception as problem:  # the thread must live on, and whoever asked must hear of it
+        except Exception as problem:  # the thread must continue, and the clients must get a reply
             for request, _ in accepted:
-                self._refuse(request, problem)
+                self._reject(request, problem)
             return
         for (request, _), verdict in zip(accepted, verdicts, strict=True):
             if isinstance(verdict, InForce):
                 self._mailbox.answer(request, Answer(verdict.tick, verdict.latency))
             else:
-                self._refuse(request, verdict)
+                self._reject(request, verdict)
 
-    def _refuse(self, request: Request, problem: Exception) -> None:
+    def _reject(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, WatersmeetError):
-            problem = RunError(f"the engine could not do it: {type(problem).__name__}: {problem}")
+            problem = RunError(f"the engine could not execute the request: {type(problem).__name__}: {problem}")
         self._mailbox.answer(request, Answer(error=error_of(problem)))

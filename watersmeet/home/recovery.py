@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from watersmeet import points
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, load_newest
 
@@ -41,8 +41,8 @@ def publish(results: Iterable[ResultFile], point: str = "publish.between") -> No
         if not Path(file.staged).exists():
             raise StateError(
                 f"the committed result file {file.final} is missing",
-                detail=f"{file.rows} results of {file.query} were in it.",
-                hint="restore it from a backup, or start anew with another --home",
+                detail=f"It had {file.rows} results of query {file.query}.",
+                hint=restore_hint("it"),
             )
     for at, file in enumerate(waiting):
         if at == 1:

@@ -1,8 +1,8 @@
-"""Positions in sources that are folders: the files that each batch has.
+"""Positions in sources that are folders: the files of each batch.
 
-A batch is written down before it begins, so that it is begun again with the same files after a crash. Files of it that
-could not be read are written down before its tick is committed. So a batch that is in the state has had all its files
-but those; for any other batch, what was said of its files is said again when it is repeated.
+The files of a batch are logged before it begins, so that a crash repeats it with the same files. Files of it that
+could not be read are logged before its tick is committed. So a batch that is in the state has had all its files but
+those; for any other batch, what was logged of its files is logged again when it is repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
@@ -45,7 +45,7 @@ class Positions:
     files: Files = field(default_factory=dict)  # of the newest
     notes: Notes = field(default_factory=dict)  # of the newest
     taken: dict[str, TakenFiles] = field(default_factory=dict)
-    _has_refused: bool = False  # whether the log says of the newest batch that not all of its files were read
+    _has_rejected: bool = False  # whether the log says of the newest batch that not all of its files were read
     _changed: Files = field(default_factory=dict)  # of the newest, when it is repeated: files that are others by now
     _length: int = 0  # of the log when it was rewritten
 
@@ -70,20 +70,20 @@ class Positions:
         self.files = files
         self._add()
 
-    def refuse(self, back: Mapping[str, Iterable[str]], aside: Mapping[str, Iterable[str]]) -> None:
+    def reject(self, back: Mapping[str, Iterable[str]], aside: Mapping[str, Iterable[str]]) -> None:
         """Write down, before the tick of the newest batch is committed, which of its files were not read:
         those that are given back, to be taken once more, and those that are set aside."""
         given_back = {stream: sorted(names) for stream, names in back.items() if names}
         set_aside = {stream: sorted(names) for stream, names in aside.items() if names}
         changed = _listed(self._changed)
-        if not given_back and not set_aside and not self._has_refused and not any(changed.values()):
+        if not given_back and not set_aside and not self._has_rejected and not any(changed.values()):
             return
         append_durably(self.path, [{"batch": self.batch, "back": given_back, "aside": set_aside, "now": changed}])
-        self._refuse(given_back, set_aside)
+        self._reject(given_back, set_aside)
 
     def _follow(self, batch: int, files: Files, notes: Notes) -> None:
         self.batch, self.files, self.notes = batch, files, notes
-        self._has_refused, self._changed = False, {}
+        self._has_rejected, self._changed = False, {}
         self._add()
 
     def _add(self) -> None:
@@ -97,7 +97,7 @@ class Positions:
                 else:
                     self.of(stream).add(note.name, note.stamp)
 
-    def _refuse(self, back: Mapping[str, list[str]], aside: Mapping[str, list[str]]) -> None:
+    def _reject(self, back: Mapping[str, list[str]], aside: Mapping[str, list[str]]) -> None:
         self._add()  # whatever an earlier try at the batch has met
         for stream, names in back.items():
             for name in names:
@@ -105,7 +105,7 @@ class Positions:
         for stream, names in aside.items():
             for name in names:
                 self.of(stream).set_aside(name, self.files.get(stream, {}).get(name, UNKNOWN))
-        self._has_refused = True
+        self._has_rejected = True
 
     def of(self, stream: str) -> TakenFiles:
         return self.taken.setdefault(stream, TakenFiles())
@@ -117,7 +117,7 @@ class Positions:
                 raise ValueError(f"batch {batch} follows batch {self.batch}")
             for stream, listed in raw["now"].items():
                 self.files[stream].update(map(_file, listed))
-            self._refuse(raw["back"], raw["aside"])
+            self._reject(raw["back"], raw["aside"])
             return
         if "before" in raw:  # the beginning of a log that was rewritten
             self.taken = {stream: unpacked(packed) for stream, packed in raw["before"].items()}
@@ -156,8 +156,8 @@ def load_positions(home: Path, group: str, *, to_write: bool = True) -> Position
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise StateError(
                 f"{path} is damaged in line {number}: {problem!r}",
-                detail="It says which files were read; nothing was changed.",
-                hint="restore the home folder as a whole from one backup, or start anew with another --home",
+                detail="It lists the files that were read. Nothing was changed.",
+                hint=restore_hint("the home folder as a whole"),
             ) from None
         if "before" in raw:
             found._length = len(text)
@@ -168,25 +168,25 @@ def check_positions(home: Path, manifest: Manifest) -> None:
     """Reject positions in the sources that do not fit the state: older, gone, or more than one batch ahead.
 
     They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders. Without them
-    batches would be counted anew, and the engine would take batches of new rows for those that it has."""
+    batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
     for group, batch in manifest.batches.items():
         if layout.offsets(home, group, batch).exists():
             continue
         folder, positions = layout.checkpoint(home, group), load_positions(home, group)
         if positions.batch < batch:
             where = folder if folder.exists() else positions.path
-            raise mixed(where, f"they do not go as far as the state, which has batch {batch}")
+            raise mixed(where, f"they end before batch {batch}, which the state contains")
         if positions.batch > batch + 1:
             raise mixed(positions.path, ahead(positions.batch, batch))
 
 
 def ahead(batch: int, last: int) -> str:
-    return f"they go on with batch {batch}, and the state ends with batch {last}"
+    return f"they continue with batch {batch}, but the state ends with batch {last}"
 
 
 def mixed(folder: Path, why: str) -> StateError:
     return StateError(
         f"the positions in the sources, {folder}, do not fit the state: {why}",
-        detail="The engine does not guess which rows it has; nothing was changed.",
-        hint="restore the home folder as a whole from one backup, or start anew with another --home",
+        detail="The engine does not guess which rows it has read. Nothing was changed.",
+        hint=restore_hint("the home folder as a whole"),
     )

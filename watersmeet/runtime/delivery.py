@@ -1,4 +1,4 @@
-"""What happens with a tick's results after the commit, beyond files: Python callables and the console."""
+"""Delivery of a tick's results after the commit: to Python callables and to the console."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Deliveries:
         except Exception as problem:
             raise RunError(
                 f"the callable of query {query.name} failed on tick {tick}: {type(problem).__name__}: {problem}",
-                detail="The tick is committed and its result files are complete; only the callable is behind.",
-                hint="correct it and start again with the same home: it gets this tick once more",
+                detail="The tick is committed and its result files are complete; the callable has not processed them.",
+                hint="correct it and start again with the same home: the tick is delivered again",
             ) from problem
 
     def _print(self, query: Query, files: list[str], tick: int) -> None:

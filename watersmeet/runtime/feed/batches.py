@@ -1,4 +1,4 @@
-"""Batches: how the rows that a feed has found come into buckets."""
+"""Batches: how the rows of a feed become buckets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REPORT_SCHEMA = "report binary"
 
 
-Refused = dict[str, dict[str, InputError]]  # by stream and path, the files that are not files of the stream
+Rejected = dict[str, dict[str, InputError]]  # by stream and path, the files that are not files of the stream
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class FileBatch:
     files: Mapping[str, list[InputFile]]  # by stream
     home: Path
     write_down: Callable[[], None] = lambda: None
-    set_aside: Callable[[Refused], Refused] = lambda refused: refused  # those that are not to be tried once more
+    set_aside: Callable[[Rejected], Rejected] = lambda rejected: rejected  # those that are not to be tried once more
     notes: Mapping[str, list[tuple[str, Reason]]] = field(default_factory=dict)  # by stream: paths not read, and why
 
     @cached_property
@@ -60,16 +60,16 @@ class FileBatch:
         self.write_down()
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        refused: Refused = {}
+        rejected: Rejected = {}
         pieces: dict[str, list[Piece]] = {}
         for report in reports:
-            for piece, problem in report.refused:
-                refused.setdefault(report.stream, {})[piece.path] = problem
+            for piece, problem in report.rejected_files:
+                rejected.setdefault(report.stream, {})[piece.path] = problem
                 pieces.setdefault(piece.path, []).append(piece)
         for path, some in pieces.items():
             if len(some) < some[0].shares:
                 raise InputError(f"{path} has changed while it was read", hint="run again with the same home")
-        aside = self.set_aside(refused)
+        aside = self.set_aside(rejected)
         more = [set_aside(self.home, stream, list(files.items())) for stream, files in aside.items() if files]
         return more + [_note(self.home, stream, notes) for stream, notes in self.notes.items()]
 
@@ -85,7 +85,7 @@ class FrameBatch:
     check_files: Callable[[], None]
     check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
 
-    bytes = None  # nobody knows before it is gathered
+    bytes = None  # not known before it is gathered
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return order  # Spark shares it out
@@ -127,11 +127,11 @@ def gathering(
     return gather
 
 
-def set_aside(home: Path, name: str, refused: Sequence[tuple[str, InputError]]) -> GatherReport:
+def set_aside(home: Path, name: str, rejected: Sequence[tuple[str, InputError]]) -> GatherReport:
     """Name the files that are not the stream's where people find them; the report counts them."""
-    _list(home, name, [{"file": path, "because": why.problem, "detail": why.detail} for path, why in refused])
+    _list(home, name, [{"file": path, "because": why.problem, "detail": why.detail} for path, why in rejected])
     report = GatherReport(name)
-    report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(refused)
+    report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(rejected)
     return report
 
 

@@ -13,7 +13,7 @@ from watersmeet.io.folders import Folder, InputFile, is_folder
 from watersmeet.io.positions import Files, Notes, load_positions
 from watersmeet.io.sources import missing_folder
 from watersmeet.model import Stream
-from watersmeet.runtime.feed.batches import FileBatch, Refused
+from watersmeet.runtime.feed.batches import FileBatch, Rejected
 from watersmeet.runtime.loop import TickLoop
 
 _OFTEN = 0.02  # seconds from one look into the folders to the next,
@@ -28,8 +28,8 @@ def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     strange = [stream for stream in streams if not is_folder(stream)]
     if strange and layout.positions(home, group).exists():
         raise missing_folder(strange[0]) or StateError(
-            f"stream {strange[0].name} is a folder of Parquet files in this home, and is declared otherwise now",
-            hint="declare it as it was, with no option but maxFilesPerTrigger or maxBytesPerTrigger, "
+            f"stream {strange[0].name} is a folder of Parquet files in this home, but is declared differently now",
+            hint="declare it as before, with no option other than maxFilesPerTrigger and maxBytesPerTrigger, "
             "or use another --home",
         )
     return not strange
@@ -163,14 +163,14 @@ class FolderFeed:
         }
         return FileBatch(self._group, number, self._streams, found, self._loop.home, write_down, self._set_aside, noted)
 
-    def _set_aside(self, refused: Refused) -> Refused:
+    def _set_aside(self, rejected: Rejected) -> Rejected:
         """Called before the tick of the newest batch is committed; the other files are tried once more."""
         back: dict[str, set[str]] = {}
         aside: dict[str, set[str]] = {}
         for stream, files in self._positions.files.items():
             folder = self._folders[stream]
-            names = [name for name in files if folder.path(name) in refused.get(stream, ())]
-            back[stream], aside[stream] = folder.refused(files, names)
-        self._positions.refuse(back, aside)
+            names = [name for name in files if folder.path(name) in rejected.get(stream, ())]
+            back[stream], aside[stream] = folder.rejected(files, names)
+        self._positions.reject(back, aside)
         paths = {stream: {self._folders[stream].path(name): name for name in names} for stream, names in aside.items()}
-        return {s: {path: why for path, why in files.items() if path in paths[s]} for s, files in refused.items()}
+        return {s: {path: why for path, why in files.items() if path in paths[s]} for s, files in rejected.items()}
