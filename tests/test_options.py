@@ -24,6 +24,7 @@ WRONG = [
     ("executor", "flink", "spark or local"),
     ("residents", "-1", "auto or a number"),
     ("resident_seconds", "0.5", "1 or more"),
+    ("settle_seconds", "-1", "0 or more"),
     ("master", "spark:/host", "local[4]"),
     ("searcher", "luck", "greedy"),
     ("materialize", "maybe", "on or off"),

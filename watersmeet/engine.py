@@ -34,6 +34,7 @@ from watersmeet.home.recovery import recover
 from watersmeet.io.positions import check_positions
 from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.model import Sink, Stream
+from watersmeet.model.stream import DAY
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.pipeline import Pipeline, folder_of, pointing_at, source_in
@@ -87,11 +88,13 @@ class Engine:
         *,
         time: str = "",
         lateness: str | timedelta | int = 0,
+        ahead: str | timedelta | int | None = DAY,
         retain: str | timedelta | int | None = 0,
     ) -> Stream:
         """Add a stream: any streaming DataFrame with its event-time column, or a declared Stream.
 
         `lateness` is how far a row may be behind the newest row: "5 seconds", a timedelta, or microseconds.
+        `ahead` is how far a row may be ahead of both the rows before it and the clock; None: no limit.
         `retain` is how long rows are retained even if no query needs them, so that later queries have history; None
         retains them for ever.
         """
@@ -100,8 +103,8 @@ class Engine:
                 stream = replace(source, name=name)
             else:
                 check_frame(name, source)
-                retained = None if retain is None else _micros(retain)
-                stream = Stream(name, columns_of(source.schema), time, _micros(lateness), retain=retained)
+                columns, late = columns_of(source.schema), _micros(lateness)
+                stream = Stream(name, columns, time, late, None, _micros_or_none(ahead), _micros_or_none(retain))
             self._active.pipeline = self.pipeline.with_stream(stream)
             if not isinstance(source, Stream):
                 self._frames[name] = source
@@ -288,7 +291,7 @@ class Engine:
             sample = Sampler(executor, self.home, manifest)
             plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
             loop = TickLoop(self.home, manifest, plan, executor)
-            self._feeds = Feeds(loop, groups, self.options.tick, lambda: self.spark)
+            self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
             self._deliveries.connect(executor, lambda: self.spark, lambda: self.pipeline.queries)
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
@@ -343,3 +346,7 @@ def _micros(length: str | timedelta | int) -> int:
     if isinstance(length, timedelta):
         return length // timedelta(microseconds=1)
     return parse_duration(length) if isinstance(length, str) else length
+
+
+def _micros_or_none(length: str | timedelta | int | None) -> int | None:
+    return None if length is None else _micros(length)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from watersmeet.home import layout
 from watersmeet.home.files import make_private
 from watersmeet.home.manifest import Manifest
-from watersmeet.io.sinks import extension, prepare_folder, result_folder, result_schema
+from watersmeet.io.result_reader import set_up
+from watersmeet.io.sinks import prepare_folder, result_folder
+from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class QueryHandle:
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.read).groupBy("tick").sum("matches").toDF("tick", "matches")
         self._prepare()
-        frame: DataFrame = self._reader(self._engine.spark.read).load(str(self.folder))
+        frame: DataFrame = set_up(self._engine.spark.read, self.query).load(spark_path(str(self.folder)))
         return frame
 
     def stream(self) -> DataFrame:
@@ -57,7 +59,7 @@ class QueryHandle:
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.readStream)
         self._prepare()
-        frame: DataFrame = self._reader(self._engine.spark.readStream).load(str(self.folder))
+        frame: DataFrame = set_up(self._engine.spark.readStream, self.query).load(spark_path(str(self.folder)))
         return frame
 
     def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:
@@ -70,20 +72,12 @@ class QueryHandle:
     def _counts(self, reader: Any) -> DataFrame:
         folder = self._engine.home / layout.COUNTS
         make_private(folder)
-        all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(str(folder))
+        all_counts = reader.schema("tick bigint, query string, matches bigint").parquet(spark_path(str(folder)))
         mine: DataFrame = all_counts.where(all_counts["query"] == self.name).select("tick", "matches")
         return mine
 
     def _prepare(self) -> None:
         prepare_folder(self.folder, self.query.sink, self.query.outputs)
-
-    def _reader(self, reader: Any) -> Any:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        schema = from_arrow_schema(result_schema(self.query.outputs), prefer_timestamp_ntz=True)
-        kind = extension(self.query.sink)
-        reader = reader.format(kind).schema(schema).option("pathGlobFilter", f"*.{kind}")
-        return reader.options(**dict(self.query.sink.options)).option("header", "true") if kind == "csv" else reader
 
     def __repr__(self) -> str:
         joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)

@@ -75,6 +75,9 @@ class Options:
     resident_seconds: float = _option(
         30.0, "seconds without a heartbeat after which a resident task is replaced", _at_least(1)
     )
+    settle_seconds: float = _option(
+        5.0, "seconds without a change after which a file that cannot be read is set aside", _at_least(0)
+    )
     master: str = _option("", "Spark master; empty: all cores of this machine", _master)
     searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improve, then exact", _searcher)
     plan_seconds: float = _option(2.0, "time limit for the search of a plan, in seconds", _more_than_zero)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from tests.support.deaths import Died, subscribed
+from tests.support.deaths import Died, silent_threads, subscribed
 from tests.support.two_streams import write
 from watersmeet import Engine
 
@@ -122,16 +121,6 @@ class World:
         folder = self.home / "results" / name
         rows = [row for path in sorted(folder.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
         return Counter((row["a"], row["b"]) for row in rows)
-
-
-@contextmanager
-def silent_threads() -> Iterator[None]:
-    """A death in the thread of a feed is what the test wants, and nothing to print."""
-    hook, threading.excepthook = threading.excepthook, lambda told: None
-    try:
-        yield
-    finally:
-        threading.excepthook = hook
 
 
 def test_a_query_promised_for_a_later_tick_than_its_first_is_backfilled_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.errors import InputError, StateError
-from watersmeet.home import layout
-from watersmeet.io import folders, positions
-from watersmeet.io.folders import Folder, Piece, is_folder, read_piece, share
-from watersmeet.io.positions import load_positions
+from tests.support.waiting import eventually
+from watersmeet.errors import InputError
+from watersmeet.home.counters import Reason
+from watersmeet.io import folders
+from watersmeet.io.folders import Folder, InputFile, Piece, is_folder, read_piece, share
+from watersmeet.io.positions import Noted, load_positions
+from watersmeet.io.taken_files import Stamp, TakenFiles
 from watersmeet.model import Column, Source, Stream
 
 COLUMNS = (Column("ts", "timestamp"), Column("id", "bigint"), Column("word", "string"))
@@ -38,6 +41,9 @@ def test_only_plain_folders_with_known_options_are_read_here(tmp_path: Path) -> 
     assert not is_folder(stream(tmp_path, ("maxFilesPerTrigger", "many")))
     assert not is_folder(stream(tmp_path, ("mergeSchema", "true")))
     assert not is_folder(stream(tmp_path / "*.parquet"))
+    (tmp_path / "a[1] {b}?").mkdir()
+    assert is_folder(stream(tmp_path / "a[1] {b}?"))
+    assert not is_folder(stream(tmp_path / "a[12] {b}?"))
     assert not is_folder(stream(f"file://{tmp_path}"))
     assert not is_folder(stream(tmp_path / "nowhere"))
     assert not is_folder(Stream("x", COLUMNS, "ts", source=Source("csv", str(tmp_path))))
@@ -54,49 +60,33 @@ def test_files_come_by_date_each_once_and_hidden_ones_never(tmp_path: Path) -> N
         ("f._COPYING_", 1),
     ):
         touch(tmp_path / name, second)
-    taken: set[str] = set()
-    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "2")), taken)
-    assert folder.take() == []
+    log = load_positions(tmp_path / "_home", "0")
+    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "2")), log.of("x"), settle=5)
+
+    def taken() -> list[str]:
+        files = folder.take()
+        log.begin({"x": files}, {})
+        return list(files)
+
+    assert taken() == []
     folder.look()
-    assert (folder.take(), folder.take(), folder.take()) == (["b", "a"], ["below/c"], [])
+    assert (taken(), taken(), taken()) == (["b", "a"], ["below/c"], [])
     touch(tmp_path / "g", 0)
     folder.look()
-    assert folder.take() == ["g"]
-    assert taken == {"a", "b", "below/c", "g"}
-
-
-def test_positions_survive_a_torn_line_and_being_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = load_positions(tmp_path, "0")
-    log.begin({"x": ["a"], "y": ["b"]})
-    log.begin({"x": ["c"]})
-    path = layout.positions(tmp_path, "0")
-    with path.open("a") as file:
-        file.write('{"batch":2,"files":{"x":["d')
-    for longest in (1 << 20, 1):
-        monkeypatch.setattr(positions, "_LONG", longest)
-        again = load_positions(tmp_path, "0")
-        assert (again.batch, again.files) == (1, {"x": ["c"]})
-        assert again.taken == {"x": {"a", "c"}, "y": {"b"}}
-    assert len(path.read_text().splitlines()) == 1
-    again.begin({"y": ["e"]})
-    last = load_positions(tmp_path, "0")
-    assert (last.batch, last.files, last.taken) == (2, {"y": ["e"]}, {"x": {"a", "c"}, "y": {"b", "e"}})
-
-
-def test_a_damaged_log_is_named(tmp_path: Path) -> None:
-    path = layout.positions(tmp_path, "0")
-    path.parent.mkdir()
-    path.write_text('{"batch":0,"files":{}}\n{"batch":1}\n')
-    with pytest.raises(StateError, match=r"0.jsonl is damaged in line 2"):
-        load_positions(tmp_path, "0")
+    assert taken() == ["g"]
+    folder.look()
+    assert (taken(), folder.take_notes()) == ([], [])
 
 
 @given(sizes=st.lists(st.lists(st.integers(0, 1000), max_size=6), min_size=1, max_size=4), tasks=st.integers(1, 4))
 def test_every_file_is_read_once_and_a_small_stream_by_one_task(sizes: list[list[int]], tasks: int) -> None:
-    files = {f"s{at}": [f"s{at}/{number}" for number in range(len(some))] for at, some in enumerate(sizes)}
+    files = {
+        f"s{at}": [InputFile(f"s{at}/{number}", Stamp(size, 0)) for number, size in enumerate(some)]
+        for at, some in enumerate(sizes)
+    }
     work = share(files, tasks)
     read = sorted(piece.path for pieces in work for piece in pieces)
-    assert read == sorted(path for paths in files.values() for path in paths)
+    assert read == sorted(file.path for some in files.values() for file in some)
     assert len(work) <= tasks
     for name in files:
         assert sum(any(piece.stream == name for piece in pieces) for pieces in work) <= 1
@@ -108,16 +98,17 @@ def test_a_large_file_is_shared_by_row_groups(tmp_path: Path, monkeypatch: pytes
     pq.write_table(rows, path, row_group_size=30)
     monkeypatch.setattr(folders, "_SPLIT", 100)
     monkeypatch.setattr(folders, "_TOGETHER", 100)
-    work = share({"x": [str(path)]}, 2)
+    found = path.stat()
+    work = share({"x": [InputFile(str(path), Stamp(found.st_size, found.st_mtime_ns))]}, 2)
     assert sum(len(pieces) for pieces in work) > 2
-    found = [
+    rows_read = [
         row
         for pieces in work
         for piece in pieces
         for batch in read_piece(stream(tmp_path), piece)
         for row in batch["id"].to_pylist()
     ]
-    assert sorted(found) == list(range(100))
+    assert sorted(rows_read) == list(range(100))
 
 
 def test_columns_are_found_by_name_whatever_their_case_order_and_number(tmp_path: Path) -> None:
@@ -136,3 +127,150 @@ def test_columns_are_found_by_name_whatever_their_case_order_and_number(tmp_path
     with pytest.raises(InputError, match="has no column word"):
         read_piece(stream(tmp_path), Piece("x", str(path), 1))
     assert json.dumps(batch["word"].to_pylist()) == '["w"]'
+
+
+def names(folder: Folder) -> list[str]:
+    """The names that the next look finds."""
+    folder.look()
+    return list(folder.take())
+
+
+def folder_of(path: Path, *options: tuple[str, str], settle: float = 0.2) -> tuple[Folder, TakenFiles]:
+    taken = TakenFiles()
+    return Folder(stream(path, *options), taken, settle), taken
+
+
+def test_a_batch_is_bounded_in_files_and_bytes(tmp_path: Path) -> None:
+    for number in range(2100):
+        touch(tmp_path / f"{number:04d}", number)
+    folder, _ = folder_of(tmp_path)
+    assert [len(names(folder)) for _ in range(4)] == [1000, 1000, 100, 0]
+    for number in range(3):
+        (tmp_path / f"{number:04d}").write_bytes(b"x" * 10)
+    folder, _ = folder_of(tmp_path, ("maxBytesPerTrigger", "25"))
+    assert len(names(folder)) == 2097 + 2  # those that are not empty are the newest by now
+    assert len(names(folder)) == 1
+    folder, _ = folder_of(tmp_path, ("maxBytesPerTrigger", "5"))
+    assert [len(names(folder)) for _ in range(4)] == [2097, 1, 1, 1]  # a file larger than the limit is taken alone
+
+
+@pytest.mark.parametrize("made", [1, 20_000, 40_000])
+def test_sharing_out_looks_at_each_file_once(made: int) -> None:
+    class Counted(InputFile):
+        looks = 0
+
+        @property
+        def stamp(self) -> Stamp:
+            Counted.looks += 1
+            return Stamp(1000, 0)
+
+    work = share({"x": [Counted(f"{number}", Stamp(1000, 0)) for number in range(made)]}, 4)
+    assert sum(map(len, work)) == made
+    assert Counted.looks <= 2 * made
+    assert max(map(len, work)) - min(map(len, work)) <= 1
+
+
+def test_only_regular_files_are_found(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    touch(tmp_path / "a", 1)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    folder, _ = folder_of(tmp_path)
+    assert sorted(names(folder)) == ["a", "link"]
+    with pytest.raises(InputError, match="pipe is not a regular file"):
+        read_piece(stream(tmp_path), Piece("x", str(tmp_path / "pipe"), 0))
+
+
+def test_a_folder_that_has_not_changed_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        touch(tmp_path / f"below/{number}", number)
+    for folder_path in (tmp_path, tmp_path / "below"):
+        os.utime(folder_path, (1_000_000.5, 1_000_000.5))
+    folder, taken = folder_of(tmp_path)
+    monkeypatch.setattr(folders, "_ROUND", 0)
+    listed: list[str] = []
+    scandir = os.scandir
+
+    def listen(path: str) -> object:
+        listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listen)
+    assert len(names(folder)) == len(taken) == 100
+    listed.clear()
+    assert (names(folder), listed) == ([], [])
+    touch(tmp_path / "below/100", 5)
+    assert (names(folder), listed) == (["below/100"], [str(tmp_path / "below")])
+
+
+def test_a_name_that_came_within_one_instant_of_the_clock_is_found(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path)
+    for number in range(50):
+        touch(tmp_path / f"{number}", number)
+        date = tmp_path.stat().st_mtime_ns
+        assert names(folder) == [f"{number}"]
+        os.utime(tmp_path, ns=(date, date))
+        touch(tmp_path / f"{number} at once", number)
+        os.utime(tmp_path, ns=(date, date))  # as if the clock had not moved
+        assert names(folder) == [f"{number} at once"]
+
+
+def test_a_file_in_a_folder_with_a_false_date_is_found_by_the_round(tmp_path: Path) -> None:
+    touch(tmp_path / "a", 1)
+    os.utime(tmp_path, (1_000_000.5, 1_000_000.5))
+    folder, _ = folder_of(tmp_path)
+    assert names(folder) == ["a"]
+    touch(tmp_path / "b", 1)
+    os.utime(tmp_path, (1_000_000.5, 1_000_000.5))
+    assert [name for _ in range(3) for name in names(folder)] == ["b"]
+
+
+def test_a_file_that_could_not_be_read_is_tried_when_it_has_settled(tmp_path: Path) -> None:
+    folder, taken = folder_of(tmp_path, settle=0.3)
+    path = tmp_path / "a"
+    path.write_bytes(b"half")
+    folder.look()
+    files = folder.take()
+    assert folder.rejected(files, ["a"]) == ({"a"}, set())
+    taken.give_back("a")
+    assert (names(folder), folder.is_changing) == ([], True)
+    for _ in range(4):  # it grows for longer than it takes to settle
+        time.sleep(0.1)
+        with path.open("ab") as file:
+            file.write(b"more")
+        assert names(folder) == []
+    files = eventually_taken(folder)
+    assert files == {"a": Stamp(20, path.stat().st_mtime_ns)}
+    assert folder.rejected(files, ["a"]) == (set(), {"a"})
+    taken.set_aside("a", files["a"])
+    assert (names(folder), folder.is_changing) == ([], False)
+    path.write_bytes(b"another")  # what was set aside and changes is tried again
+    assert list(eventually_taken(folder)) == ["a"]
+
+
+def eventually_taken(folder: Folder) -> dict[str, Stamp]:
+    def look() -> dict[str, Stamp]:
+        folder.look()
+        return folder.take()
+
+    return eventually(look)
+
+
+def test_an_old_file_that_cannot_be_read_is_set_aside_at_once(tmp_path: Path) -> None:
+    touch(tmp_path / "a", 1)
+    folder, _ = folder_of(tmp_path, settle=5)
+    folder.look()
+    assert folder.rejected(folder.take(), ["a"]) == (set(), {"a"})
+
+
+def test_a_file_that_changes_after_it_was_read_is_noted_once(tmp_path: Path) -> None:
+    touch(tmp_path / "a", 1)
+    folder, _ = folder_of(tmp_path)
+    assert names(folder) == ["a"]
+    (tmp_path / "a").write_bytes(b"x")
+    os.utime(tmp_path / "a", (2, 2))
+    noted = eventually(lambda: (names(folder), folder.take_notes())[1])
+    assert noted == [Noted("a", Stamp(1, 2 * 10**9), Reason.REWRITTEN_FILE)]
+    assert [(names(folder), folder.take_notes()) for _ in range(5)] == [([], [])] * 5

@@ -71,6 +71,23 @@ def test_retain(written: str, microseconds: int | None) -> None:
     assert found.stream.lateness == (5_000_000 if "LATENESS" in written else 0)
 
 
+@pytest.mark.parametrize(
+    ("written", "microseconds"),
+    [
+        ("", 86_400_000_000),
+        ("AHEAD 10 MINUTES", 600_000_000),
+        ("LATENESS 5 SECONDS AHEAD INTERVAL '10' MINUTE RETAIN 1 HOUR", 600_000_000),
+        ("AHEAD 0 SECONDS", 0),
+        ("ahead unbounded", None),
+    ],
+)
+def test_ahead(written: str, microseconds: int | None) -> None:
+    (found,) = parse_script(f"CREATE STREAM s {TIMED} {written} FROM json 'p'")
+    assert isinstance(found, CreateStream)
+    assert found.stream.ahead == microseconds
+    assert found.stream.retain == (3_600_000_000 if "RETAIN" in written else 0)
+
+
 def test_backfill() -> None:
     first, second, third = parse_script(
         "CREATE QUERY a BACKFILL AS SELECT 1; CREATE QUERY b backfill INTO json 'p' AS SELECT 1;"
@@ -161,6 +178,8 @@ def test_errors_of_a_query_point_into_the_script() -> None:
             68,
             "LATENESS must precede RETAIN",
         ),
+        (f"CREATE STREAM s {TIMED} AHEAD 1 DAY LATENESS 1 DAY FROM csv 'p'", 1, 67, "LATENESS must precede AHEAD"),
+        (f"CREATE STREAM s {TIMED} RETAIN 1 DAY AHEAD 1 DAY FROM csv 'p'", 1, 68, "AHEAD must precede RETAIN"),
         ("CREATE QUERY q INTO json 'p' BACKFILL AS SELECT 1", 1, 30, "BACKFILL must precede INTO"),
         ("CREATE QUERY q BACKFILL BACKFILL AS SELECT 1", 1, 25, "BACKFILL is written twice"),
         ("CREATE QUERY q INTO avro AS SELECT 1", 1, 21, "Formats: parquet, json, csv, console"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,3 +32,13 @@ def dying_at(point: str) -> Iterator[None]:
 
     with subscribed(die):
         yield
+
+
+@contextmanager
+def silent_threads() -> Iterator[None]:
+    """A death in the thread of a feed is what the test wants, and nothing to print."""
+    hook, threading.excepthook = threading.excepthook, lambda told: None
+    try:
+        yield
+    finally:
+        threading.excepthook = hook

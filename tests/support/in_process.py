@@ -23,8 +23,9 @@ from tests.support.declarations import streams_of
 from tests.support.plans import simple
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover
-from watersmeet.io.folders import Piece
+from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
+from watersmeet.io.taken_files import Stamp
 from watersmeet.model import Query, Registered, Stream
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem, Solution
@@ -54,7 +55,7 @@ class SplitBatch(FileBatch):
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         longest = max((len(paths) for paths in self.files.values()), default=0)
         work = [
-            tuple(Piece(name, paths[at], 0) for name, paths in self.files.items() if at < len(paths))
+            tuple(Piece(name, paths[at].path, 0) for name, paths in self.files.items() if at < len(paths))
             for at in range(longest)
         ]
         return replace(order, streams=self.streams, work=tuple(work))
@@ -131,7 +132,7 @@ class InProcess:
         number = self.manifest.batches.get(group, -1) + 1
         return SplitBatch(group, number, tuple(self.streams.values()), files, self.home)
 
-    def _write(self, rows: pa.Table) -> str:
+    def _write(self, rows: pa.Table) -> InputFile:
         path = f"{self._input}/{next(self._numbers)}.parquet"
         pq.write_table(rows, path, row_group_size=ROW_GROUP)
-        return path
+        return InputFile(path, Stamp(0, 0))

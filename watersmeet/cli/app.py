@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from watersmeet import __version__
-from watersmeet.cli import check, control, demo, explain, init, plans, run
+from watersmeet.cli import check, control, demo, explain, init, plans, retry, run
 from watersmeet.cli.help import help_text
 
 app = typer.Typer(
@@ -56,6 +56,7 @@ app.command(help=control.ADD_HELP)(control.add)
 app.command(help=control.DROP_HELP)(control.drop)
 app.command(name="list", help=control.LIST_HELP)(control.list_)
 app.command(help=control.STATS_HELP)(control.stats)
+app.command(name="retry-rejected", help=retry.HELP)(retry.retry_rejected)
 app.command(help=plans.HELP)(plans.plans)
 app.command(help=init.HELP)(init.init)
 app.command(help=demo.HELP)(demo.demo)

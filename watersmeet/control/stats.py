@@ -89,12 +89,16 @@ def spread(seconds: Sequence[float]) -> dict[str, float] | None:
     return {"count": len(seconds), "last": seconds[-1], "median": middle, "longest": max(seconds)}
 
 
-def stats_of_home(home: Path) -> Stats:
-    """The figures of a home, whether an engine runs on it or not."""
+def check_home(home: Path) -> None:
     if not (home / layout.LOCK).exists():
         raise StateError(
             f"{home} is not the home of an engine", hint="name the folder that `watersmeet run` uses as --home"
         )
+
+
+def stats_of_home(home: Path) -> Stats:
+    """The figures of a home, whether an engine runs on it or not."""
+    check_home(home)
     manifest = load_newest(home)
     streams = {*manifest.totals.rows, *(stream for _, stream in manifest.totals.set_aside)}
     queries, ticks = read_description(home), recent_ticks(home)

@@ -14,7 +14,10 @@ class Reason(StrEnum):
     NO_TIME = "no event time"
     TIME_OUT_OF_RANGE = "event time out of range"
     LATE = "late"
+    TOO_FAR_AHEAD = "too far ahead"  # of the rows before it and of the clock
     UNREADABLE_FILE = "unreadable files"
+    REWRITTEN_FILE = "rewritten files"  # they were read before, and are not read again
+    FORGOTTEN_FILE = "old files"  # of unknown names, not newer than files whose names were forgotten
     FAILED_FILTER = "failed_filters"  # stored, but it passes no filter that could not be computed
 
 

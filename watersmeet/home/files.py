@@ -48,6 +48,18 @@ def write_whole(path: Path, content: str | bytes, shared: bool = False) -> None:
     draft.rename(path)
 
 
+def replace_durably(path: Path, content: bytes) -> int:
+    """Replace a file as a whole; the new content is on the disk afterwards. Returns its length."""
+    draft = layout.draft(path)
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    sync_folder(path.parent)
+    return len(content)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the folder's entries durable, not only the files in it."""
     handle = os.open(folder, os.O_RDONLY)

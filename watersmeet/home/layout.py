@@ -101,6 +101,11 @@ def rejected_files(home: Path, stream: str) -> Path:
     return rejected(home, stream) / "files.jsonl"
 
 
+def retry_request(home: Path, stream: str) -> Path:
+    """Exists while files of the stream that were set aside are to be taken after all."""
+    return rejected(home, stream) / "_retry"
+
+
 def delivered(home: Path, query: str) -> Path:
     return home / DELIVERED / query
 

@@ -6,70 +6,205 @@ decision 10. Its guarantees hold here too: files are read in the order of their 
 
 from __future__ import annotations
 
+import heapq
 import os
-from collections.abc import Iterator, Mapping
+import stat
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.errors import REPLACE_FILE, InputError
-from watersmeet.io.sources import open_parquet
+from watersmeet.home.counters import Reason
+from watersmeet.io.listing import Listing
+from watersmeet.io.positions import Noted
+from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES, open_parquet
+from watersmeet.io.taken_files import REMEMBERED, UNKNOWN, Stamp, TakenFiles, key_of
 from watersmeet.model import Stream
 
-LIMIT = "maxfilespertrigger"  # Spark's name for it, in lower case
+_DEFAULT_BYTES = 256 << 20
+_ROUND = 5  # files that a look passes in the round through all of them
 
 
 def is_folder(stream: Stream) -> bool:
     """Whether a stream is a plain folder of this machine, read with options that are understood here."""
     source = stream.source
-    if source is None or source.format != "parquet" or any(sign in source.path for sign in "*?[{:"):
+    if source is None or source.format != "parquet" or not os.path.isdir(source.path):
         return False
-    if not os.path.isdir(source.path):
-        return False
-    return all(name.lower() == LIMIT and value.isdigit() and int(value) > 0 for name, value in source.options)
+    known = (MAX_FILES, MAX_BYTES)
+    return all(name.lower() in known and value.isdigit() and int(value) > 0 for name, value in source.options)
+
+
+class _Change(NamedTuple):
+    """A file that may still be written to: what it was like, and since when (on the monotonic clock)."""
+
+    stamp: Stamp
+    since: float
 
 
 class Folder:
-    """The files of one stream that wait to be taken, the oldest first."""
+    """The files of one stream that wait to be taken, the oldest first.
 
-    def __init__(self, stream: Stream, taken: set[str]) -> None:
+    A file that could not be read is given back. It is tried once more when its size and date have been the same for
+    `settle` seconds, and set aside if it cannot be read then. One that was set aside and changes is tried again; one
+    that was read and changes is only noted."""
+
+    def __init__(self, stream: Stream, taken: TakenFiles, settle: float) -> None:
         assert stream.source is not None
         self.root = os.path.abspath(stream.source.path)
-        options = {name.lower(): value for name, value in stream.source.options}
-        self._most = int(options[LIMIT]) if LIMIT in options else None
+        options = {name.lower(): int(value) for name, value in stream.source.options}
+        self._most_files = options.get(MAX_FILES, DEFAULT_FILES if MAX_BYTES not in options else 1 << 62)
+        self._most_bytes = options.get(MAX_BYTES, _DEFAULT_BYTES if MAX_FILES not in options else 1 << 62)
+        self._settle = settle
         self._taken = taken
-        self._waiting: list[str] = []
+        self._listing = Listing(self.root)
+        self._waiting: deque[str] = deque()
+        self._seen: set[str] = set()  # names that need no other look when their folder changes
+        self._changing: dict[str, _Change] = {}
+        self._tried: dict[str, _Change] = {}  # files that were given back, and wait to be tried or are being tried
+        self._noted: list[Noted] = []
+        self._passed: set[int] = set()  # in this round, by `key_of`
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether there are files that are looked at again before anything is said of them."""
+        return bool(self._changing)
 
     def look(self) -> None:
         """See which files there are, if none is known to wait."""
-        if not self._waiting:
-            dated = []
-            for name in _names(self.root):
-                if name not in self._taken:
-                    try:
-                        dated.append((os.stat(os.path.join(self.root, name)).st_mtime_ns, name))
-                    except FileNotFoundError:
-                        continue  # gone since it was listed
-            self._waiting = [name for _, name in sorted(dated)]
+        if self._waiting:
+            return
+        found: list[tuple[int, str]] = []
+        for name, entry in self._listing.news(self._seen):
+            self._seen.add(name)
+            found += self._compare(name, entry)
+        found += self._pass_some()
+        found += self._settled()
+        self._waiting.extend(name for _, name in sorted(found))
 
-    def take(self) -> list[str]:
-        most = self._most or len(self._waiting)
-        taken, self._waiting = self._waiting[:most], self._waiting[most:]
-        self._taken.update(taken)
+    def _pass_some(self) -> Iterator[tuple[int, str]]:
+        passed = 0
+        for name, entry in self._listing.some(_ROUND):
+            passed += 1
+            self._passed.add(key_of(name))
+            if name not in self._changing and name not in self._tried:
+                self._seen.add(name)
+                yield from self._compare(name, entry)
+        if passed < _ROUND:
+            if len(self._taken) > REMEMBERED:
+                self._taken.forget_gone(self._passed)
+            self._passed = set()
+
+    def _compare(self, name: str, entry: os.DirEntry[str]) -> Iterator[tuple[int, str]]:
+        """The file if it is to be taken now; where it is not what was taken, it is noted when it has settled."""
+        stamp = _stamp(entry)
+        known = self._taken.stamp_of(name)
+        if stamp is None:
+            return
+        if known is None:
+            if stamp.date > self._taken.forgotten:
+                yield stamp.date, name
+            else:
+                self._noted.append(Noted(name, stamp, Reason.FORGOTTEN_FILE))
+        elif known == UNKNOWN:
+            self._taken.add(name, stamp)
+        elif known != stamp:
+            self._changing[name] = _Change(stamp, time.monotonic())
+
+    def _settled(self) -> Iterator[tuple[int, str]]:
+        """Of the files that may still be written to, those that have not been for a while."""
+        for name, change in list(self._changing.items()):
+            stamp = _stamp(self.path(name))
+            if stamp is None:
+                del self._changing[name]
+                self._seen.discard(name)
+            elif stamp != change.stamp:
+                self._changing[name] = _Change(stamp, time.monotonic())
+            elif self._has_settled(change):
+                del self._changing[name]
+                if self._taken.stamp_of(name) is None or name in self._taken.aside:
+                    self._tried[name] = change
+                    yield stamp.date, name
+                elif self._taken.stamp_of(name) != stamp:
+                    self._noted.append(Noted(name, stamp, Reason.REWRITTEN_FILE))
+
+    def _has_settled(self, change: _Change) -> bool:
+        return max(time.time() - change.stamp.date / 1e9, time.monotonic() - change.since) >= self._settle
+
+    def take(self) -> dict[str, Stamp]:
+        """The next files, as many as one batch may have."""
+        taken: dict[str, Stamp] = {}
+        size = 0
+        while self._waiting and len(taken) < self._most_files:
+            stamp = _stamp(self.path(self._waiting[0]))
+            if stamp is None:  # gone since it was listed
+                self._seen.discard(self._waiting.popleft())
+                continue
+            size += stamp.size
+            if taken and size > self._most_bytes:
+                break
+            name = self._waiting.popleft()
+            self._taken.add(name, stamp)
+            taken[name] = stamp
         return taken
+
+    def take_notes(self) -> list[Noted]:
+        noted, self._noted = self._noted, []
+        for note in noted:
+            self._taken.add(note.name, note.stamp)
+        return noted
+
+    def rejected(self, files: Mapping[str, Stamp], names: Iterable[str]) -> tuple[set[str], set[str]]:
+        """Of the files of a batch those that could not be read: the ones to try again, and the ones to set aside."""
+        back, aside = set(), set()
+        for name in names:
+            now = _stamp(self.path(name))
+            change = self._tried.get(name)
+            if change is None or change.stamp != now:
+                change = _Change(now or files[name], time.monotonic())
+            if now is not None and (now != files[name] or not self._has_settled(change)):
+                back.add(name)
+                self._changing[name] = change
+            else:
+                aside.add(name)
+        for name in files:
+            self._tried.pop(name, None)
+        return back, aside
+
+    def retry(self) -> None:
+        """Take after all what was set aside and is still there."""
+        self._waiting.extend(name for name in self._taken.aside if _stamp(self.path(name)) is not None)
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, name)
 
+    def stamp_of(self, name: str) -> Stamp | None:
+        """What a file is like now."""
+        return _stamp(self.path(name))
 
-def _names(root: str) -> Iterator[str]:
-    """All files below a folder, but those whose names say that they are not data, or not yet."""
-    for folder, below, files in os.walk(root):
-        below[:] = sorted(name for name in below if not name.startswith((".", "_")))
-        for name in files:
-            if not name.startswith((".", "_")) and not name.endswith("._COPYING_"):
-                yield os.path.relpath(os.path.join(folder, name), root)
+
+def _stamp(file: str | os.DirEntry[str]) -> Stamp | None:
+    """None if it is gone, or no regular file."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return Stamp(found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+
+
+class InputFile(NamedTuple):
+    """A file of a batch, as it was when it was taken."""
+
+    path: str
+    stamp: Stamp
 
 
 @dataclass(frozen=True)
@@ -81,49 +216,46 @@ class Piece:
     bytes: int
     share: int = 0
     shares: int = 1
+    stamp: Stamp | None = None  # what the file has to be like, for all of its shares to be of the same content
 
 
 _SPLIT = 64 << 20  # larger files are read by several tasks
 _TOGETHER = 2 << 20  # the files of a stream that are not larger together are read by one
 
 
-def size_of(files: Mapping[str, list[str]]) -> int:
-    return sum(_size(path) for paths in files.values() for path in paths)
-
-
-def share(files: Mapping[str, list[str]], tasks: int) -> tuple[tuple[Piece, ...], ...]:
+def share(files: Mapping[str, list[InputFile]], tasks: int) -> tuple[tuple[Piece, ...], ...]:
     """Who reads what: the largest first, each to the task that has least. A task makes one bucket of a stream."""
-    units: list[list[Piece]] = []
-    for stream, paths in files.items():
-        pieces = [piece for path in paths for piece in _pieces(stream, path)]
-        if sum(piece.bytes for piece in pieces) <= _TOGETHER:
-            units += [pieces] if pieces else []
+    units: list[tuple[int, list[Piece]]] = []
+    for stream, some in files.items():
+        pieces = [piece for file in some for piece in _pieces(stream, file)]
+        size = sum(piece.bytes for piece in pieces)
+        if size <= _TOGETHER:
+            units += [(size, pieces)] if pieces else []
         else:
-            units += [[piece] for piece in pieces]
-    units.sort(key=lambda unit: -sum(piece.bytes for piece in unit))
+            units += [(piece.bytes, [piece]) for piece in pieces]
+    units.sort(key=lambda unit: -unit[0])
     work: list[list[Piece]] = [[] for _ in range(min(tasks, len(units)))]
-    for unit in units:
-        min(work, key=lambda pieces: sum(piece.bytes for piece in pieces)).extend(unit)
+    least = [(0, task) for task in range(len(work))]
+    for size, pieces in units:
+        held, task = least[0]
+        work[task].extend(pieces)
+        heapq.heapreplace(least, (held + size, task))
     return tuple(tuple(pieces) for pieces in work)
 
 
-def _pieces(stream: str, path: str) -> Iterator[Piece]:
+def _pieces(stream: str, file: InputFile) -> Iterator[Piece]:
     """Only tasks open files, so how many row groups a large one has is for them to see."""
-    size = _size(path)
+    size = file.stamp.size
     shares = max(1, -(-size // _SPLIT))
-    yield from (Piece(stream, path, size // shares, at, shares) for at in range(shares))
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0  # the task that reads it reports what is wrong
+    yield from (Piece(stream, file.path, size // shares, at, shares, file.stamp) for at in range(shares))
 
 
 def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows as the stream declares them. InputError where the file is not one of this stream, or is damaged."""
     file, names = open_parquet(stream, piece.path)
+    if piece.stamp not in (None, _stamp(piece.path)):
+        file.close()
+        raise InputError(f"stream {stream.name}: {piece.path} has changed since it was found")
     return _row_groups(stream, piece, file, names)
 
 

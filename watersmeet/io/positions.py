@@ -1,22 +1,39 @@
 """Positions in sources that are folders: the files of each batch.
 
-The files of a batch are logged before it begins, so that a crash repeats it with the same files.
+The files of a batch are logged before it begins, so that a crash repeats it with the same files. Files of it that
+could not be read are logged before its tick is committed. So a batch that is in the state has had all its files but
+those; for any other batch, what was logged of its files is logged again when it is repeated.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.files import append_durably, cut_torn_line, line, whole_lines, write_whole
+from watersmeet.home.counters import Reason
+from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
 from watersmeet.home.manifest import Manifest
+from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, unpacked
 
-Files = dict[str, list[str]]  # by stream, relative to its folder
+Files = dict[str, dict[str, Stamp]]  # by stream and name, which is relative to the stream's folder
 _LONG = 1 << 20  # bytes of a log that is worth rewriting
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A file that is known and is not read, and why."""
+
+    name: str
+    stamp: Stamp
+    reason: Reason
+
+
+Notes = dict[str, list[Noted]]  # by stream
 
 
 @dataclass
@@ -26,42 +43,124 @@ class Positions:
     path: Path
     batch: int = -1  # the newest
     files: Files = field(default_factory=dict)  # of the newest
-    taken: dict[str, set[str]] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)  # of the newest
+    taken: dict[str, TakenFiles] = field(default_factory=dict)
+    _has_rejected: bool = False  # whether the log says of the newest batch that not all of its files were read
+    _changed: Files = field(default_factory=dict)  # of the newest, when it is repeated: files that are others by now
+    _length: int = 0  # of the log when it was rewritten
 
-    def begin(self, files: Files) -> None:
-        """Write down what the next batch has, before it begins."""
-        self.batch, self.files = self.batch + 1, files
-        self._add(files)
-        append_durably(self.path, [{"batch": self.batch, "files": files}])
+    def begin(self, files: Files, notes: Notes) -> None:
+        """Write down what the next batch has, before it begins. All batches before it are in the state by now."""
+        record: dict[str, Any] = {"batch": self.batch + 1, "files": _listed(files)}
+        if notes:
+            record["noted"] = {s: [[n.name, *n.stamp, n.reason] for n in some] for s, some in notes.items()}
+        if self.path.exists() and self.path.stat().st_size > max(_LONG, 2 * self._length):
+            before = {stream: taken.packed() for stream, taken in self.taken.items()}
+            self._length = replace_durably(self.path, line({**record, "before": before}))
+        else:
+            append_durably(self.path, [record])
+        self._follow(self.batch + 1, files, notes)
 
-    def _add(self, files: Mapping[str, list[str]]) -> None:
-        for stream, names in files.items():
-            self.taken.setdefault(stream, set()).update(names)
+    def repeat(self, files: Files) -> None:
+        """The newest batch begins again, with all of its files as they are now."""
+        self._changed = {
+            stream: {name: stamp for name, stamp in stamps.items() if stamp != self.files[stream][name]}
+            for stream, stamps in files.items()
+        }
+        self.files = files
+        self._add()
+
+    def reject(self, back: Mapping[str, Iterable[str]], aside: Mapping[str, Iterable[str]]) -> None:
+        """Write down, before the tick of the newest batch is committed, which of its files were not read:
+        those that are given back, to be taken once more, and those that are set aside."""
+        given_back = {stream: sorted(names) for stream, names in back.items() if names}
+        set_aside = {stream: sorted(names) for stream, names in aside.items() if names}
+        changed = _listed(self._changed)
+        if not given_back and not set_aside and not self._has_rejected and not any(changed.values()):
+            return
+        append_durably(self.path, [{"batch": self.batch, "back": given_back, "aside": set_aside, "now": changed}])
+        self._reject(given_back, set_aside)
+
+    def _follow(self, batch: int, files: Files, notes: Notes) -> None:
+        self.batch, self.files, self.notes = batch, files, notes
+        self._has_rejected, self._changed = False, {}
+        self._add()
+
+    def _add(self) -> None:
+        for stream, stamps in self.files.items():
+            for name, stamp in stamps.items():
+                self.of(stream).add(name, stamp)
+        for stream, notes in self.notes.items():
+            for note in notes:
+                if note.reason is Reason.FORGOTTEN_FILE:
+                    self.of(stream).set_aside(note.name, note.stamp)
+                else:
+                    self.of(stream).add(note.name, note.stamp)
+
+    def _reject(self, back: Mapping[str, list[str]], aside: Mapping[str, list[str]]) -> None:
+        self._add()  # whatever an earlier try at the batch has met
+        for stream, names in back.items():
+            for name in names:
+                self.of(stream).give_back(name)
+        for stream, names in aside.items():
+            for name in names:
+                self.of(stream).set_aside(name, self.files.get(stream, {}).get(name, UNKNOWN))
+        self._has_rejected = True
+
+    def of(self, stream: str) -> TakenFiles:
+        return self.taken.setdefault(stream, TakenFiles())
+
+    def _read(self, raw: Mapping[str, Any]) -> None:
+        batch = int(raw["batch"])
+        if "files" not in raw:
+            if batch != self.batch:
+                raise ValueError(f"batch {batch} follows batch {self.batch}")
+            for stream, listed in raw["now"].items():
+                self.files[stream].update(map(_file, listed))
+            self._reject(raw["back"], raw["aside"])
+            return
+        if "before" in raw:  # the beginning of a log that was rewritten
+            self.taken = {stream: unpacked(packed) for stream, packed in raw["before"].items()}
+        elif batch != self.batch + 1:
+            raise ValueError(f"batch {batch} follows batch {self.batch}" if self.batch >= 0 else "lines are missing")
+        files = {stream: dict(map(_file, listed)) for stream, listed in raw["files"].items()}
+        noted = raw.get("noted", {})
+        notes = {
+            s: [Noted(n, Stamp(size, date), Reason(why)) for n, size, date, why in some] for s, some in noted.items()
+        }
+        self._follow(batch, files, notes)
 
 
-def load_positions(home: Path, group: str) -> Positions:
+def _listed(files: Files) -> dict[str, list[list[Any]]]:
+    return {stream: [[name, *stamp] for name, stamp in stamps.items()] for stream, stamps in files.items()}
+
+
+def _file(listed: str | list[Any]) -> tuple[str, Stamp]:
+    """A file of a batch; earlier versions wrote its name only."""
+    if isinstance(listed, str):
+        return listed, UNKNOWN
+    name, size, date = listed
+    return name, Stamp(size, date)
+
+
+def load_positions(home: Path, group: str, *, to_write: bool = True) -> Positions:
     """The log as the last process left it. A batch of which not all was written down has not begun."""
     path = layout.positions(home, group)
-    cut_torn_line(path)
+    if to_write:
+        cut_torn_line(path)
     found = Positions(path)
-    lines = whole_lines(path)
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(whole_lines(path), 1):
         try:
             raw = json.loads(text)
-            if raw["batch"] != found.batch + 1 and not (number == 1 and "before" in raw):
-                raise ValueError(f"it has batch {raw['batch']}, after batch {found.batch}: lines before it are lost")
-            found._add(raw.get("before", {}))
-            found._add(raw["files"])
-            found.batch, found.files = int(raw["batch"]), raw["files"]
+            found._read(raw)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise StateError(
                 f"{path} is damaged in line {number}: {problem!r}",
                 detail="It lists the files that were read. Nothing was changed.",
                 hint=restore_hint("the home folder as a whole"),
             ) from None
-    if len(lines) > 1 and path.stat().st_size > _LONG:
-        before = {stream: sorted(names - set(found.files.get(stream, ()))) for stream, names in found.taken.items()}
-        write_whole(path, line({"batch": found.batch, "files": found.files, "before": before}))
+        if "before" in raw:
+            found._length = len(text)
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import re
+import stat
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CORRUPT_COLUMN = "_corrupt_record"
-_FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "xml")
+FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "xml")
 _TEXTUAL = ("csv", "json", "xml")
+MAX_FILES, MAX_BYTES = "maxfilespertrigger", "maxbytespertrigger"  # Spark's names, in lower case
+DEFAULT_FILES = 1000  # of a stream in a tick
 
 
 def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
@@ -31,7 +35,7 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
     columns = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
     reader = spark.readStream.format(source.format).options(**dict(source.options))
     names = [column.name for column in stream.columns]
-    if source.format in _FILE_FORMATS:
+    if source.format in FILE_FORMATS:
         if problem := missing_folder(stream):
             raise problem
         if source.format in _TEXTUAL:
@@ -42,9 +46,12 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
             # One bad file must not stop the other streams; runtime/feed/input_check.py notices what was skipped.
             reader = reader.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
         reader = reader.schema(columns)
+        if not {MAX_FILES, MAX_BYTES} & {name.lower() for name, _ in source.options}:
+            reader = reader.option("maxFilesPerTrigger", DEFAULT_FILES)
+    path = spark_path(source.path) if source.format in FILE_FORMATS else source.path
     try:
-        frame = reader.load(source.path) if source.path else reader.load()
-        if source.format in _FILE_FORMATS:
+        frame = reader.load(path) if path else reader.load()
+        if source.format in FILE_FORMATS:
             return frame.select(*names)
         return frame.selectExpr(*(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in stream.columns))
     except (PySparkException, Py4JJavaError) as problem:
@@ -56,13 +63,19 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
         ) from None
 
 
+def spark_path(path: str) -> str:
+    """A path for Spark, which takes it for a pattern if it has special characters, also where it exists as it is."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path) if os.path.exists(path) else path
+
+
 def missing_folder(stream: Stream) -> InputError | None:
     """The error for a stream whose files would be in a folder that does not exist."""
     source = stream.source
-    if source is None or source.format not in _FILE_FORMATS or "://" in source.path:
+    if source is None or source.format not in FILE_FORMATS or "://" in source.path or os.path.exists(source.path):
         return None
-    if any(char in source.path for char in "*?[{") or Path(source.path).exists():
-        return None
+    fixed, sign, _ = re.split(r"([*?\[{]|$)", source.path, maxsplit=1)
+    if sign and os.path.isdir(os.path.dirname(fixed) or "."):
+        return None  # a pattern: files that it matches may come
     return InputError(
         f"stream {stream.name}: {source.path} does not exist",
         hint="create the folder (it may be empty) or correct the path after FROM",
@@ -85,6 +98,8 @@ def check_frame(name: str, frame: DataFrame) -> None:
 def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
     """A Parquet file and its names for the stream's columns; raises InputError where it is not one of the stream."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise InputError(f"stream {stream.name}: {path} is not a regular file")
         file = pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
         found = file.schema_arrow
     except (pa.ArrowException, OSError) as problem:

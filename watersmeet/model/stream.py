@@ -10,6 +10,7 @@ import pyarrow as pa
 from watersmeet.errors import ModelError
 from watersmeet.model.types import arrow_type, canonical_type, is_integer
 
+DAY = 86_400_000_000  # microseconds
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -52,6 +53,7 @@ class Stream:
     time: str
     lateness: int = 0  # microseconds
     source: Source | None = None  # None: a streaming DataFrame was handed over
+    ahead: int | None = DAY  # microseconds that a row may be ahead of the rows before it and of the clock; None: any
     retain: int | None = 0  # microseconds that rows are kept whether a query needs them or not; None is UNBOUNDED
 
     def __post_init__(self) -> None:
@@ -64,6 +66,8 @@ class Stream:
                 raise ModelError(f"stream {self.name} has two columns named {name} (names ignore case)")
         if self.lateness < 0:
             raise ModelError(f"stream {self.name}: lateness must not be negative")
+        if self.ahead is not None and self.ahead < 0:
+            raise ModelError(f"stream {self.name}: ahead must not be negative")
         if self.retain is not None and self.retain < 0:
             raise ModelError(f"stream {self.name}: retain must not be negative")
         time = self.column(self.time)

@@ -11,6 +11,8 @@ from watersmeet.errors import RunError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.home.manifest import Manifest
+from watersmeet.io.result_reader import set_up
+from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import GatherReport, HeadOrder
@@ -57,7 +59,7 @@ class Deliveries:
             if query.sink.format == "console":
                 self._print(query, files, manifest.tick)
             for deliver in self._callables.get(name, ()):
-                self._call(name, deliver, files, manifest.tick)
+                self._call(query, deliver, files, manifest.tick)
             write_whole(layout.delivered(self._home, name), str(manifest.tick))
 
     def _last(self, name: str) -> int:
@@ -65,13 +67,12 @@ class Deliveries:
         text = path.read_text() if path.exists() else ""
         return int(text) if text.isdigit() else 0
 
-    def _call(self, name: str, deliver: Deliver, files: list[str], tick: int) -> None:
-        kind = Path(files[0]).suffix[1:]
+    def _call(self, query: Query, deliver: Deliver, files: list[str], tick: int) -> None:
         try:
-            deliver(self._spark().read.format(kind).load(files), tick)
+            deliver(set_up(self._spark().read, query).load([spark_path(file) for file in files]), tick)
         except Exception as problem:
             raise RunError(
-                f"the callable of query {name} failed on tick {tick}: {type(problem).__name__}: {problem}",
+                f"the callable of query {query.name} failed on tick {tick}: {type(problem).__name__}: {problem}",
                 detail="The tick is committed and its result files are complete; the callable has not processed them.",
                 hint="correct it and start again with the same home: the tick is delivered again",
             ) from problem

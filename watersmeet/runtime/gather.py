@@ -1,7 +1,7 @@
 """Gather: the rows of one source task become buckets. Knows buckets and rules, but not Spark.
 
 A row is set aside, with the reason, in `rejected/<stream>/` when its source could not parse it, when its
-event time is NULL or outside the years 1 to 9999, or when it is late. Everything else is stored.
+event time is NULL or outside the years 1 to 9999, or when it is late or too far ahead. Everything else is stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BUCKET_ROWS = 1 << 20
 BUCKET_BYTES = 128 << 20
 CORRUPT_COLUMN = "_corrupt_record"
 _MICROS_A_DAY = 86_400_000_000
-_REASONS = (Reason.UNREADABLE, Reason.NO_TIME, Reason.TIME_OUT_OF_RANGE, Reason.LATE)
+_REASONS = (Reason.UNREADABLE, Reason.NO_TIME, Reason.TIME_OUT_OF_RANGE, Reason.LATE, Reason.TOO_FAR_AHEAD)
 
 
 class Gather:
@@ -63,7 +63,10 @@ class Gather:
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
         reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
-        reason[(tau < TAU_MIN) | (tau > TAU_MAX)] = 3
+        impossible = (tau < TAU_MIN) | (tau > TAU_MAX)
+        if limit := self.order.limits.get(self.rule.name):
+            reason[tau > limit.above(tau[known & ~impossible])] = 5
+        reason[impossible] = 3
         reason[~known] = 2
         if CORRUPT_COLUMN in batch.schema.names:
             reason[np.asarray(batch.column(CORRUPT_COLUMN).is_valid())] = 1

@@ -239,7 +239,8 @@ class TickLoop:
         self.executor.obey(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
         attempt = before.tag + secrets.token_hex(4)
-        tick = Tick(str(self.home), group, number, attempt, plan.rules, plan.streams, plan.queries, before, off)
+        now = time.time_ns() // 1000
+        tick = Tick(str(self.home), group, number, attempt, plan.rules, plan.streams, plan.queries, before, off, now)
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:

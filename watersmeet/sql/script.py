@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
 from watersmeet.model.query import SINK_FORMATS
-from watersmeet.model.stream import check_name
+from watersmeet.model.stream import DAY, check_name
 from watersmeet.model.types import KNOWN_TYPES
 from watersmeet.sql.adapter import tokenize
 from watersmeet.sql.cursor import Cursor
@@ -16,6 +16,8 @@ from watersmeet.sql.duration import duration
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
+_CLAUSES = ("LATENESS", "AHEAD", "RETAIN", "FROM")
+_AHEAD: int | None = DAY
 _RETAIN_NOTHING: int | None = 0
 
 
@@ -112,11 +114,13 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     if time.text.lower() not in {column.name.lower() for column in columns}:
         detail = f"Its columns: {', '.join(column.name for column in columns)}."
         site.fail(time.span, f"stream {name.text} has no column {time.text}", detail=detail)
-    lateness, retain = 0, _RETAIN_NOTHING
+    lateness, ahead, retain = 0, _AHEAD, _RETAIN_NOTHING
     if late := cursor.take("LATENESS"):
-        lateness = duration(site, cursor.until("RETAIN", "FROM"), late.span)
-    if kept := cursor.take("RETAIN"):
-        retain = _retain(cursor, kept)
+        lateness = duration(site, cursor.until(*_CLAUSES), late.span)
+    if word := cursor.take("AHEAD"):
+        ahead = _length(cursor, word)
+    if word := cursor.take("RETAIN"):
+        retain = _length(cursor, word)
     cursor.expect("FROM", hint="write FROM, a format and a path, for example FROM parquet 'events'")
     source_format = cursor.name("format").text.lower()
     path = cursor.string("path").text
@@ -124,17 +128,21 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     cursor.finish()
     source = Source(source_format, path, options)
     try:
-        stream = Stream(name.text, columns, time.text, lateness, source, retain)
+        stream = Stream(name.text, columns, time.text, lateness, source, ahead, retain)
     except ModelError as error:
         site.adopt(time.span, error)
     return CreateStream(stream, site.place(name.span))
 
 
-def _retain(cursor: Cursor, word: Token) -> int | None:
-    written = cursor.until("LATENESS", "FROM")
+def _length(cursor: Cursor, word: Token) -> int | None:
+    """The length of time after AHEAD or RETAIN; None if it is UNBOUNDED."""
+    written = cursor.until(*_CLAUSES)
     following = cursor.peek()
-    if following and following.means("LATENESS"):
-        cursor.site.fail(following.span, "LATENESS must precede RETAIN", hint="write LATENESS … RETAIN … FROM …")
+    before = _CLAUSES[: _CLAUSES.index(word.text.upper())]
+    for clause in before:
+        if following and following.means(clause):
+            hint = "write LATENESS … AHEAD … RETAIN … FROM …"
+            cursor.site.fail(following.span, f"{clause} must precede {word.text.upper()}", hint=hint)
     if len(written) == 1 and written[0].is_word("UNBOUNDED"):
         return None
     return duration(cursor.site, written, word.span)

@@ -10,17 +10,51 @@ to retain its rows for some time behind its own watermark, so that later queries
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from watersmeet.model import Query, Stream
+from watersmeet.model.stream import DAY
+from watersmeet.store.kernels import I64
 
 KEEP_ALL = -(1 << 62)
 KEEP_NONE = 1 << 62
+BEGIN = 3653 * DAY  # how far ahead of the clock a stream may begin
 
 
 def watermarks(streams: Iterable[Stream], newest: Mapping[str, int]) -> dict[str, int]:
     """For each stream, the event time below which a row is late."""
     return {
         stream.name: newest[stream.name] - stream.lateness if stream.name in newest else KEEP_ALL for stream in streams
+    }
+
+
+@dataclass(frozen=True)
+class LimitAhead:
+    """Above which event time a row of a stream is too far ahead: of the stream and of the clock.
+
+    One such row would move the watermark, and all good rows after it would be late. The clock lets a stream continue
+    after a pause; the newest row lets it have event times that are far from now."""
+
+    newest: int  # the later of the clock and the newest row of the stream
+    ahead: int
+    begin: int | None = None  # where no row has come yet: the latest time that the stream may begin at
+
+    def above(self, tau: I64) -> int:
+        """The limit for these rows. All rows of a stream that begins may be ahead of the clock, which may be wrong."""
+        limit = self.newest + self.ahead
+        if self.begin is not None and len(tau) and limit < (first := int(tau.min())) <= self.begin:
+            return first + self.ahead
+        return limit
+
+
+def limits_ahead(streams: Iterable[Stream], newest: Mapping[str, int], now: int) -> dict[str, LimitAhead]:
+    """For each stream that has a limit."""
+    return {
+        stream.name: LimitAhead(max(newest[stream.name], now), stream.ahead)
+        if stream.name in newest
+        else LimitAhead(now, stream.ahead, now + BEGIN)
+        for stream in streams
+        if stream.ahead is not None
     }
 
 

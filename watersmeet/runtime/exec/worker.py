@@ -81,7 +81,7 @@ class Worker:
         declared = {stream.name: stream for stream in order.streams}
         reports = []
         for stream, pieces in by_stream.items():
-            rejected: list[tuple[str, InputError]] = []
+            rejected: list[tuple[Piece, InputError]] = []
             rows = _rows_of(declared[stream], pieces, rejected)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
@@ -185,12 +185,12 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[str, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[Piece, InputError]]) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:
-            rejected.append((piece.path, problem))
+            rejected.append((piece, problem))
             continue
         yield from rows
 

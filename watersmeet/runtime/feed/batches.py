@@ -10,7 +10,7 @@ import hmac
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from watersmeet.errors import InputError, StateError
 from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.files import advice_in, append, write_whole
-from watersmeet.io.folders import share, size_of
+from watersmeet.io.folders import InputFile, Piece, share
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_context, task_name
@@ -36,6 +36,9 @@ REPORT_SCHEMA = "report binary"
 _PROOF_BYTES = 32
 
 
+Rejected = dict[str, dict[str, InputError]]  # by stream and path, the files that are not files of the stream
+
+
 @dataclass(eq=False)
 class FileBatch:
     """Files of streams that are folders, read by tasks."""
@@ -43,13 +46,15 @@ class FileBatch:
     group: str
     number: int
     streams: tuple[Stream, ...]
-    files: Mapping[str, list[str]]  # by stream, their paths
+    files: Mapping[str, list[InputFile]]  # by stream
     home: Path
     write_down: Callable[[], None] = lambda: None
+    set_aside: Callable[[Rejected], Rejected] = lambda rejected: rejected  # those that are not to be tried once more
+    notes: Mapping[str, list[tuple[str, Reason]]] = field(default_factory=dict)  # by stream: paths not read, and why
 
     @cached_property
     def bytes(self) -> int:
-        return size_of(self.files)
+        return sum(file.stamp.size for files in self.files.values() for file in files)
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return replace(order, streams=self.streams, work=share(self.files, tasks))
@@ -61,11 +66,18 @@ class FileBatch:
         self.write_down()
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        rejected: dict[str, dict[str, InputError]] = {}  # several tasks may have rejected a large file
+        rejected: Rejected = {}
+        pieces: dict[str, list[Piece]] = {}
         for report in reports:
-            for path, problem in report.rejected_files:
-                rejected.setdefault(report.stream, {})[path] = problem
-        return [set_aside(self.home, stream, list(files.items())) for stream, files in rejected.items()]
+            for piece, problem in report.rejected_files:
+                rejected.setdefault(report.stream, {})[piece.path] = problem
+                pieces.setdefault(piece.path, []).append(piece)
+        for path, some in pieces.items():
+            if len(some) < some[0].shares:
+                raise InputError(f"{path} has changed while it was read", hint="run again with the same home")
+        aside = self.set_aside(rejected)
+        more = [set_aside(self.home, stream, list(files.items())) for stream, files in aside.items() if files]
+        return more + [_note(self.home, stream, notes) for stream, notes in self.notes.items()]
 
 
 @dataclass(eq=False)
@@ -77,6 +89,7 @@ class FrameBatch:
     frame: DataFrame
     home: Path
     key: bytes
+    check_files: Callable[[], None]
     check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
 
     bytes = None  # not known before it is gathered
@@ -85,6 +98,7 @@ class FrameBatch:
         return order  # Spark shares it out
 
     def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
+        self.check_files()
         path = layout.batch_order(self.home, executor.run, self.group, self.number)
         write_whole(path, sealed(self.key, path, executor.pack(order)))
         done: Future[list[GatherReport]] = Future()
@@ -143,10 +157,27 @@ def gathering(
 
 def set_aside(home: Path, name: str, rejected: Sequence[tuple[str, InputError]]) -> GatherReport:
     """Name the files that are not the stream's where people find them; the report counts them."""
-    listing = layout.rejected_files(home, name)
-    known = list(advice_in(listing))  # a tick may be tried again
-    named = [{"file": path, "because": problem.problem, "detail": problem.detail} for path, problem in rejected]
-    append(listing, [record for record in named if record not in known])
+    _list(home, name, [{"file": path, "because": why.problem, "detail": why.detail} for path, why in rejected])
     report = GatherReport(name)
     report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(rejected)
     return report
+
+
+_WHY = {
+    Reason.REWRITTEN_FILE: "it has changed after it was read, and is not read again",
+    Reason.FORGOTTEN_FILE: "it is not newer than files whose names are not remembered any more, and may be one of them",
+}
+
+
+def _note(home: Path, name: str, notes: Sequence[tuple[str, Reason]]) -> GatherReport:
+    _list(home, name, [{"file": path, "because": _WHY[reason], "detail": ""} for path, reason in notes])
+    report = GatherReport(name)
+    for _, reason in notes:
+        report.counts.set_aside[reason, name] += 1
+    return report
+
+
+def _list(home: Path, name: str, records: list[dict[str, str]]) -> None:
+    listing = layout.rejected_files(home, name)
+    known = {record["file"]: record for record in advice_in(listing)}  # a tick may be tried again
+    append(listing, [record for record in records if known.get(record["file"]) != record])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from watersmeet.model import Stream
+from watersmeet.options import Options
 from watersmeet.runtime.feed.folder import FolderFeed, reads_folders
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.feed.streaming import StreamingFeed
@@ -28,10 +29,10 @@ class Feed(Protocol):
 
 
 class Feeds:
-    def __init__(self, loop: TickLoop, groups: Groups, tick: str, spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, loop: TickLoop, groups: Groups, options: Options, spark: Callable[[], SparkSession]) -> None:
         self._loop = loop
         self._groups = groups
-        self._tick = tick
+        self._options = options
         self._spark = spark
         self.running: dict[str, Feed] = {}  # by group
 
@@ -45,9 +46,9 @@ class Feeds:
     def _start(self, group: str, streams: list[Stream], frames: Mapping[str, DataFrame], once: bool) -> Feed:
         loop = self._loop
         if reads_folders(loop.home, group, streams):
-            seconds = parse_duration(self._tick) / 1e6
-            return FolderFeed(loop, group, streams, seconds, once, lambda: len(self._groups.members()) == 1)
-        return StreamingFeed(loop, group, streams, frames, self._spark, self._tick, once)
+            seconds, settle = parse_duration(self._options.tick) / 1e6, self._options.settle_seconds
+            return FolderFeed(loop, group, streams, seconds, once, lambda: len(self._groups.members()) == 1, settle)
+        return StreamingFeed(loop, group, streams, frames, self._spark, self._options.tick, once)
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all have ended (True), or the time is over (False). Raises what one has failed with."""

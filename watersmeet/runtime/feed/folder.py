@@ -9,14 +9,16 @@ from pathlib import Path
 
 from watersmeet.errors import StateError
 from watersmeet.home import layout
-from watersmeet.io.folders import Folder, is_folder
-from watersmeet.io.positions import Files, load_positions
+from watersmeet.io.folders import Folder, InputFile, is_folder
+from watersmeet.io.positions import Files, Notes, load_positions
 from watersmeet.io.sources import missing_folder
 from watersmeet.model import Stream
-from watersmeet.runtime.feed.batches import FileBatch
+from watersmeet.runtime.feed.batches import FileBatch, Rejected
 from watersmeet.runtime.loop import TickLoop
 
-_OFTEN = 0.02  # seconds from one look into the folders to the next
+_OFTEN = 0.02  # seconds from one look into the folders to the next,
+_SELDOM = 1.0  # or as many, where a look takes long and ticks are more frequent
+_REST = 100  # how many times longer than a look the time to the next one is
 
 
 def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
@@ -27,7 +29,8 @@ def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     if strange and layout.positions(home, group).exists():
         raise missing_folder(strange[0]) or StateError(
             f"stream {strange[0].name} is a folder of Parquet files in this home, but is declared differently now",
-            hint="declare it as before, with no option other than maxFilesPerTrigger, or use another --home",
+            hint="declare it as before, with no option other than maxFilesPerTrigger and maxBytesPerTrigger, "
+            "or use another --home",
         )
     return not strange
 
@@ -43,6 +46,7 @@ class FolderFeed:
         seconds: float,
         once: bool,
         alone: Callable[[], bool],
+        settle: float,
     ) -> None:
         self._loop = loop
         self._group = group
@@ -52,7 +56,9 @@ class FolderFeed:
         self._idle = seconds
         self._alone = alone
         self._positions = load_positions(loop.home, group)
-        self._folders = {s.name: Folder(s, self._positions.taken.setdefault(s.name, set())) for s in streams}
+        self._folders = {s.name: Folder(s, self._positions.of(s.name), settle) for s in streams}
+        self._patience = 2 * settle + 1  # seconds that `once` waits for files that are being written
+        self._retried: set[str] = set()  # streams whose files that were set aside are being taken after all
         self._next: FileBatch | None = None  # taken, and not yet run
         self._stopped = threading.Event()
         self._problem: Exception | None = None
@@ -75,16 +81,18 @@ class FolderFeed:
         try:
             if self._positions.batch > self._loop.manifest.batches.get(self._group, -1):
                 # It was begun before a crash.
-                self._loop.run(self._batch(self._positions.batch, self._positions.files, lambda: None), self._ahead)
+                self._loop.run(self._repeated(), self._ahead)
             self._look()
+            last = time.monotonic()
             while not self._stopped.is_set():
                 began = time.monotonic()
                 batch, self._next = self._next or self._take(), None
                 if batch is not None:
                     self._loop.run(batch, self._ahead)
-                elif self._once:
+                    last = time.monotonic()
+                elif self._once and not self._expects_more(last):
                     return
-                if not self._once:
+                if batch is None or not self._once:
                     pause = self._seconds - (time.monotonic() - began) if batch is not None else self._idle
                     self._stopped.wait(pause)
                 if self._next is None:
@@ -93,12 +101,31 @@ class FolderFeed:
             if not self._stopped.is_set():  # a batch that came too late is taken up at the next start
                 self._problem = problem
 
+    def _expects_more(self, last: float) -> bool:
+        changing = any(folder.is_changing for folder in self._folders.values())
+        return changing and time.monotonic() - last < self._patience
+
     def _look(self) -> None:
         began = time.monotonic()
-        for folder in self._folders.values():
+        for name, folder in self._folders.items():
+            if not folder.is_waiting:
+                self._retry(name, folder)
             folder.look()
-        # A new file is found soon, unless looking takes long: it takes at most a twentieth of the time.
-        self._idle = min(self._seconds, max(_OFTEN, 20 * (time.monotonic() - began)))
+        # A new file is found soon, unless looking takes long.
+        self._idle = min(max(self._seconds, _SELDOM), max(_OFTEN, _REST * (time.monotonic() - began)))
+
+    def _retry(self, name: str, folder: Folder) -> None:
+        """Have what was set aside taken after all, if that is requested. What waits is in a batch at the next look,
+        and the batch is written down."""
+        request = layout.retry_request(self._loop.home, name)
+        if not request.exists():
+            return
+        if name in self._retried:
+            self._retried.discard(name)
+            request.unlink(missing_ok=True)
+        else:
+            self._retried.add(name)
+            folder.retry()
 
     def _ahead(self) -> FileBatch | None:
         """The batch after the one that is probed now."""
@@ -109,11 +136,41 @@ class FolderFeed:
 
     def _take(self) -> FileBatch | None:
         files = {name: taken for name, folder in self._folders.items() if (taken := folder.take())}
-        if not files:
+        notes = {name: noted for name, folder in self._folders.items() if (noted := folder.take_notes())}
+        if not files and not notes:
             return None
         # The batch that is probed now, if there is one, has been written down by now.
-        return self._batch(self._positions.batch + 1, files, lambda: self._positions.begin(files))
+        return self._batch(self._positions.batch + 1, files, notes, lambda: self._positions.begin(files, notes))
 
-    def _batch(self, number: int, files: Files, write_down: Callable[[], None]) -> FileBatch:
-        paths = {name: [self._folders[name].path(file) for file in names] for name, names in files.items()}
-        return FileBatch(self._group, number, self._streams, paths, self._loop.home, write_down)
+    def _repeated(self) -> FileBatch:
+        """The batch that was begun before a crash, with its files as they are now."""
+        log = self._positions
+        now = {
+            stream: {name: self._folders[stream].stamp_of(name) or stamp for name, stamp in files.items()}
+            for stream, files in log.files.items()
+        }
+        log.repeat(now)
+        return self._batch(log.batch, now, log.notes, lambda: None)
+
+    def _batch(self, number: int, files: Files, notes: Notes, write_down: Callable[[], None]) -> FileBatch:
+        found = {
+            stream: [InputFile(self._folders[stream].path(name), stamp) for name, stamp in some.items()]
+            for stream, some in files.items()
+        }
+        noted = {
+            stream: [(self._folders[stream].path(note.name), note.reason) for note in some]
+            for stream, some in notes.items()
+        }
+        return FileBatch(self._group, number, self._streams, found, self._loop.home, write_down, self._set_aside, noted)
+
+    def _set_aside(self, rejected: Rejected) -> Rejected:
+        """Called before the tick of the newest batch is committed; the other files are tried once more."""
+        back: dict[str, set[str]] = {}
+        aside: dict[str, set[str]] = {}
+        for stream, files in self._positions.files.items():
+            folder = self._folders[stream]
+            names = [name for name in files if folder.path(name) in rejected.get(stream, ())]
+            back[stream], aside[stream] = folder.rejected(files, names)
+        self._positions.reject(back, aside)
+        paths = {stream: {self._folders[stream].path(name): name for name in names} for stream, names in aside.items()}
+        return {s: {path: why for path, why in files.items() if path in paths[s]} for s, files in rejected.items()}

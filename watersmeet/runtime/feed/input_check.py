@@ -8,12 +8,14 @@ with more rows than arrived stops the tick before anything is committed.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from watersmeet.errors import REPLACE_FILE, InputError
 from watersmeet.home import layout
+from watersmeet.io.sources import FILE_FORMATS
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.feed.batches import set_aside
@@ -50,6 +52,18 @@ class InputCheck:
             if rejected:
                 more.append(set_aside(self._home, stream.name, rejected))
         return more
+
+    def regular(self, batch: int) -> None:
+        """Reject files of a batch that Spark would wait for: pipes and devices."""
+        for number, stream in enumerate(self._streams):
+            if stream.source is None or stream.source.format not in FILE_FORMATS or "://" in stream.source.path:
+                continue
+            for path in self._files(number, batch):
+                if os.path.exists(path) and not os.path.isfile(path):
+                    raise InputError(
+                        f"stream {stream.name}: {path} is not a regular file",
+                        hint="put an empty file in its place, and run again with the same home",
+                    )
 
     def _files(self, number: int, batch: int) -> list[str]:
         """The files of one source in one batch, from the logs that Spark wrote before the batch began."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -45,8 +46,10 @@ class StreamingFeed:
         check = InputCheck(home, group, streams)
 
         def run_batch(frame: DataFrame, number: int) -> None:
-            batch = FrameBatch(group, number, frame, home, key, lambda reports, by: check(number, reports, by))
-            loop.run(batch)
+            def check_files() -> None:
+                check.regular(number)
+
+            loop.run(FrameBatch(group, number, frame, home, key, check_files, functools.partial(check, number)))
 
         writer = union.writeStream.foreachBatch(run_batch)
         make_private(home / layout.CHECKPOINTS)  # Spark gives what it writes there its own permissions

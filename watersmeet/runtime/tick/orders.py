@@ -18,6 +18,7 @@ from watersmeet.model import KeyPart, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
+from watersmeet.store.retention import LimitAhead
 from watersmeet.store.sketch import Sketch
 
 # Ticks before 0001-01-01 or after 9999-12-31 are typing mistakes, and arithmetic on them could overflow.
@@ -36,6 +37,7 @@ class GatherOrder:
     watermarks: dict[str, int]
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
+    limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
     work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
 
     @property
@@ -51,7 +53,7 @@ class GatherReport:
     counts: Counters = field(default_factory=Counters)
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
-    rejected_files: list[tuple[str, InputError]] = field(default_factory=list)  # not files of this stream
+    rejected_files: list[tuple[Piece, InputError]] = field(default_factory=list)  # not files of this stream
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 
 

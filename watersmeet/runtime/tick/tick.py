@@ -29,7 +29,7 @@ from watersmeet.runtime.tick.orders import (
     raise_first,
 )
 from watersmeet.store.merge import MergeJob, choose_merges
-from watersmeet.store.retention import horizons, materialized_horizons, watermarks
+from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
 
 MIN_SLICE = 4096  # fewer rows are not worth a task of their own
 LARGE_MERGE = 16 << 20  # bytes of a merge that takes so long that no tick should wait for it
@@ -48,6 +48,7 @@ class Tick:
     queries: tuple[Query, ...]
     before: Manifest
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
+    now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
 
     @property
     def number(self) -> int:
@@ -56,7 +57,8 @@ class Tick:
     def begin(self) -> GatherOrder:
         marks = watermarks(self.streams, self.before.newest)
         keys = joined_keys(self.queries)
-        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, self.streams, keys)
+        limits = limits_ahead(self.streams, self.before.newest, self.now) if self.now is not None else {}
+        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, self.streams, keys, limits)
 
     def phases(self) -> list[int]:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
