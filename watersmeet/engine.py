@@ -139,6 +139,10 @@ class Engine:
             self._active.drop(name)
             self._deliveries.forget(name)
 
+    def resume(self, *names: str) -> str:
+        """Answer suspended queries again from the next tick on; says of which ticks results are missing."""
+        return self._active.resume(names).text
+
     def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
         """Carry out requests of other processes; see `ActiveQueries.apply`."""
         with self._active.changing:
@@ -243,17 +247,21 @@ class Engine:
         loop = self._loop
         try:
             if loop is not None:
+                with contextlib.suppress(WatersmeetError):  # ticks leave them out already; it is tried again
+                    self._keeper.leave_out_suspended()
                 loop.settle(idle)
         except WatersmeetError:  # kept as the loop's failure: whoever waits for the streams gets it
             self._feeds.stop()
 
     def stop(self) -> None:
-        """Finish the tick that is running, then stop and give the home back. Nothing is lost."""
+        """Finish the tick that is running, then stop and give the home back. Nothing is lost.
+
+        A tick that does not end within the option `stop_seconds` is given up: the next start repeats it."""
         if self._server is not None:
             self._server.stop()
             self._server = None
         if self._loop is not None:
-            self._loop.finish()
+            self._loop.finish(self.options.stop_seconds)
             self._feeds.stop()
             self._feeds.running.clear()
             self._loop = None
@@ -281,15 +289,17 @@ class Engine:
             folders = [self.pipeline.folder_of(query) for query in queries]
             manifest = recover(self.home, folders, functools.partial(verify, executor))
             check_positions(self.home, manifest)
-            for query in queries:
-                self._active.prepare(query)
+            troubled = self._active.prepare_all()
             groups = Groups(self.home)
             groups.join(self.streams)
             sample = Sampler(executor, self.home, manifest)
             plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
             loop = TickLoop(self.home, manifest, plan, executor)
             self._feeds = Feeds(loop, groups, self.options.tick, lambda: self.spark)
-            self._deliveries.connect(executor, lambda: self.spark, lambda: self.pipeline.queries)
+            for name, reason in troubled.items():
+                loop.suspend(name, reason)
+            queried = lambda: self.pipeline.queries  # noqa: E731
+            self._deliveries.connect(executor, lambda: self.spark, queried, loop.suspend, manifest.suspended)
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
             loop.observers += [self._deliveries, self._keeper.follower]

@@ -84,7 +84,7 @@ class Pipeline:
                 hint="drop a query, or raise the option max_queries",
             )
         query = replace(query, sink=absolute_sink(query.sink))
-        check_sink(name, query.sink)
+        check_sink(name, query.sink, query.outputs)
         folder = self.folder_of(query)
         for other in self.queries.values():
             if self.folder_of(other) == folder:

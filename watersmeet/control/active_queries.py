@@ -15,13 +15,25 @@ from dataclasses import replace
 
 from watersmeet.adapt.plan_keeper import PlanKeeper
 from watersmeet.control.change_log import append_entries, entries_of, recall
-from watersmeet.control.changes import Add, Asked, Change, Drop, InForce, Verdict, changed, not_written
+from watersmeet.control.changes import (
+    Add,
+    Asked,
+    Change,
+    Drop,
+    InForce,
+    Resume,
+    Verdict,
+    changed,
+    missed,
+    not_written,
+)
 from watersmeet.control.description import write_description
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io.sinks import prepare_folder
 from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline, absolute_sink
+from watersmeet.runtime.emit.confine import is_full, reason_of
 
 
 class ActiveQueries:
@@ -49,6 +61,18 @@ class ActiveQueries:
     def prepare(self, query: Query) -> None:
         prepare_folder(self.pipeline.folder_of(query), query.sink, query.outputs)
 
+    def prepare_all(self) -> dict[str, str]:
+        """Make the folders of all queries; for those of which that cannot be done, why: they are to be suspended."""
+        troubled = {}
+        for query in self.queries:
+            try:
+                self.prepare(query)
+            except OSError as problem:
+                if is_full(problem):
+                    raise
+                troubled[query.name] = f"results cannot be written: {reason_of(problem)}"
+        return troubled
+
     def run_on(self, keeper: PlanKeeper | None) -> None:
         """From now on changes take effect at ticks; with None, they are declarations again."""
         self._keeper = keeper
@@ -62,7 +86,13 @@ class ActiveQueries:
             if query.name in (self._recalled or ()) and query.name in self.pipeline.queries:
                 # The same program ran before on this home and added it while running; now it does so again.
                 present = self.pipeline.queries[query.name]
-                given = replace(query, since=present.since, addition=present.addition, sink=absolute_sink(query.sink))
+                given = replace(
+                    query,
+                    since=present.since,
+                    addition=present.addition,
+                    resumed=present.resumed,
+                    sink=absolute_sink(query.sink),
+                )
                 if given == present:
                     self._recalled = (self._recalled or set()) - {query.name}
                     return
@@ -71,10 +101,14 @@ class ActiveQueries:
     def drop(self, name: str) -> None:
         self._apply_one(Drop(name))
 
-    def _apply_one(self, change: Change) -> None:
-        (verdict,) = self.apply([Asked(time.time(), (change,))])
+    def resume(self, names: Sequence[str]) -> InForce:
+        return self._apply_one(*(Resume(name) for name in names))
+
+    def _apply_one(self, *changes: Change) -> InForce:
+        (verdict,) = self.apply([Asked(time.time(), changes)])
         if isinstance(verdict, WatersmeetError):
             raise verdict
+        return verdict
 
     def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
         """Carry out requests as one batch; for each, the tick from which it is active, or why it is rejected.
@@ -83,10 +117,14 @@ class ActiveQueries:
         next tick that begins; if that cannot be done, all are rejected and everything stays as it was."""
         with self.changing:
             after = self.pipeline
+            suspended = self._keeper.suspended if self._keeper is not None else {}
             verdicts: list[WatersmeetError | None] = []
             for asked in requests:
                 try:
-                    after = changed(after, asked.changes, self._keeper is not None)
+                    following = changed(after, asked.changes, self._keeper is not None, suspended)
+                    if self._keeper is not None:
+                        self._prepare(following)
+                    after = following
                     verdicts.append(None)
                 except WatersmeetError as problem:
                     verdicts.append(problem)
@@ -98,25 +136,41 @@ class ActiveQueries:
                 except (WatersmeetError, OSError) as problem:
                     failed = problem if isinstance(problem, WatersmeetError) else not_written(after.home, problem)
                     verdicts = [rejected or failed for rejected in verdicts]
-            return [bad or InForce(tick, now - asked.at) for asked, bad in zip(requests, verdicts, strict=True)]
+            return [
+                bad or InForce(tick, now - asked.at, missed(asked.changes, suspended, tick))
+                for asked, bad in zip(requests, verdicts, strict=True)
+            ]
+
+    def _prepare(self, after: Pipeline) -> None:
+        """Make the folders of queries that are added or resumed, each request for itself: one that cannot be made is
+        no reason to reject the others."""
+        for name, query in after.queries.items():
+            if query is not self.pipeline.queries.get(name):
+                try:
+                    self.prepare(query)
+                except OSError as problem:
+                    raise ModelError(
+                        f"query {name}: results cannot be written into {self.pipeline.folder_of(query)}",
+                        detail=str(problem),
+                        hint="give the query another INTO path, or make the folder writable",
+                    ) from None
 
     def _activate(self, after: Pipeline, accepted: Sequence[Asked]) -> tuple[int, float]:
         """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""
         keeper, tick, now = self._keeper, 0, time.time()
         before = self.pipeline.queries
         if keeper is not None:
-            fresh = {name for name, query in after.queries.items() if query is not before.get(name)}
+            fresh = {name for name, q in after.queries.items() if q is not before.get(name) and not q.resumed}
             since = keeper.next_tick
             added = {n: replace(after.queries[n], since=since, addition=secrets.token_hex(8)) for n in fresh}
             after = replace(after, queries={**after.queries, **added})
             plan = keeper.plan_for(tuple(after.streams.values()), after.queries.values())
-            for name in fresh:
-                self.prepare(after.queries[name])
 
             def record(tick: int) -> None:
                 nonlocal now
                 now = time.time()
-                append_entries(after.home, entries_of(accepted, after.queries, tick, now))
+                resumed = {name: query.resumed for name, query in after.queries.items()}
+                append_entries(after.home, entries_of(accepted, after.queries, resumed, tick, now))
 
             tick = keeper.obey(plan, record)
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}

@@ -27,8 +27,8 @@ NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stat
 
 @dataclass(frozen=True)
 class Request:
-    kind: str  # change or explain
-    script: str = ""
+    kind: str  # change, resume or explain
+    script: str = ""  # statements; the names of queries to resume
     file: str = ""  # of the script, for messages
     folder: str = ""  # relative paths in the script are relative to it
     format: str = ""  # of the plan

@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from watersmeet.control.changes import Asked, InForce, Verdict, read_changes
+from watersmeet.control.changes import Asked, Change, InForce, Resume, Verdict
+from watersmeet.control.checker import Checker
 from watersmeet.control.mailbox import POLL, Answer, Mailbox, Request, error_of
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.pipeline import Pipeline
@@ -35,15 +36,18 @@ class ControlServer:
     def __init__(self, engine: Controlled, mailbox: Mailbox) -> None:
         self._engine = engine
         self._mailbox = mailbox
+        self._checker = Checker()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="watersmeet-control", daemon=True)
 
     def start(self) -> None:
+        self._checker.start()
         self._thread.start()
 
     def stop(self) -> None:
         """Answer what was taken, then end."""
         self._over.set()
+        self._checker.close()
         if self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -63,7 +67,7 @@ class ControlServer:
                 if request.kind == "explain":
                     self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
                     continue
-                changes = read_changes(request.script, request.file, request.folder, self._engine.pipeline)
+                changes = self._changes(request)
                 accepted.append((request, Asked(min(request.at, time.time()), changes)))
             except Exception as problem:
                 self._refuse(request, problem)
@@ -77,9 +81,14 @@ class ControlServer:
             return
         for (request, _), verdict in zip(accepted, verdicts, strict=True):
             if isinstance(verdict, InForce):
-                self._mailbox.answer(request, Answer(verdict.tick, verdict.latency))
+                self._mailbox.answer(request, Answer(verdict.tick, verdict.latency, verdict.text))
             else:
                 self._refuse(request, verdict)
+
+    def _changes(self, request: Request) -> tuple[Change, ...]:
+        if request.kind == "resume":
+            return tuple(Resume(name) for name in request.script.split())
+        return self._checker.read_changes(request.script, request.file, request.folder, self._engine.pipeline)
 
     def _refuse(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, WatersmeetError):

@@ -60,6 +60,15 @@ class ResultFile:
 
 
 @dataclass(frozen=True)
+class Suspension:
+    """Why a query is not answered, and since which tick. `id` tells it from every other suspension, for ever."""
+
+    tick: int
+    reason: str
+    id: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     tick: int = 0
     batches: dict[str, int] = field(default_factory=dict)  # source group -> newest batch id in the state
@@ -71,6 +80,7 @@ class Manifest:
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
     queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
     additions: dict[str, str] | None = field(default_factory=dict)  # and the change that added it; None: not known
+    suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -141,6 +151,7 @@ def load(path: Path) -> Manifest:
         results=tuple(ResultFile(**result) for result in raw["results"]),
         totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),
+        suspended={query: Suspension(**one) for query, one in raw.get("suspended", {}).items()},
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +14,7 @@ from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, load_newest
 
+_log = logging.getLogger("watersmeet")
 Verify = Callable[[Path, tuple[BucketInfo, ...]], None]
 
 
@@ -19,7 +22,8 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     """Bring the home to exactly what its newest manifest says, or raise and change nothing."""
     manifest = load_newest(home)
     verify(home, manifest.buckets)
-    publish(manifest.results, "recover.publish")
+    for query, reason in publish(manifest, "recover.publish").items():
+        _log.warning("results of %s of tick %s cannot be published: %s", query, manifest.tick, reason)
     named = {home / bucket.file for bucket in manifest.buckets}
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
         if path not in named:
@@ -27,27 +31,45 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     folders = {*result_folders, *(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*")}
     folders.add(home / layout.COUNTS)
     for folder in (*(folder / layout.STAGING for folder in folders), home / layout.ORDERS):
-        if folder.exists():
+        if os.path.lexists(folder):  # where it cannot be looked at, the query's own trouble shows later
             points.reach("recover.clear", folder)
             shutil.rmtree(folder, ignore_errors=True)
     return manifest
 
 
-def publish(results: Iterable[ResultFile], point: str = "publish.between") -> None:
-    """Rename the files of a committed tick to where readers look. Doing it twice is harmless."""
+def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str]:
+    """Rename the files of a committed tick to where readers look. Doing it twice is harmless.
+
+    The queries whose files cannot be renamed, and why: their folders are their own trouble."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.
-    waiting = [file for file in results if not Path(file.final).exists()]
-    for file in waiting:
-        if not Path(file.staged).exists():
-            raise StateError(
-                f"the committed result file {file.final} is missing",
-                detail=f"{file.rows} results of {file.query} were in it.",
-                hint="restore it from a backup, or start anew with another --home",
-            )
+    waiting = [file for file in manifest.results if not Path(file.final).exists()]
+    lost: dict[str, str] = {}
     for at, file in enumerate(waiting):
         if at == 1:
             points.reach(point)
-        os.rename(file.staged, file.final)
+        try:
+            os.rename(file.staged, file.final)
+        except OSError as problem:
+            if isinstance(problem, FileNotFoundError | NotADirectoryError | PermissionError):
+                lost[file.query] = f"{file.final} cannot be published: {problem.strerror}"
+            else:
+                raise
+            if file.query not in manifest.queries:  # rows set aside, or counts: they belong to the home
+                raise StateError(
+                    f"the committed file {file.final} is missing",
+                    detail=f"{file.rows} rows were in it.",
+                    hint="restore it from a backup, or start with another --home",
+                ) from None
+    return lost
+
+
+def discard_staged(manifest: Manifest, files: Iterable[ResultFile]) -> None:
+    """Delete what was written for queries that this tick has suspended."""
+    named = {file.staged for file in manifest.results}
+    for file in files:
+        if file.staged not in named:
+            with contextlib.suppress(OSError):
+                Path(file.staged).unlink(missing_ok=True)
 
 
 def discard(home: Path, files: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +20,9 @@ from typing import Protocol
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.home.files import write_whole
 from watersmeet.home.manifest import Manifest, commit
-from watersmeet.home.recovery import discard, publish
+from watersmeet.home.recovery import discard, discard_staged, publish
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
@@ -37,7 +38,9 @@ from watersmeet.runtime.tick.orders import (
     TickReport,
     raise_first,
 )
-from watersmeet.runtime.tick.tick import Tick, is_new, walk_phases
+from watersmeet.runtime.tick.suspension import is_new, owners
+from watersmeet.runtime.tick.tick import Tick, walk_phases
+from watersmeet.store.guard import ExpressionError
 
 
 class Batch(Protocol):
@@ -118,6 +121,8 @@ class TickLoop:
         self._beside: list[_Beside] = []
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that ran away, or ended their process
+        self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
+        self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
         if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in plan.queries):
             self._waiting_since = time.monotonic()
 
@@ -141,6 +146,12 @@ class TickLoop:
     def _keep_off(self, predicates: frozenset[str]) -> None:
         """A predicate stays off while some query calls it."""
         self._off = predicates & self.plan.rules.registered() if predicates else predicates
+
+    def suspend(self, query: str, reason: str) -> None:
+        """Let the next tick suspend a query."""
+        with self._handover:
+            self._suspending.setdefault(query, reason)
+            self._waiting_since = self._waiting_since or time.monotonic()
 
     # Ticks ---------------------------------------------------------------------------------------
 
@@ -173,11 +184,16 @@ class TickLoop:
                 if idle:
                     break
 
-    def finish(self) -> None:
-        """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
+    def finish(self, seconds: float | None = None) -> None:
+        """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start.
+
+        A tick that does not end within `seconds` is given up: it is not committed, and the next start repeats it."""
         with self._turn:
             self._finished = True
             self._turn.notify_all()
+            if seconds is not None and not self._turn.wait_for(lambda: not self._busy, seconds):
+                with contextlib.suppress(OSError):
+                    write_whole(self.home / layout.STOP, "")
         with self._taking_turn(None):
             self._clear()
 
@@ -211,8 +227,30 @@ class TickLoop:
         if batch is not None:
             batch.begin()
         points.reach("tick.begin")
-        if batch is not None and self._is_one_order(begun, batch):
-            reports = self._run_whole(begun.tick, batch)
+        while True:
+            try:
+                return self._execute(begun, following)
+            except ExpressionError as problem:
+                if not self._suspend_owners(problem, begun.tick):
+                    raise
+            begun, following = self._new(batch, self.manifest), lambda: None
+
+    def _suspend_owners(self, problem: ExpressionError, tick: Tick) -> bool:
+        """Have the tick run again without the queries that ask for an expression that cannot be evaluated."""
+        found = owners(problem.expressions, tick.queries)
+        present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
+        if not found or present & set(self._suspending) or self.replan is None:
+            return False
+        self._ahead = None  # it was gathered by the same plan
+        for query in present:
+            self.suspend(query, f"{problem.problem}: {problem.detail}")
+        if present:
+            self.replan(present)
+        return True
+
+    def _execute(self, begun: _Begun, following: Callable[[], Batch | None]) -> None:
+        if begun.batch is not None and self._is_one_order(begun, begun.batch):
+            reports = self._run_whole(begun.tick, begun.batch)
         else:
             reports = self._run_parts(begun, following)
         with self._handover:
@@ -226,18 +264,19 @@ class TickLoop:
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return self._new(batch, self.manifest)
-        ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off)
+        ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off, suspending=dict(self._suspending))
         return ahead
 
     def _new(self, batch: Batch | None, before: Manifest) -> _Begun:
         with self._handover:
-            plan, off = self.plan, self._off
+            plan, off, suspending = self.plan, self._off, dict(self._suspending)
             self._begun = before.tick + 1
             self._waiting_since = None
         self.executor.obey(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
         attempt = secrets.token_hex(4)
-        tick = Tick(str(self.home), group, number, attempt, plan.rules, plan.streams, plan.queries, before, off)
+        obeyed = (plan.rules, plan.streams, plan.queries)
+        tick = Tick(str(self.home), group, number, attempt, *obeyed, before, off, plan.left_out, suspending)
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
@@ -320,8 +359,12 @@ class TickLoop:
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         commit(self.home, manifest)
         self.manifest = manifest
+        with self._handover:
+            self._suspending = {n: why for n, why in self._suspending.items() if n not in tick.suspending}
+        discard_staged(manifest, (file for report in reports.probed for file in report.results))
         points.reach("publish.before")
-        publish(manifest.results)
+        for query, reason in publish(manifest).items():
+            self.suspend(query, reason)
         discard(self.home, garbage)
         for observer in self.observers:
             observer.committed(manifest)

@@ -45,13 +45,17 @@ from watersmeet.runtime.tick.orders import (
 )
 from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.store.bucket import Bucket, verify_file
+from watersmeet.store.guard import bounds, limit_memory
 from watersmeet.store.merge import merge
 
 
 class Worker:
-    def __init__(self) -> None:
+    def __init__(self, owns_process: bool = False) -> None:
+        """`owns_process`: nothing else runs in this process, so that its memory may be limited."""
+        self._owns_process = owns_process
         self.buckets = OpenBuckets()
         self.plans = PlansRead()
+        self._memory = 0  # megabytes that this process may have; 0: no limit
         self._turn = threading.RLock()
         self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
             GatherOrder: self._gather,
@@ -66,7 +70,16 @@ class Worker:
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
         with self._turn:
+            self._limit(order)
             return self._obey[type(order)](order, task, name)
+
+    def _limit(self, order: Order) -> None:
+        rules = getattr(order, "rules", None)
+        if rules is not None:
+            bounds.seconds, bounds.megabytes = rules.limits.expression_seconds, rules.limits.expression_megabytes
+            if self._owns_process and self._memory != rules.limits.task_megabytes:
+                self._memory = rules.limits.task_megabytes
+                limit_memory(self._memory)
 
     def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
         return self.obey(self.plans.unpack(packed), task, name)
@@ -112,6 +125,7 @@ class Worker:
         self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
     ) -> Iterator[Blob]:
         """The part of a probe between two exchanges; without blobs, the one before the first."""
+        self._limit(order)
         try:
             yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
@@ -212,7 +226,7 @@ _workers_turn = threading.Lock()
 def worker_of(run: str) -> Worker:
     """The worker of a process of Spark's for a run of an engine; those of the engines before are given up."""
     with _workers_turn:
-        worker = _workers.pop(run, None) or Worker()
+        worker = _workers.pop(run, None) or Worker(owns_process=True)
         _workers[run] = worker
         for old in list(_workers)[:-_KEPT]:
             del _workers[old]
