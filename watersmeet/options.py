@@ -113,7 +113,7 @@ class Options:
     stop_seconds: float = _option(30.0, "seconds that a stop waits for the running tick to end", _at_least(0))
     max_query_length: int = _option(100_000, "limit for the characters of a query", _at_least(1))
     max_terms: int = _option(500, "limit for the terms of a query's conditions (ANDs, ORs)", _at_least(1))
-    max_depth: int = _option(100, "limit for the depth of a query's expressions", _at_least(1))
+    max_depth: int = _option(50, "limit for the depth of a query's expressions", _at_least(1))
     max_literal: int = _option(
         10_000, "limit for the characters of a literal, and for a size that a literal asks for", _at_least(1)
     )

@@ -66,6 +66,7 @@ class Pipeline:
             backfill=backfill,
             max_aliases=self.options.max_aliases,
             functions=self.predicates,
+            limits=self.options.text_limits,
         )
 
     def created_by(self, statement: CreateQuery, folder: str) -> Query:

@@ -14,6 +14,7 @@ class Reason(StrEnum):
     NO_TIME = "no event time"
     TIME_OUT_OF_RANGE = "event time out of range"
     LATE = "late"
+    INVALID_TEXT = "invalid UTF-8"
     UNREADABLE_FILE = "unreadable files"
     FAILED_FILTER = "failed_filters"  # stored, but it passes no filter that could not be computed
 

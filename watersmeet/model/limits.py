@@ -22,5 +22,5 @@ class TextLimits:
 
     length: int = 100_000  # characters
     terms: int = 500  # of its conditions
-    depth: int = 100  # of its expressions
+    depth: int = 50  # of its expressions
     literal: int = 10_000  # characters of a literal, or a size that one asks for

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.runtime.probe.pruning import Stopped
 
 LONGEST_REASON = 300  # characters
@@ -49,6 +49,8 @@ class Confinement:
 
 def reason_of(problem: BaseException) -> str:
     """An exception in one line."""
+    if isinstance(problem, WatersmeetError):
+        return f"{problem.problem}: {problem.detail}" if problem.detail else problem.problem
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.strerror}: {problem.filename}" if problem.filename else problem.strerror
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]

@@ -64,3 +64,6 @@ def _texts(query: Query) -> Iterator[str]:
     for predicate in query.predicates:
         yield from (predicate.theta.text, predicate.mirrored.text)
         yield from (argument.text for argument in predicate.theta.arguments)
+        band = predicate.theta.band
+        keys = (*predicate.theta.left, *predicate.theta.right, *((band.left, band.right) if band else ()))
+        yield from (part.expression.text for part in keys if part.column is None)

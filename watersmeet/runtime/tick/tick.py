@@ -220,7 +220,8 @@ class Tick:
 
     def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
         """The queries that this tick suspends, and why: known before, reported by a task, or found by adding up."""
-        failed = {name: why for name, why in self.suspending.items() if any(q.name == name for q in self.queries)}
+        known = {query.name for query in (*self.queries, *self.left_out)}
+        failed = {name: why for name, why in self.suspending.items() if name in known}
         for report in probed:
             failed.update(report.suspended)
         limit = self.rules.limits.matches
