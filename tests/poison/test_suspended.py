@@ -16,11 +16,13 @@ from watersmeet import Engine
 from watersmeet.control.change_log import read_entries
 from watersmeet.control.stats import stats_of_home
 from watersmeet.errors import ModelError, StateError
+from watersmeet.home import manifest
 from watersmeet.home.manifest import load_newest
 from watersmeet.io import sinks
 from watersmeet.model import Sink
 from watersmeet.runtime import loop
 from watersmeet.runtime.emit import query_results
+from watersmeet.store import evaluate
 
 JOIN = "FROM l [RANGE 10 SECONDS] l, r [RANGE 10 SECONDS] r WHERE l.k = r.k"
 PLAIN = f"SELECT l.id AS a, r.id AS b {JOIN}"
@@ -104,7 +106,7 @@ def test_folder_that_is_lost_between_commit_and_publication(poisoned: Poisoned) 
     folder = poisoned.folder / OUT
     poisoned.declare(PLAIN, Sink(path=str(folder)))
     poisoned.live()
-    real = loop.commit
+    real = manifest.commit
 
     def committing(*given: object) -> None:
         real(*given)  # type: ignore[arg-type]
@@ -186,7 +188,7 @@ def test_damaged_state_stops_the_engine(poisoned: Poisoned) -> None:
 def test_outputs_that_cannot_be_put_together(poisoned: Poisoned) -> None:
     poisoned.declare(f"SELECT l.id AS a, r.n + 1 AS b {JOIN}")
     poisoned.live()
-    real = query_results.evaluate
+    real = evaluate.evaluate
 
     def evaluated(rows: pa.Table, expressions: list[str]) -> object:
         if any("+ 1" in text for text in expressions):
