@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +19,9 @@ from tests.support.parquet_input import append_file, seconds_after_epoch
 from watersmeet import Engine
 from watersmeet.home.manifest import Suspension, load_newest
 from watersmeet.model import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PAIR = "FROM l [RANGE 10 SECONDS] l, r [RANGE 10 SECONDS] r WHERE"
 HEALTHY = {
@@ -47,6 +50,7 @@ class Poisoned:
     declared: dict[str, tuple[str, Sink | None]] = field(default_factory=dict)  # queries besides the healthy ones
     rows: int = 0
     second: int = 0
+    spark: SparkSession | None = None
 
     def __post_init__(self) -> None:
         for name in ("l", "r"):
@@ -61,7 +65,7 @@ class Poisoned:
 
     def engine(self) -> Engine:
         settings: dict[str, Any] = {"executor": "local", "plan_seconds": 0.05, "tick": "1 millisecond", **self.options}
-        engine = Engine(home=self.home, **settings)
+        engine = Engine(self.spark, home=self.home, **settings)
         for name in ("l", "r"):
             engine.sql(
                 f"CREATE STREAM {name} ({_COLUMNS}) TIMESTAMP BY ts LATENESS INTERVAL '1' SECOND "
