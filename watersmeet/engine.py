@@ -51,6 +51,7 @@ from watersmeet.runtime.tick.failure import explain_failure, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
+from watersmeet.store.guard import bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -295,6 +296,7 @@ class Engine:
             sample = Sampler(executor, self.home, manifest)
             plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
             loop = TickLoop(self.home, manifest, plan, executor)
+            bounds.seconds, bounds.megabytes = self.options.expression_seconds, self.options.expression_memory
             self._feeds = Feeds(loop, groups, self.options.tick, lambda: self.spark)
             for name, reason in troubled.items():
                 loop.suspend(name, reason)

@@ -114,7 +114,7 @@ class ActiveQueries:
         """Carry out requests as one batch; for each, the tick from which it is active, or why it is rejected.
 
         A request that is wrong is rejected alone. The others are planned once and become active together, with the
-        next tick that begins; if that cannot be done, all are rejected and everything stays as it was."""
+        next tick that begins; if that cannot be done, each is tried for itself. What is rejected changes nothing."""
         with self.changing:
             after = self.pipeline
             suspended = self._keeper.suspended if self._keeper is not None else {}
@@ -134,6 +134,8 @@ class ActiveQueries:
                 try:
                     tick, now = self._activate(after, accepted)
                 except (WatersmeetError, OSError) as problem:
+                    if len(accepted) > 1:  # one of them is no reason to reject the others
+                        return [self.apply([asked])[0] for asked in requests]
                     failed = problem if isinstance(problem, WatersmeetError) else not_written(after.home, problem)
                     verdicts = [rejected or failed for rejected in verdicts]
             return [

@@ -20,6 +20,7 @@ class Checker:
     def __init__(self) -> None:
         self._child: ChildProcess | None = None
         self._turn = threading.Lock()
+        self._closed = False
 
     def start(self) -> None:
         """Have the process ready before the first request comes."""
@@ -56,12 +57,18 @@ class Checker:
                 self._child = None
 
     def _ready_child(self) -> ChildProcess:
+        if self._closed:
+            raise Ended("the engine stops")
         if self._child is None or not self._child.is_there:
             self._child = ChildProcess(check_child.__file__)
             self._child.start()
         return self._child
 
     def close(self) -> None:
+        self._closed = True
         child = self._child
         if child is not None:
             child.close()
+        with self._turn:  # one that was being started
+            if self._child is not None:
+                self._child.close()

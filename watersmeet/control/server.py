@@ -16,6 +16,7 @@ from watersmeet.pipeline import Pipeline
 from watersmeet.plan.formats import plan_text
 from watersmeet.plan.render import RenderedPlan
 
+SETTLED = 3.0  # seconds after which an engine is likely to run for longer, and to get requests
 IDLE = 1.0  # seconds that a change waits for a tick of the sources before it gets a tick of its own
 
 
@@ -41,7 +42,6 @@ class ControlServer:
         self._thread = threading.Thread(target=self._serve, name="watersmeet-control", daemon=True)
 
     def start(self) -> None:
-        self._checker.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -52,7 +52,11 @@ class ControlServer:
             self._thread.join()
 
     def _serve(self) -> None:
+        began: float | None = time.monotonic()
         while not self._over.wait(POLL):
+            if began is not None and time.monotonic() - began > SETTLED:
+                began = None
+                self._checker.start()
             with contextlib.suppress(OSError):  # a full disk: whoever asked hears nothing, and later ones may
                 requests = list(self._mailbox.take())
                 if requests:

@@ -167,7 +167,8 @@ class TickLoop:
                 return  # committed before a crash that came before Spark wrote that down
             if batch.number > last + 1:
                 positions = layout.checkpoint(self.home, batch.group)
-                self._try(lambda: _raise(mixed(positions, ahead(batch.number, last))))
+                self.failure = mixed(positions, ahead(batch.number, last))
+                raise self.failure
             self._try(lambda: self._run_tick(batch, following))
             points.reach("tick.end")
 
@@ -185,9 +186,8 @@ class TickLoop:
                     break
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start.
-
-        A tick that does not end within `seconds` is given up: it is not committed, and the next start repeats it."""
+        """Wait for the running tick to end, or give it up after `seconds`; no other begins. A batch that comes now, or
+        that was given up, is left for the next start."""
         with self._turn:
             self._finished = True
             self._turn.notify_all()
@@ -239,13 +239,12 @@ class TickLoop:
         """Have the tick run again without the queries that ask for an expression that cannot be evaluated."""
         found = owners(problem.expressions, tick.queries)
         present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
-        if not found or present & set(self._suspending) or self.replan is None:
+        if not found or present & self._suspending.keys() or self.replan is None:
             return False
         self._ahead = None  # it was gathered by the same plan
         for query in present:
             self.suspend(query, f"{problem.problem}: {problem.detail}")
-        if present:
-            self.replan(present)
+        self.replan(present)
         return True
 
     def _execute(self, begun: _Begun, following: Callable[[], Batch | None]) -> None:
@@ -360,7 +359,7 @@ class TickLoop:
         commit(self.home, manifest)
         self.manifest = manifest
         with self._handover:
-            self._suspending = {n: why for n, why in self._suspending.items() if n not in tick.suspending}
+            self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
         discard_staged(manifest, (file for report in reports.probed for file in report.results))
         points.reach("publish.before")
         for query, reason in publish(manifest).items():
@@ -396,7 +395,3 @@ class TickLoop:
                 (self.home / file).unlink(missing_ok=True)
             for staged in [file.staged for report in gathered for file in report.rejected]:
                 Path(staged).unlink(missing_ok=True)
-
-
-def _raise(problem: Exception) -> None:
-    raise problem

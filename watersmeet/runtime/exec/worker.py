@@ -6,6 +6,7 @@ A worker belongs to its owner: a resident task, a `LocalExecutor`, or, for Spark
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import pickle
 import threading
@@ -22,6 +23,7 @@ from watersmeet.home import layout
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
+from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.plan_files import PlansRead
@@ -55,7 +57,6 @@ class Worker:
         self._owns_process = owns_process
         self.buckets = OpenBuckets()
         self.plans = PlansRead()
-        self._memory = 0  # megabytes that this process may have; 0: no limit
         self._turn = threading.RLock()
         self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
             GatherOrder: self._gather,
@@ -69,17 +70,26 @@ class Worker:
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
-        with self._turn:
-            self._limit(order)
+        with self._turn, self._limited(order):
             return self._obey[type(order)](order, task, name)
 
-    def _limit(self, order: Order) -> None:
+    @contextlib.contextmanager
+    def _limited(self, order: Order) -> Iterator[None]:
+        """Within the limits of the plan. Afterwards Spark may use the process for jobs of others."""
         rules = getattr(order, "rules", None)
-        if rules is not None:
-            bounds.seconds, bounds.megabytes = rules.limits.expression_seconds, rules.limits.expression_megabytes
-            if self._owns_process and self._memory != rules.limits.task_megabytes:
-                self._memory = rules.limits.task_megabytes
-                limit_memory(self._memory)
+        if rules is None:
+            yield
+            return
+        limits: Limits = rules.limits
+        bounds.seconds, bounds.megabytes = limits.expression_seconds, limits.expression_megabytes
+        if not self._owns_process or not limits.task_megabytes:
+            yield
+            return
+        limit_memory(limits.task_megabytes)
+        try:
+            yield
+        finally:
+            limit_memory(0)
 
     def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
         return self.obey(self.plans.unpack(packed), task, name)
@@ -125,9 +135,9 @@ class Worker:
         self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
     ) -> Iterator[Blob]:
         """The part of a probe between two exchanges; without blobs, the one before the first."""
-        self._limit(order)
         try:
-            yield from self._probe_task(order, task, name).step(blobs)
+            with self._limited(order):
+                yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
             yield task, (REPORT, pickle.dumps(ProbeReport(failure=told(problem, order.home))))
 
