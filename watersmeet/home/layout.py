@@ -14,6 +14,7 @@ REJECTED = "rejected"  # rows set aside with the reason, and a list of whole fil
 POSITIONS = "positions"  # which files each batch of a group of folders has
 CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
 ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
+STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
 DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
 INBOX = "control/inbox"  # requests of other processes,
 ANSWERS = "control/answers"  # and what they were told
