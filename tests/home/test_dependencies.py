@@ -253,4 +253,4 @@ def test_a_middle_line_of_the_positions_that_is_lost_is_rejected(world: World) -
     path = layout.positions(world.home, "0")
     first, _, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + last)
-    world.rejected(str(path), "lines are missing")
+    world.rejected(str(path), "batch 2 follows batch 0")
