@@ -113,15 +113,6 @@ def torn_groups(home: Path) -> Path:
     return path
 
 
-def missing_result(home: Path) -> Path:
-    """Killed before it published anything, and then one of the staged files is lost."""
-    published = load_newest(home).results
-    for file in published:
-        os.rename(file.final, file.staged)
-    Path(published[-1].staged).unlink()
-    return Path(published[-1].final)
-
-
 CASES: list[tuple[Damage, str, str]] = [
     (torn_state, "bytes, its manifest says", "restore the file from a backup"),
     (empty_state, "it has 0 bytes, its manifest says", "restore the file from a backup"),
@@ -132,7 +123,6 @@ CASES: list[tuple[Damage, str, str]] = [
     (flipped_manifest, "is damaged", "restore the home folder from a backup"),
     (newer_manifest, f"newer version of Watersmeet (format {FORMAT + 1}", "run the newer version on this home"),
     (torn_groups, "is damaged", "restore it from a backup"),
-    (missing_result, "the committed result file", "restore it from a backup"),
 ]
 
 
