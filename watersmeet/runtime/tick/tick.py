@@ -220,7 +220,7 @@ class Tick:
 
     def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
         """The queries that this tick suspends, and why: known before, reported by a task, or found by adding up."""
-        known = {query.name for query in (*self.queries, *self.left_out)}
+        known = {query.name for query in (*self.queries, *self.left_out) if not self._was_suspended(query)}
         failed = {name: why for name, why in self.suspending.items() if name in known}
         for report in probed:
             failed.update(report.suspended)
