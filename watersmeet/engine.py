@@ -298,7 +298,7 @@ class Engine:
             groups.join(self.streams)
             sample = Sampler(executor, self.home, manifest)
             plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
-            loop = TickLoop(self.home, manifest, plan, executor)
+            loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
             bounds.seconds, bounds.megabytes = self.options.expression_seconds, self.options.expression_memory
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
             for name, reason in troubled.items():

@@ -99,3 +99,22 @@ def test_requests_that_cannot_be_checked_block_nobody(spark: SparkSession, tmp_p
         fed(poisoned, engine)
         assert {"q0", "q1"} <= set(engine.newest.queries)
         poisoned.check()
+
+
+def test_a_value_that_takes_all_memory(spark: SparkSession, tmp_path: Path) -> None:
+    """The task is not killed: the value cannot be computed, or its query is suspended."""
+    poisoned = Poisoned(tmp_path, {"executor": "spark", "task_memory": 1500}, spark=spark)
+    poisoned.declare(f"SELECT length(repeat(r.s, r.n * 9999)) AS a {JOIN}", name="output")
+    poisoned.declare(f"SELECT l.id AS a {JOIN} AND length(repeat(r.s, r.n * 9999)) > 5", name="filter")
+    with poisoned.running() as engine:
+        engine.start()
+        fed(poisoned, engine)
+        assert not engine.newest.suspended
+        fed(poisoned, engine, n=100_000)
+        for name in ("output", "filter"):
+            (stats,) = (query for query in engine.stats().queries if query.name == name)
+            aside = [stream.set_aside for stream in engine.stats().streams]
+            assert stats.suspended or stats.failed_values or any("failed_filters" in each for each in aside), name
+        poisoned.check()
+        fed(poisoned, engine)
+        poisoned.check()

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 
 from tests.support.poisoned import VICTIM, Poisoned
+from tests.support.waiting import eventually
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
 
 CROSS = "SELECT l.id AS a, r.id AS b FROM l [RANGE 10 SECONDS] l CROSS JOIN r [RANGE 10 SECONDS] r"
+ENDLESS = (
+    "SELECT l.id AS a FROM l [RANGE 9 SECONDS] l CROSS JOIN r [RANGE 9 SECONDS] r "
+    "CROSS JOIN l [RANGE 9 SECONDS] m CROSS JOIN r [RANGE 9 SECONDS] n"
+)
 THREE = f"{CROSS} CROSS JOIN l [RANGE 10 SECONDS] m"
 
 
@@ -61,9 +66,9 @@ SLOW = "levenshtein(repeat(r.s, r.n), repeat(r.s, r.n + 1))"
     ("select", "n"),
     [
         (f"SELECT {SLOW} AS a {JOIN}", 100),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", 200),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} = l.n", 200),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id > 5", 200),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", 400),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} = l.n", 400),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id > 5", 400),
         (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id <> 5", 100),
     ],
     ids=["output", "filter", "key", "band", "predicate"],
@@ -85,11 +90,7 @@ def test_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A tick that would take hours is given up, and so is the query once it is dropped on the stopped home."""
     poisoned = Poisoned(tmp_path, {"stop_seconds": 0.5, "max_matches": 0})
     poisoned.live()
-    poisoned.declare(
-        "SELECT l.id AS a FROM l [RANGE 9 SECONDS] l CROSS JOIN r [RANGE 9 SECONDS] r "
-        "CROSS JOIN l [RANGE 9 SECONDS] m CROSS JOIN r [RANGE 9 SECONDS] n",
-        Sink("count"),
-    )
+    poisoned.declare(ENDLESS, Sink("count"))
     poisoned.feed(count=400)
     engine = poisoned.engine()
     problems: list[Any] = []
@@ -111,4 +112,22 @@ def test_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     del poisoned.declared[VICTIM]
     with poisoned.running() as engine:
         engine.run_once()
+    poisoned.check()
+
+
+def test_a_drop_ends_the_work_for_a_query_in_the_running_tick(tmp_path: Path) -> None:
+    poisoned = Poisoned(tmp_path, {"stop_seconds": 0.5, "max_matches": 0})
+    poisoned.live()
+    poisoned.declare(ENDLESS, Sink("count"))
+    poisoned.feed(count=400)
+    with poisoned.running() as engine:
+        engine.start()
+        time.sleep(1)  # the tick has begun
+        engine.drop(VICTIM)
+        eventually(lambda: all(stream.rows == poisoned.rows for stream in engine.stats().streams))
+        poisoned.check()
+        poisoned.feed()
+        eventually(lambda: all(stream.rows == poisoned.rows for stream in engine.stats().streams))
+        assert not engine.newest.suspended and VICTIM not in engine.newest.queries
+        assert not list((poisoned.home / "orders" / "dropped").iterdir())
     poisoned.check()

@@ -21,9 +21,9 @@ from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import MarkedLog
-from watersmeet.home.files import write_whole
 from watersmeet.home.manifest import Manifest, commit
 from watersmeet.home.recovery import discard, discard_staged, publish
+from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
@@ -102,8 +102,10 @@ class _Beside:
 
 
 class TickLoop:
-    def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor) -> None:
+    def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor, wait: float = 30) -> None:
+        """`wait` is how many seconds a tick continues with a query that was dropped."""
         self.home = home
+        self._signs = Signs(home, wait)
         self.manifest = manifest if manifest.tag else replace(manifest, tag=secrets.token_hex(4))
         self.plan = plan
         self.executor = executor
@@ -140,6 +142,7 @@ class TickLoop:
         """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)
+            self._signs.replaced(*({q.name for q in (*p.queries, *p.left_out)} for p in (self.plan, plan)))
             self.plan = plan
             self._waiting_since = time.monotonic()
             self._keep_off(self._off)
@@ -187,14 +190,12 @@ class TickLoop:
                     break
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for the running tick to end, or give it up after `seconds`; no other begins. A batch that comes now, or
-        that was given up, is left for the next start."""
+        """Wait for the running tick to end, or give it up after `seconds`; the next start takes what was not done."""
         with self._turn:
             self._finished = True
             self._turn.notify_all()
             if seconds is not None and not self._turn.wait_for(lambda: not self._busy, seconds):
-                with contextlib.suppress(OSError):
-                    write_whole(self.home / layout.STOP, "")
+                self._signs.stop()
         with self._taking_turn(None):
             self._clear()
 
@@ -280,9 +281,8 @@ class TickLoop:
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
-        if begun.gathering is not None or batch.bytes is None or begun.tick.rules.partitions > 1:
-            return False
-        return batch.bytes <= self.executor.few_bytes
+        may_be = begun.gathering is None and begun.tick.rules.partitions == 1
+        return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
         """All of a tick of few rows in one task."""
@@ -363,6 +363,7 @@ class TickLoop:
         self.manifest = manifest
         with self._handover:
             self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
+        self._signs.committed([query.name for query in tick.queries])
         discard_staged(manifest, (file for report in reports.probed for file in report.results))
         points.reach("publish.before")
         for query, reason in publish(manifest).items():

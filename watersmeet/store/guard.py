@@ -6,8 +6,10 @@ The bounds are those of the process: a task has those of the plan that it obeys.
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +25,7 @@ class Bounds:
 
 
 bounds = Bounds()
+_LOOK = 0.1  # seconds between two looks at the clock
 
 
 class ExpressionError(RunError):
@@ -44,29 +47,65 @@ class ExpressionError(RunError):
         return ExpressionError.of, (dict.fromkeys(self.expressions, self.detail),)
 
 
+@dataclass(eq=False)
+class _Watched:
+    connection: duckdb.DuckDBPyConnection
+    end: float
+    over: bool = False
+
+
+class _Watch:
+    """A thread that interrupts an evaluation whose time is over. One for the process: evaluations take turns, and to
+    start a thread for each would take longer than many of them do."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._watched: _Watched | None = None
+        self._process = 0  # in which the thread runs: a fork has none
+
+    def begin(self, watched: _Watched) -> None:
+        with self._turn:
+            self._watched = watched
+            if self._process != os.getpid():
+                self._process = os.getpid()
+                threading.Thread(target=self._look, name="watersmeet expressions", daemon=True).start()
+
+    def end(self) -> None:
+        with self._turn:
+            self._watched = None
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            self._interrupt()  # a method, so that this thread holds no connection while it sleeps
+
+    def _interrupt(self) -> None:
+        with self._turn:  # so that what is interrupted is what was watched
+            watched = self._watched
+            if watched is not None and time.monotonic() >= watched.end:
+                watched.over = True
+                watched.connection.interrupt()
+
+
+_watch = _Watch()
+
+
 @contextlib.contextmanager
 def bounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Whatever the connection does inside is interrupted after a time."""
     if not bounds.seconds:
         yield
         return
-    over = threading.Event()
-
-    def interrupt() -> None:
-        over.set()
-        connection.interrupt()
-
-    timer = threading.Timer(bounds.seconds, interrupt)
-    timer.daemon = True
-    timer.start()
+    watched = _Watched(connection, time.monotonic() + bounds.seconds)
+    _watch.begin(watched)
     try:
         yield
     except duckdb.InterruptException:
-        if over.is_set():
+        if watched.over:
             raise TimeoutError(f"it took more than {bounds.seconds:g} seconds (option expression_seconds)") from None
         raise
     finally:
-        timer.cancel()
+        _watch.end()
 
 
 def limit_memory(megabytes: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from watersmeet.errors import RunError
-from watersmeet.home import layout
+from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.plan.ruleset import Step
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.runtime.tick.tick import too_many_matches
@@ -36,7 +36,8 @@ class Pruning:
     def __init__(self, order: ProbeOrder, suspended: Suspended | None) -> None:
         self._order = order
         self._suspended = suspended
-        self._sign = Path(order.home) / layout.STOP
+        self._home = Path(order.home)
+        self._dropped: dict[str, float] = {}  # queries that were dropped, and since when that is known here
         self._looked = time.monotonic()
         self._owners: dict[int, set[str]] = {}
         self._pruned: dict[int, bool] = {}
@@ -47,12 +48,19 @@ class Pruning:
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now
-            if self._sign.exists():
+            self._leave_out_dropped(now)
+            if engine_stops(self._home):
                 raise Stopped(
                     "the engine was stopped before the tick had ended",
                     detail="Nothing of the tick was committed.",
                     hint="the next start repeats it; drop or change the query that takes long before that",
                 )
+
+    def _leave_out_dropped(self, now: float) -> None:
+        for query, patience in dropped(self._home).items():
+            over = now - self._dropped.setdefault(query, now) >= patience
+            if over and self._suspended is not None and any(r.query == query for r in self._order.rules.results):
+                self._suspended.suspend(query, "it was dropped")
 
     def found(self, step: Step, matches: int) -> None:
         """A step has so many matches in this task by now; if they are of one query only, they count for its limit."""
