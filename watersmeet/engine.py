@@ -52,6 +52,7 @@ from watersmeet.runtime.tick.failure import explain_failure, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
+from watersmeet.store.guard import bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,6 +142,10 @@ class Engine:
         with self._active.changing:
             self._active.drop(name)
             self._deliveries.forget(name)
+
+    def resume(self, *names: str) -> str:
+        """Resume suspended queries from the next tick on; returns of which ticks results are missing."""
+        return self._active.resume(names).text
 
     def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
         """Execute requests of other processes; see `ActiveQueries.apply`."""
@@ -246,17 +251,21 @@ class Engine:
         loop = self._loop
         try:
             if loop is not None:
+                with contextlib.suppress(WatersmeetError):  # ticks leave them out already; it is tried again
+                    self._keeper.leave_out_suspended()
                 loop.settle(idle)
         except WatersmeetError:  # also the loop's failure, which `wait` raises
             self._feeds.stop()
 
     def stop(self) -> None:
-        """Finish the running tick, then stop and release the home. Nothing is lost."""
+        """Finish the running tick, then stop and release the home. Nothing is lost.
+
+        A tick that does not end within the option `stop_seconds` is given up: the next start repeats it."""
         if self._server is not None:
             self._server.stop()
             self._server = None
         if self._loop is not None:
-            self._loop.finish()
+            self._loop.finish(self.options.stop_seconds)
             self._feeds.stop()
             self._feeds.running.clear()
             self._loop = None
@@ -284,15 +293,18 @@ class Engine:
             folders = [self.pipeline.folder_of(query) for query in queries]
             manifest = recover(self.home, folders, functools.partial(verify, executor))
             check_positions(self.home, manifest)
-            for query in queries:
-                self._active.prepare(query)
+            troubled = self._active.prepare_all()
             groups = Groups(self.home)
             groups.join(self.streams)
             sample = Sampler(executor, self.home, manifest)
             plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
-            loop = TickLoop(self.home, manifest, plan, executor)
+            loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
+            bounds.seconds, bounds.megabytes = self.options.expression_seconds, self.options.expression_memory
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
-            self._deliveries.connect(executor, lambda: self.spark, lambda: self.pipeline.queries)
+            for name, reason in troubled.items():
+                loop.suspend(name, reason)
+            queried = lambda: self.pipeline.queries  # noqa: E731
+            self._deliveries.connect(executor, lambda: self.spark, queried, loop.suspend, manifest.suspended)
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
             loop.observers += [self._deliveries, self._keeper.follower]

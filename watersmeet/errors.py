@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_WIDEST = 400  # characters of a line that an error shows
+
 
 @dataclass(frozen=True)
 class Place:
@@ -31,8 +33,13 @@ class Place:
         line_start = self.text.rfind("\n", 0, self.start) + 1
         line_end = self.text.find("\n", self.start)
         line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        column = self.start - line_start
         width = max(1, min(self.end, line_start + len(line)) - self.start)
-        return f"  {line}\n  {' ' * (self.start - line_start)}{'^' * width}"
+        if len(line) > _WIDEST:  # only what is around the span
+            begin = max(0, column - _WIDEST // 2)
+            line, column = line[begin : begin + _WIDEST], column - begin
+            width = min(width, _WIDEST - column)
+        return f"  {line}\n  {' ' * column}{'^' * width}"
 
 
 class WatersmeetError(Exception):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from watersmeet.errors import ModelError, WatersmeetError
+from watersmeet.model.limits import Limits, TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.sql import parse_duration
 
@@ -104,8 +105,45 @@ class Options:
     into_roots: str = _option(
         "", f"folders below which INTO may write, separated by {os.pathsep}; empty: anywhere", _folders
     )
+    max_matches: int = _option(
+        100_000_000,
+        "limit for the matches of a query in a tick; beyond it, it is suspended; 0: no limit",
+        _at_least(0),
+    )
+    max_result_bytes: int = _option(
+        10_000_000_000, "limit for the result bytes of a query in a task of a tick; 0: none", _at_least(0)
+    )
+    expression_seconds: float = _option(
+        60.0, "seconds that an expression may take for a block of rows; 0: no limit", _at_least(0)
+    )
+    expression_memory: int = _option(
+        1024, "megabytes of DuckDB's memory for the expressions of a task; 0: no limit", _at_least(0)
+    )
+    task_memory: int = _option(4096, "megabytes of memory that a Spark task may have; 0: no limit", _at_least(0))
+    stop_seconds: float = _option(30.0, "seconds that a stop waits for the running tick to end", _at_least(0))
+    max_query_length: int = _option(100_000, "limit for the characters of a query", _at_least(1))
+    max_terms: int = _option(500, "limit for the terms of a query's conditions (ANDs, ORs)", _at_least(1))
+    max_depth: int = _option(50, "limit for the depth of a query's expressions", _at_least(1))
+    max_literal: int = _option(
+        10_000, "limit for the characters of a literal, and for a size that a literal asks for", _at_least(1)
+    )
+    check_seconds: float = _option(10.0, "seconds that the check of a request to add queries may take", _more_than_zero)
     max_queries: int = _option(10_000, "limit for the number of queries", _at_least(1))
     max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1))
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            self.max_matches,
+            self.max_result_bytes,
+            self.expression_seconds,
+            self.expression_memory,
+            self.task_memory,
+        )
+
+    @property
+    def text_limits(self) -> TextLimits:
+        return TextLimits(self.max_query_length, self.max_terms, self.max_depth, self.max_literal)
 
     def __post_init__(self) -> None:
         for option in fields(self):

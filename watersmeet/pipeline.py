@@ -70,6 +70,7 @@ class Pipeline:
             backfill=backfill,
             max_aliases=self.options.max_aliases,
             functions=self.predicates,
+            limits=self.options.text_limits,
         )
 
     def created_by(self, statement: CreateQuery, folder: str) -> Query:
@@ -88,7 +89,7 @@ class Pipeline:
                 hint="drop a query, or raise the option max_queries",
             )
         query = replace(query, sink=resolved_sink(query.sink))
-        check_sink(name, query.sink)
+        check_sink(name, query.sink, query.outputs)
         check_into(name, query.sink, self.home, self.streams.values(), self.options.into_roots)
         self._check_apart(query)
         return replace(self, queries={**self.queries, name: query})

@@ -55,7 +55,7 @@ def test_the_console_shows_values_as_they_are(tmp_path: Path, capsys: pytest.Cap
     executor = cast(Any, SimpleNamespace(submit=lambda order: future))
     query = cast(Query, SimpleNamespace(name="q", sink=Sink("console"), outputs=[SimpleNamespace(name="[/v]")]))
     deliveries = Deliveries(tmp_path)
-    deliveries.connect(executor, cast(Any, None), dict)
+    deliveries.connect(executor, cast(Any, None), dict, cast(Any, None), ())
     deliveries._print(query, ["file"], 1)
     said = capsys.readouterr().out
     assert "\x1b" not in said and "\x07" not in said

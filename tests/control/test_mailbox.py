@@ -90,7 +90,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         (b'["change"]', "TypeError"),
         (b'{"script": "DROP QUERY q"}', "TypeError"),
         (b'{"kind": "change", "script": "DROP QUERY q", "sudo": true}', "TypeError"),
-        (b'{"kind": "launch", "script": "DROP QUERY q"}', "its kind is 'launch'; there are change and explain"),
+        (b'{"kind": "launch", "script": "DROP QUERY q"}', "the kinds are change, resume, explain"),
         (b'{"kind": ["change"], "script": "DROP QUERY q"}', "its kind is"),
         (b'{"kind": "change", "script": 7}', "text was expected, not int"),
         (b'{"kind": "change", "script": "DROP QUERY q", "at": NaN}', "its time is not a number"),

@@ -46,6 +46,7 @@ class Plan:
     rules: Ruleset
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
+    left_out: tuple[Query, ...] = ()
 
 
 @dataclass(eq=False)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.statistics_file import first_statistics
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import CHANGE, START, Plan, make_plan
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
-from watersmeet.runtime.tick.tick import is_new
+from watersmeet.runtime.tick.suspension import is_new, suspended_names
 
 _log = logging.getLogger("watersmeet")
 
@@ -30,6 +30,8 @@ class PlanKeeper:
         self._loop = loop
         self._options = options
         self._changing = changing
+        self._failing: set[tuple[str, str]] = set()  # queries that the running tick suspends, with their additions
+        loop.replan = self._replan_without
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
         _warn_of_storage(plan)
@@ -39,17 +41,45 @@ class PlanKeeper:
         """The number of the next tick to begin."""
         return self._loop.next_tick
 
+    @property
+    def suspended(self) -> Mapping[str, Suspension]:
+        """The queries that are suspended by what is committed."""
+        return self._loop.manifest.suspended
+
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest
-        return make_plan(
+        self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
+        answered, left_out = divided(queries, manifest, self._failing)
+        plan = make_plan(
             CHANGE if self._options.adaptive == "on" else START,  # without epochs, nothing finds a better plan later
-            streams,
-            still_asked(queries, manifest),
+            stored_for(left_out, streams),
+            answered,
             self._options,
             self.follower.statistics,
             self.current,
             Sampler(self._loop.executor, self._loop.home, manifest),
         )
+        return replace(plan, left_out=left_out)
+
+    def leave_out_suspended(self) -> None:
+        """Plan without the queries that were suspended since the plan was made; ticks leave them out already."""
+        if not suspended_names(self.current.queries, self._loop.manifest):
+            return
+        if self._changing.acquire(blocking=False):  # otherwise a plan is being made
+            try:
+                self.obey(self.plan_for(self.current.streams, self._known))
+            finally:
+                self._changing.release()
+
+    def _replan_without(self, names: Collection[str]) -> None:
+        """Adopt a plan without queries that the running tick could not be finished with."""
+        with self._changing:
+            self._failing |= {(query.name, query.addition) for query in self._known if query.name in names}
+            self.obey(self.plan_for(self.current.streams, self._known))
+
+    @property
+    def _known(self) -> tuple[Query, ...]:
+        return (*self.current.queries, *self.current.left_out)
 
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
@@ -95,9 +125,25 @@ def first_plan(
     sample: Sample,
 ) -> Plan:
     known = first_statistics(home, manifest)
-    return make_plan(START, streams, still_asked(queries, manifest), options, known, sample=sample)
+    answered, left_out = divided(queries, manifest)
+    plan = make_plan(START, stored_for(left_out, streams), answered, options, known, sample=sample)
+    return replace(plan, left_out=left_out)
 
 
-def still_asked(queries: Iterable[Query], manifest: Manifest) -> tuple[Query, ...]:
-    """What has been backfilled needs no rules for it any more."""
-    return tuple(replace(query, backfill=query.backfill and is_new(query, manifest)) for query in queries)
+def divided(
+    queries: Iterable[Query], manifest: Manifest, failing: Collection[tuple[str, str]] = ()
+) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    """The queries to be answered, and those that are suspended, or are about to be because they fail.
+
+    What has been backfilled needs no rules for it any more."""
+    known = [replace(query, backfill=query.backfill and is_new(query, manifest)) for query in queries]
+    out = suspended_names(known, manifest).union(q.name for q in known if (q.name, q.addition) in failing)
+    return tuple(q for q in known if q.name not in out), tuple(q for q in known if q.name in out)
+
+
+def stored_for(left_out: Iterable[Query], streams: Sequence[Stream]) -> tuple[Stream, ...]:
+    """The streams as they have to be stored if suspended queries are to find all rows when they are resumed.
+
+    A stream that is retained, however shortly, has a store with every row; how long rows stay, ticks decide."""
+    read = {alias.stream for query in left_out for alias in query.aliases}
+    return tuple(replace(s, retain=1) if s.name in read and s.retain == 0 else s for s in streams)

@@ -1,9 +1,9 @@
-"""The commands that read a home or send requests to the engine that runs on it: add, drop, list, stats."""
+"""The commands that read a home or send requests to the engine that runs on it: add, drop, resume, list, stats."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +19,13 @@ from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_asi
 from watersmeet.terminal import visible
 
 if TYPE_CHECKING:
+    from watersmeet.control.changes import Change
+    from watersmeet.control.mailbox import Answer, Request
     from watersmeet.control.stats import QueryStats, Stats
 
 ADD_HELP = help_text(
-    "Add queries to a running engine: one or more CREATE QUERY statements, or a file of them.",
+    "Add queries: one or more CREATE QUERY statements, or a file of them. If no engine runs, they are active from the "
+    "next start on.",
     "All are active from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
     "emits the results among rows that were stored before.",
     examples=(
@@ -31,8 +34,13 @@ ADD_HELP = help_text(
     ),
 )
 DROP_HELP = help_text(
-    "Drop queries of a running engine: all that are named, or none. Their result files stay.",
+    "Drop queries: all that are named, or none. Their result files stay. The engine need not run.",
     examples=("watersmeet drop --home state hot rivals",),
+)
+RESUME_HELP = help_text(
+    "Resume suspended queries: all that are named, or none. They are active from the next tick on; the command shows "
+    "of which ticks results are missing. The engine need not run.",
+    examples=("watersmeet resume --home state hot",),
 )
 LIST_HELP = help_text(
     "List the queries of a home: streams, first tick, number of results. The engine need not run.",
@@ -74,17 +82,57 @@ def drop(
 
 
 def _change(home: Path, script: str, file: str, folder: Path, timeout: float) -> None:
-    from watersmeet.control.mailbox import Mailbox, Request
+    from watersmeet.control.changes import read_changes
+    from watersmeet.control.mailbox import Request
+    from watersmeet.control.stopped_home import declared_in
     from watersmeet.sql import CreateQuery, DropQuery, parse_script
 
     statements = parse_script(script, file)  # a syntax error need not go to the engine
     request = Request("change", script=script, file=file, folder=str(folder))
-    answer = Mailbox(home.absolute()).ask(request, timeout)
+    answer = _send(
+        home, request, timeout, lambda: read_changes(script, file, str(folder), declared_in(home.absolute()))
+    )
     for statement in statements:
         if isinstance(statement, CreateQuery | DropQuery):
             is_now = "active" if isinstance(statement, CreateQuery) else "dropped"
             after = f"{answer.latency:.2f} s after the request"
             typer.echo(f"{statement.name} is {is_now} from tick {answer.tick} ({after})")
+
+
+def _send(home: Path, request: Request, timeout: float, changes: Callable[[], tuple[Change, ...]]) -> Answer:
+    """Send a request to the engine that runs on a home; without one, write the changes into the log of the home."""
+    import time
+
+    from watersmeet.control.changes import Asked
+    from watersmeet.control.mailbox import Answer, Mailbox
+    from watersmeet.control.stopped_home import change_stopped, is_a_home
+    from watersmeet.home.lock import is_running
+
+    home = home.absolute()
+    if is_running(home) or not is_a_home(home):
+        return Mailbox(home).ask(request, timeout)
+    done = change_stopped(home, Asked(time.monotonic(), changes()))
+    typer.echo("no engine is running: the change is active from the next start on")
+    return Answer(done.tick, done.latency, done.text)
+
+
+def resume(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", show_default=False, help="Suspended queries.")],
+    home: Home = HOME,
+    timeout: Timeout = TIMEOUT,
+) -> None:
+    with reporting(None):
+        from watersmeet.control.changes import Resume
+        from watersmeet.control.mailbox import Request
+        from watersmeet.model.stream import check_name
+
+        for name in names:
+            check_name("query", name)
+        request = Request("resume", script=" ".join(names))
+        answer = _send(home, request, timeout, lambda: tuple(Resume(name) for name in names))
+        for name in names:
+            typer.echo(f"{name} is active from tick {answer.tick}")
+        typer.echo(answer.text)
 
 
 def list_(home: Home = HOME, format_: Format = "text") -> None:
@@ -97,6 +145,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
             typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
         else:
             print_table(_query_table(listed))
+            _print_suspended(listed)
 
 
 def stats(home: Home = HOME, format_: Format = "text") -> None:
@@ -122,6 +171,13 @@ def _query_table(listed: Sequence[QueryStats]) -> Table:
     return table
 
 
+def _print_suspended(listed: Sequence[QueryStats]) -> None:
+    for query in listed:
+        if query.suspended is not None:
+            why = visible(query.suspended.reason)
+            typer.echo(f"{query.name} is suspended since tick {query.suspended.tick}: {why}")
+
+
 def _print_stats(found: Stats) -> None:
     from watersmeet.control.stats import spread
 
@@ -144,5 +200,6 @@ def _print_stats(found: Stats) -> None:
     for table in (streams, stores, queries):
         if table.row_count:
             print_table(table)
+    _print_suspended(found.queries)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {visible(problem)}")

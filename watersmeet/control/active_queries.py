@@ -15,14 +15,26 @@ from dataclasses import replace
 
 from watersmeet.adapt.plan_keeper import PlanKeeper
 from watersmeet.control.change_log import append_entries, entries_of, recall
-from watersmeet.control.changes import Add, Asked, Change, Drop, InForce, Verdict, changed, not_written
+from watersmeet.control.changes import (
+    Add,
+    Asked,
+    Change,
+    Drop,
+    InForce,
+    Resume,
+    Verdict,
+    changed,
+    missed,
+    not_written,
+)
 from watersmeet.control.description import write_description
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io.into import resolved_sink
 from watersmeet.io.sinks import prepare_folder
 from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline
+from watersmeet.runtime.emit.confine import is_full, reason_of
 
 
 class ActiveQueries:
@@ -50,6 +62,18 @@ class ActiveQueries:
     def prepare(self, query: Query) -> None:
         prepare_folder(self.pipeline.folder_of(query), query.sink, query.outputs)
 
+    def prepare_all(self) -> dict[str, str]:
+        """Make the folders of all queries; for those of which that cannot be done, why: they are to be suspended."""
+        troubled = {}
+        for query in self.queries:
+            try:
+                self.prepare(query)
+            except OSError as problem:
+                if is_full(problem):
+                    raise
+                troubled[query.name] = f"results cannot be written: {reason_of(problem)}"
+        return troubled
+
     def run_on(self, keeper: PlanKeeper | None) -> None:
         """From now on changes take effect at ticks; with None, they are declarations again."""
         self._keeper = keeper
@@ -63,7 +87,13 @@ class ActiveQueries:
             if query.name in (self._recalled or ()) and query.name in self.pipeline.queries:
                 # The same program ran before on this home and added it while running; now it does so again.
                 present = self.pipeline.queries[query.name]
-                given = replace(query, since=present.since, addition=present.addition, sink=resolved_sink(query.sink))
+                given = replace(
+                    query,
+                    since=present.since,
+                    addition=present.addition,
+                    resumed=present.resumed,
+                    sink=resolved_sink(query.sink),
+                )
                 if given == present:
                     self._recalled = (self._recalled or set()) - {query.name}
                     return
@@ -72,22 +102,30 @@ class ActiveQueries:
     def drop(self, name: str) -> None:
         self._apply_one(Drop(name))
 
-    def _apply_one(self, change: Change) -> None:
-        (verdict,) = self.apply([Asked(time.monotonic(), (change,))])
+    def resume(self, names: Sequence[str]) -> InForce:
+        return self._apply_one(*(Resume(name) for name in names))
+
+    def _apply_one(self, *changes: Change) -> InForce:
+        (verdict,) = self.apply([Asked(time.monotonic(), changes)])
         if isinstance(verdict, WatersmeetError):
             raise verdict
+        return verdict
 
     def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
         """Execute requests as one batch; for each, the tick from which it is active, or why it is rejected.
 
         An invalid request is rejected alone. The others are planned once and become active together, with the
-        next tick that begins; if that cannot be done, all are rejected and everything stays as it was."""
+        next tick that begins; if that cannot be done, each is tried for itself. A rejected one changes nothing."""
         with self.changing:
             after = self.pipeline
+            suspended = self._keeper.suspended if self._keeper is not None else {}
             verdicts: list[WatersmeetError | None] = []
             for asked in requests:
                 try:
-                    after = changed(after, asked.changes, self._keeper is not None)
+                    following = changed(after, asked.changes, self._keeper is not None, suspended)
+                    if self._keeper is not None:
+                        self._prepare(following)
+                    after = following
                     verdicts.append(None)
                 except WatersmeetError as problem:
                     verdicts.append(problem)
@@ -97,27 +135,45 @@ class ActiveQueries:
                 try:
                     tick, now = self._activate(after, accepted)
                 except (WatersmeetError, OSError) as problem:
+                    if len(accepted) > 1:  # one of them is no reason to reject the others
+                        return [self.apply([asked])[0] for asked in requests]
                     failed = problem if isinstance(problem, WatersmeetError) else not_written(after.home, problem)
                     verdicts = [rejected or failed for rejected in verdicts]
-            return [bad or InForce(tick, now - asked.at) for asked, bad in zip(requests, verdicts, strict=True)]
+            return [
+                bad or InForce(tick, now - asked.at, missed(asked.changes, suspended, tick))
+                for asked, bad in zip(requests, verdicts, strict=True)
+            ]
+
+    def _prepare(self, after: Pipeline) -> None:
+        """Make the folders of queries that are added or resumed, each request for itself: one that cannot be made is
+        no reason to reject the others."""
+        for name, query in after.queries.items():
+            if query is not self.pipeline.queries.get(name):
+                try:
+                    self.prepare(query)
+                except OSError as problem:
+                    raise ModelError(
+                        f"query {name}: results cannot be written into {self.pipeline.folder_of(query)}",
+                        detail=str(problem),
+                        hint="give the query another INTO path, or make the folder writable",
+                    ) from None
 
     def _activate(self, after: Pipeline, accepted: Sequence[Asked]) -> tuple[int, float]:
         """The first tick with the changes (0: declared only), and the monotonic time at which it was fixed."""
         keeper, tick, now = self._keeper, 0, time.monotonic()
         before = self.pipeline.queries
         if keeper is not None:
-            fresh = {name for name, query in after.queries.items() if query is not before.get(name)}
+            fresh = {name for name, q in after.queries.items() if q is not before.get(name) and not q.resumed}
             since = keeper.next_tick
             added = {n: replace(after.queries[n], since=since, addition=secrets.token_hex(8)) for n in fresh}
             after = replace(after, queries={**after.queries, **added})
             plan = keeper.plan_for(tuple(after.streams.values()), after.queries.values())
-            for name in fresh:
-                self.prepare(after.queries[name])
 
             def record(tick: int) -> None:
                 nonlocal now
                 now = time.monotonic()
-                append_entries(after.home, entries_of(accepted, after.queries, tick, now))
+                resumed = {name: query.resumed for name, query in after.queries.items()}
+                append_entries(after.home, entries_of(accepted, after.queries, resumed, tick, now))
 
             tick = keeper.obey(plan, record)
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}

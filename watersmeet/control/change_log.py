@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from watersmeet.control.changes import Asked, Drop
+from watersmeet.control.changes import Asked, Drop, Resume
 from watersmeet.errors import StateError, WatersmeetError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import append_durably, whole_lines
+from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.io.into import resolved_sink
 from watersmeet.model import Query, Sink
 from watersmeet.pipeline import Pipeline
@@ -25,19 +26,21 @@ from watersmeet.pipeline import Pipeline
 class Entry:
     at: float  # unix time at which it was activated
     tick: int  # the first tick in which it is active
-    kind: str  # add or drop
+    kind: str  # add, drop or resume
     name: str
     latency: float  # seconds from the request to that moment
     sql: str = ""
     sink: Sink = field(default_factory=Sink)
     backfill: bool = False
     addition: str = ""  # see Query
+    resumed: str = ""  # the suspension that a query is resumed from
 
 
-def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int, now: float) -> list[Entry]:
-    """One entry for each change of a batch that is activated now; `after` has the queries as they will run.
-
-    `now` is the monotonic time, as that of requests is."""
+def entries_of(
+    accepted: Sequence[Asked], after: Mapping[str, Query], resumed: Mapping[str, str], tick: int, now: float
+) -> list[Entry]:
+    """One entry for each change of a batch that is activated now; `after` has the queries as they will run, and
+    `resumed` names the suspensions that queries are resumed from. `now` is monotonic, as the time of requests is."""
     entries = []
     at = time.time()
     for asked in accepted:
@@ -45,6 +48,8 @@ def entries_of(accepted: Sequence[Asked], after: Mapping[str, Query], tick: int,
             latency = round(now - asked.at, 6)
             if isinstance(change, Drop):
                 entries.append(Entry(at, tick, "drop", change.name, latency))
+            elif isinstance(change, Resume):
+                entries.append(Entry(at, tick, "resume", change.name, latency, resumed=resumed.get(change.name, "")))
             else:
                 query = after.get(change.query.name, change.query)
                 parts = (query.sql, query.sink, query.backfill, query.addition)
@@ -75,13 +80,24 @@ def _entry(line: bytes) -> Entry:
     return Entry(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})
 
 
+def still_suspended(manifest: Manifest, entries: Iterable[Entry]) -> dict[str, Suspension]:
+    """The queries that are suspended, but for those that the log resumes in a tick that is not committed yet."""
+    resumed = {(entry.name, entry.resumed) for entry in entries if entry.kind == "resume"}
+    return {name: one for name, one in manifest.suspended.items() if (name, one.id) not in resumed}
+
+
 def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
     """The declared pipeline with all changes that were made while the engine ran, and the names that the log adds."""
     queries = dict(declared.queries)
     recalled: dict[str, Entry] = {}
+    resumed: dict[str, str] = {}
     for entry in read_entries(home):
+        if entry.kind == "resume":
+            resumed[entry.name] = entry.resumed
+            continue
         queries.pop(entry.name, None)
         recalled.pop(entry.name, None)
+        resumed.pop(entry.name, None)
         if entry.kind == "add":
             recalled[entry.name] = entry
     for name, entry in recalled.items():
@@ -95,4 +111,6 @@ def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
             ) from None
         # Older versions gave additions no name; the time of one is as good.
         queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")
+    for name in queries.keys() & resumed.keys():
+        queries[name] = replace(queries[name], resumed=resumed[name])
     return replace(declared, queries=queries), set(recalled)

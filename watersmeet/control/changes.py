@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
+from watersmeet.home.manifest import Suspension
 from watersmeet.io.sinks import check_folder
 from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline, pointing_at
@@ -25,7 +26,12 @@ class Drop:
     place: Place | None = None
 
 
-Change = Add | Drop
+@dataclass(frozen=True)
+class Resume:
+    name: str
+
+
+Change = Add | Drop | Resume
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class InForce:
 
     tick: int
     latency: float
+    text: str = ""  # what else there is to say
 
 
 Verdict = InForce | WatersmeetError
@@ -66,9 +73,14 @@ def read_changes(script: str, file: str, folder: str, pipeline: Pipeline) -> tup
     return tuple(changes)
 
 
-def changed(pipeline: Pipeline, changes: Sequence[Change], running: bool) -> Pipeline:
+def changed(
+    pipeline: Pipeline, changes: Sequence[Change], running: bool, suspended: Mapping[str, Suspension]
+) -> Pipeline:
     """The pipeline after the changes, in order; raises for the first that cannot be done."""
     for change in changes:
+        if isinstance(change, Resume):
+            pipeline = _resumed(pipeline, change.name, suspended)
+            continue
         with pointing_at(change.place):
             if isinstance(change, Drop):
                 pipeline = pipeline.without_query(change.name)
@@ -77,6 +89,24 @@ def changed(pipeline: Pipeline, changes: Sequence[Change], running: bool) -> Pip
             if running:  # before the start, a folder is checked when it is needed
                 check_folder(pipeline.folder_of(change.query), change.query.outputs)
     return pipeline
+
+
+def _resumed(pipeline: Pipeline, name: str, suspended: Mapping[str, Suspension]) -> Pipeline:
+    query, found = pipeline.known_query(name), suspended.get(name)
+    if found is None or query.resumed == found.id:
+        raise ModelError(f"query {name} is not suspended", hint="`watersmeet list` shows which queries are")
+    return replace(pipeline, queries={**pipeline.queries, name: replace(query, resumed=found.id)})
+
+
+def missed(changes: Sequence[Change], suspended: Mapping[str, Suspension], tick: int) -> str:
+    """Which results are missing of queries that are resumed from a tick on."""
+    lines = []
+    for change in changes:
+        if isinstance(change, Resume) and change.name in suspended:
+            first, last = suspended[change.name].tick, tick - 1
+            ticks = f"tick {first}" if first == last else f"ticks {first} to {last}"
+            lines.append(f"{change.name}: the results of {ticks} are missing")
+    return "\n".join(lines)
 
 
 def not_written(home: Path, problem: OSError) -> RunError:

@@ -29,7 +29,7 @@ from watersmeet.home.files import make_private, write_whole
 from watersmeet.home.lock import is_running
 
 POLL = 0.05  # seconds
-KINDS = ("change", "explain")
+KINDS = ("change", "resume", "explain")
 _LARGEST = 4 << 20  # bytes of a request
 _AT_ONCE = 1000  # requests that are taken together
 NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without an engine"
@@ -38,7 +38,7 @@ NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stat
 @dataclass(frozen=True)
 class Request:
     kind: str  # one of KINDS
-    script: str = ""
+    script: str = ""  # statements; the names of queries to resume
     file: str = ""  # of the script, for messages
     folder: str = ""  # relative paths in the script are relative to it
     format: str = ""  # of the plan
@@ -155,7 +155,7 @@ def _content(path: Path) -> bytes:
 def _request(content: bytes, name: str) -> Request:
     request = replace(Request(**json.loads(content)), id=name)
     if request.kind not in KINDS:
-        raise ValueError(f"its kind is {request.kind!r}; there are {' and '.join(KINDS)}")
+        raise ValueError(f"its kind is {request.kind!r}; the kinds are {', '.join(KINDS)}")
     for part in (request.script, request.file, request.folder, request.format):
         if not isinstance(part, str):
             raise TypeError(f"text was expected, not {type(part).__name__}")

@@ -9,16 +9,16 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from watersmeet.control.changes import Asked, InForce, Verdict, read_changes
+from watersmeet.control.changes import Asked, Change, InForce, Resume, Verdict
+from watersmeet.control.checker import Checker
 from watersmeet.control.mailbox import POLL, Answer, Mailbox, Request, error_of
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.formats import plan_text
 from watersmeet.plan.render import RenderedPlan
 
+SETTLED = 3.0  # seconds after which an engine is likely to run for longer, and to get requests
 IDLE = 1.0  # seconds that a change waits for a tick of the sources before it gets a tick of its own
-
-
 _log = logging.getLogger("watersmeet")
 
 
@@ -39,6 +39,7 @@ class ControlServer:
     def __init__(self, engine: Controlled, mailbox: Mailbox) -> None:
         self._engine = engine
         self._mailbox = mailbox
+        self._checker = Checker()
         self._over = threading.Event()
         self._looked = time.monotonic()  # when the inbox was last looked into
         self._thread = threading.Thread(target=self._serve, name="watersmeet-control", daemon=True)
@@ -49,12 +50,17 @@ class ControlServer:
     def stop(self) -> None:
         """Answer what was taken, then end."""
         self._over.set()
+        self._checker.close()
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def _serve(self) -> None:
+        began: float | None = time.monotonic()
         while not self._over.wait(POLL):
             try:
+                if began is not None and time.monotonic() - began > SETTLED:
+                    began = None
+                    self._checker.start()
                 with contextlib.suppress(OSError):  # a full disk: these clients get no reply, later ones may
                     self._look()
                 self._engine.settle(IDLE)
@@ -77,7 +83,7 @@ class ControlServer:
                 if request.kind == "explain":
                     self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
                     continue
-                changes = read_changes(request.script, request.file, request.folder, self._engine.pipeline)
+                changes = self._changes(request)
                 accepted.append((request, Asked(asked_at(request.at, before), changes)))
             except Exception as problem:
                 self._reject(request, problem)
@@ -91,9 +97,14 @@ class ControlServer:
             return
         for (request, _), verdict in zip(accepted, verdicts, strict=True):
             if isinstance(verdict, InForce):
-                self._mailbox.answer(request, Answer(verdict.tick, verdict.latency))
+                self._mailbox.answer(request, Answer(verdict.tick, verdict.latency, verdict.text))
             else:
                 self._reject(request, verdict)
+
+    def _changes(self, request: Request) -> tuple[Change, ...]:
+        if request.kind == "resume":
+            return tuple(Resume(name) for name in request.script.split())
+        return self._checker.read_changes(request.script, request.file, request.folder, self._engine.pipeline)
 
     def _reject(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, WatersmeetError):

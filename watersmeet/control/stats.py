@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from watersmeet.control.change_log import Entry, read_entries
+from watersmeet.control.change_log import Entry, read_entries, still_suspended
 from watersmeet.control.description import Described, read_description
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.lock import is_running
-from watersmeet.home.manifest import Manifest, load_newest
+from watersmeet.home.manifest import Manifest, Suspension, load_newest
 from watersmeet.home.tick_log import TickTimes, recent_ticks
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 
@@ -47,6 +47,7 @@ class QueryStats:
     backfill: bool
     latency: float | None  # seconds from the request to its activation; None if it came with the pipeline
     failed_values: int  # values and conditions that could not be computed
+    suspended: Suspension | None = None  # why it is not answered, and since which tick
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Stats:
             "state_bytes": self.state_bytes,
             "queries": {query.name: query.results for query in self.queries},
             "failed_values": {query.name: query.failed_values for query in self.queries if query.failed_values},
+            "suspended": {query.name: asdict(query.suspended) for query in self.queries if query.suspended},
             "predicates": dict(self.predicates),
             "ticks": spread([tick.total for tick in self.ticks]),
             "deployments": spread(self.deployments),
@@ -123,7 +125,7 @@ def collect_stats(
         tuple(_queries(manifest, queries, entries)),
         complaints_in(home),
         tuple(ticks),
-        tuple(entry.latency for entry in entries),
+        tuple(entry.latency for entry in entries if entry.kind != "resume"),
     )
 
 
@@ -140,8 +142,9 @@ def _stores(manifest: Manifest) -> Iterator[StoreStats]:
         yield StoreStats(name, rows, size, len(buckets))
 
 
-def _queries(manifest: Manifest, queries: Mapping[str, Described], entries: Iterable[Entry]) -> Iterator[QueryStats]:
-    newest = {entry.name: entry for entry in entries}
+def _queries(manifest: Manifest, queries: Mapping[str, Described], entries: Sequence[Entry]) -> Iterator[QueryStats]:
+    newest = {entry.name: entry for entry in entries if entry.kind != "resume"}
+    suspended = still_suspended(manifest, entries)
     for name, query in queries.items():
         entry = newest.get(name)
         asked = entry if entry and entry.kind == "add" else None
@@ -158,4 +161,5 @@ def _queries(manifest: Manifest, queries: Mapping[str, Described], entries: Iter
             query.backfill,
             asked.latency if asked else None,
             manifest.totals.failed_values[name],
+            suspended.get(name) if in_force else None,
         )

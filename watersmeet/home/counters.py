@@ -15,6 +15,7 @@ class Reason(StrEnum):
     TIME_OUT_OF_RANGE = "event time out of range"
     LATE = "late"
     TOO_FAR_AHEAD = "too far ahead"  # of the rows before it and of the clock
+    INVALID_TEXT = "invalid UTF-8"
     UNREADABLE_FILE = "unreadable files"
     REWRITTEN_FILE = "rewritten files"  # they were read before, and are not read again
     FORGOTTEN_FILE = "old files"  # of unknown names, not newer than files whose names were forgotten

@@ -14,6 +14,8 @@ REJECTED = "rejected"  # rows set aside with the reason, and a list of whole fil
 POSITIONS = "positions"  # which files each batch of a group of folders has
 CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
 ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
+STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
+DROPPED = "orders/dropped"  # signs for tasks: queries that were dropped while the tick ran
 DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
 INBOX = "control/inbox"  # requests of other processes,
 ANSWERS = "control/answers"  # and what they were told
@@ -135,6 +137,10 @@ def plan_file(home: Path, run: str, version: str, number: int) -> Path:
 def batch_order(home: Path, run: str, group: str, batch: int | str) -> Path:
     """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
     return home / ORDERS / run / group / f"{batch}.pickle"
+
+
+def dropped(home: Path, query: str) -> Path:
+    return home / DROPPED / query
 
 
 def message(folder: Path, name: str) -> Path:

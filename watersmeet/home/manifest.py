@@ -70,6 +70,15 @@ class LogMark:
 
 
 @dataclass(frozen=True)
+class Suspension:
+    """Why a query is suspended, and since which tick. `id` distinguishes it from every other suspension, for ever."""
+
+    tick: int
+    reason: str
+    id: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     tick: int = 0
     batches: dict[str, int] = field(default_factory=dict)  # source group -> newest batch id in the state
@@ -83,6 +92,7 @@ class Manifest:
     additions: dict[str, str] | None = field(default_factory=dict)  # and the change that added it; None: not known
     changes: LogMark | None = None  # the log of changes at the commit; None: not known
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
+    suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -156,6 +166,7 @@ def load(path: Path) -> Manifest:
         changes=LogMark(**raw["changes"]) if raw.get("changes") else None,
         totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),
+        suspended={query: Suspension(**one) for query, one in raw.get("suspended", {}).items()},
     )
 
 

@@ -18,8 +18,8 @@ from watersmeet.home import layout
 from watersmeet.home.dependencies import check_dependencies
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, load_newest
 
-Verify = Callable[[Path, tuple[BucketInfo, ...]], None]
 _log = logging.getLogger("watersmeet")
+Verify = Callable[[Path, tuple[BucketInfo, ...]], None]
 
 
 def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manifest:
@@ -28,7 +28,7 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     manifest = load_newest(home)
     check_dependencies(home, manifest, [folder for folder in folders if not folder.is_relative_to(home)])
     verify(home, manifest.buckets)
-    publish(manifest.results, "recover.publish")
+    publish(manifest, "recover.publish")
     named = {home / bucket.file for bucket in manifest.buckets}
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
         if path not in named and not path.is_dir():
@@ -55,22 +55,32 @@ def _clear(staging: Path, tag: str) -> None:
             (staging / name).unlink()
 
 
-def publish(results: Iterable[ResultFile], point: str = "publish.between") -> list[ResultFile]:
+def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str]:
     """Rename the files of a committed tick to where readers look. Doing it twice is harmless.
 
-    Returns those that are neither where they were staged nor where they should be."""
+    Returns the queries with files that are neither where they were staged nor where they should be, and why."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.
-    waiting = [file for file in results if not os.path.exists(file.final)]
-    missing = []
+    waiting = [file for file in manifest.results if not os.path.exists(file.final)]
+    lost: dict[str, str] = {}
     for at, file in enumerate(waiting):
         if at == 1:
             points.reach(point)
         try:
             os.rename(file.staged, file.final)
-        except (FileNotFoundError, NotADirectoryError):
-            missing.append(file)
-            _log.warning("%s with %d results of %s is missing: moved or deleted", file.final, file.rows, file.query)
-    return missing
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as problem:
+            _log.warning("%s with %d results of %s is missing: %s", file.final, file.rows, file.query, problem.strerror)
+            if file.query in manifest.queries:  # not rows set aside
+                lost[file.query] = f"{file.final} cannot be published: {problem.strerror}"
+    return lost
+
+
+def discard_staged(manifest: Manifest, files: Iterable[ResultFile]) -> None:
+    """Delete what was written for queries that this tick has suspended."""
+    named = {file.staged for file in manifest.results}
+    for file in files:
+        if file.staged not in named:
+            with contextlib.suppress(OSError):
+                Path(file.staged).unlink(missing_ok=True)
 
 
 def discard(home: Path, files: Sequence[str]) -> None:

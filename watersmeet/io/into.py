@@ -10,6 +10,7 @@ from pathlib import Path
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
+from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink, Stream
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -36,11 +37,12 @@ def check_into(query: str, sink: Sink, home: Path, streams: Iterable[Stream], ro
     try:
         _check_folder(query, Path(sink.path), Path(os.path.realpath(home)), streams, roots)
     except PermissionError as problem:
-        raise ModelError(f"query {query}: this user may not use {sink.path}", detail=str(problem)) from None
+        if not _has_run(query, home):
+            raise ModelError(f"query {query}: this user may not use {sink.path}", detail=str(problem)) from None
 
 
 def _check_folder(query: str, folder: Path, own: Path, streams: Iterable[Stream], roots: str) -> None:
-    if folder.exists() and not folder.is_dir():
+    if folder.exists() and not folder.is_dir() and not _has_run(query, own):
         raise ModelError(f"query {query}: {folder} is not a folder", hint="give INTO another path")
     if layout.STAGING in folder.parts:
         raise ModelError(f"query {query}: {folder} is for files that are being written", hint="give INTO another path")
@@ -49,6 +51,11 @@ def _check_folder(query: str, folder: Path, own: Path, streams: Iterable[Stream]
         _check_roots(query, folder, roots)
     for stream in streams:
         check_source(query, folder, stream)
+
+
+def _has_run(query: str, home: Path) -> bool:
+    """Whether a query was active in the last tick. If its folder is lost it is suspended, and others run."""
+    return query in load_newest(home).queries
 
 
 def check_source(query: str, folder: Path, stream: Stream) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -22,6 +24,8 @@ from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.types import outside
 from watersmeet.store.evaluate import connect
 
+COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
+
 
 class ResultWriter(Protocol):
     def write(self, rows: pa.Table) -> None: ...
@@ -29,8 +33,11 @@ class ResultWriter(Protocol):
     def close(self) -> None: ...
 
 
+Target = Path | BinaryIO
+
+
 class _ParquetFile:
-    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
+    def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
         # Join results rarely repeat a value often enough for a dictionary to pay for building it.
         self._writer = pq.ParquetWriter(
             path, schema, compression=options.get("compression", "snappy"), use_dictionary=False
@@ -44,7 +51,7 @@ class _ParquetFile:
 
 
 class _CsvFile:
-    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
+    def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
         self._schema = pa.schema([(field.name, _csv_type(field.type)) for field in schema])
         self._writer = pa.csv.CSVWriter(
             path,
@@ -72,16 +79,38 @@ class _JsonFile:
     def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
         self._file = path.open("w")
         self._connection = connect()
+        self._has_floats = any(_has_floats(kind) for kind in schema.types)
 
     def write(self, rows: pa.Table) -> None:
         self._connection.register("result_rows", rows)
         lines = self._connection.sql("SELECT to_json(result_rows) FROM result_rows").to_arrow_table()
         self._connection.unregister("result_rows")
-        self._file.writelines(f"{line}\n" for line in lines.column(0).cast(pa.string()).to_pylist())
+        texts = lines.column(0).cast(pa.string()).to_pylist()
+        self._file.writelines(f"{_valid_json(text) if self._has_floats else text}\n" for text in texts)
 
     def close(self) -> None:
         self._file.close()
         self._connection.close()
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    inner = [kind.field(at).type for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return pa.types.is_floating(kind) or any(map(_has_floats, inner))
+
+
+# What is in quotation marks, or a number that JSON does not have. Spark writes such a number as a string.
+_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', re.IGNORECASE)
+
+
+def _valid_json(text: str) -> str:
+    return _NO_NUMBER.sub(_quoted, text) if "n" in text or "N" in text else text
+
+
+def _quoted(found: re.Match[str]) -> str:
+    word = found[0]
+    if word.startswith('"'):
+        return word
+    return '"NaN"' if "nan" in word.lower() else '"-Infinity"' if word.startswith("-") else '"Infinity"'
 
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
@@ -99,7 +128,7 @@ def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
     return _ParquetFile(path, schema, options)
 
 
-def check_sink(query: str, sink: Sink) -> None:
+def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None:
     """Reject a sink that cannot be written, before anything runs."""
     if sink.format not in SINK_FORMATS:
         raise ModelError(
@@ -118,8 +147,46 @@ def check_sink(query: str, sink: Sink) -> None:
         if name not in allowed:
             listed = ", ".join(sorted(allowed)) or "none"
             raise ModelError(f"query {query}: unknown option {name} for {sink.format}", detail=f"Options: {listed}.")
-        if name == "compression" and not pa.Codec.is_available(value):
-            raise ModelError(f"query {query}: compression {value} is not available")
+        if advice := _wrong_value(name, value):
+            raise ModelError(f"query {query}: the option {name} cannot be {value!r}", hint=advice)
+    for field in result_schema(outputs) if sink.format == "csv" else ():
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise ModelError(
+                f"query {query}: the column {field.name} cannot be written as CSV",
+                detail=f"Its type is {field.type}.",
+                hint="use INTO json or parquet, or make a string of it, for example with to_json or hex",
+            )
+    if problem := _trial(sink.format, sink.options, result_schema(outputs)):
+        raise ModelError(f"query {query}: results cannot be written as {sink.format}", detail=problem)
+
+
+def _wrong_value(name: str, value: str) -> str:
+    """What to give for an option instead, or nothing."""
+    if name == "sep":
+        usable = len(value) == 1 and value.isascii() and value not in '"\r\n'
+        return "" if usable else "use one character, for example ; or \\t"
+    if name == "header":
+        return "" if value.lower() in ("true", "false") else "use true or false"
+    if name == "rows":
+        return "" if re.fullmatch("[0-9]{1,6}", value) else "use a number of rows, such as 20"
+    if name == "compression":
+        return "" if value.lower() in COMPRESSIONS else f"use one of {', '.join(COMPRESSIONS)}"
+    return ""
+
+
+@lru_cache(maxsize=1024)
+def _trial(kind: str, options: tuple[tuple[str, str], ...], schema: pa.Schema) -> str:
+    """Why a row of NULLs cannot be written, or nothing. What fails for every row is found before there are any."""
+    if kind in ("json", "count") or not len(schema):
+        return ""
+    try:
+        make = _CsvFile if kind == "csv" else _ParquetFile
+        writer = make(io.BytesIO(), schema, dict(options))
+        writer.write(pa.Table.from_arrays([pa.nulls(1, type_) for type_ in schema.types], schema=schema))
+        writer.close()
+    except Exception as problem:
+        return str(problem)
+    return ""
 
 
 def extension(sink: Sink) -> str:

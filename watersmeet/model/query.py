@@ -56,6 +56,7 @@ class Query:
     since: int = 0  # the tick that was promised to be its first; 0 where it was declared before the start
     addition: str = ""  # names the change that added it to a running engine, for ever; "" where it was declared
     predicates: tuple[Predicate, ...] = ()  # between two aliases, but no equalities
+    resumed: str = ""  # names the suspension that it was resumed from, for ever; "" where it never was
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -75,8 +76,8 @@ class Query:
     @cached_property
     def definition(self) -> Query:
         """The query without what depends on when it came."""
-        timeless = not (self.since or self.addition or self.backfill)
-        return self if timeless else replace(self, since=0, addition="", backfill=False)
+        timeless = not (self.since or self.addition or self.backfill or self.resumed)
+        return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
 
     @cached_property
     def by_name(self) -> dict[str, Alias]:

@@ -66,6 +66,7 @@ class Plan:
     rules: Ruleset
     groups: Groups = ()  # of the queries that need more than one word
     storage_budget: float = 0.0  # 0: no limit
+    left_out: tuple[Query, ...] = ()  # suspended queries: no rules, but their streams are stored
 
     @cached_property
     def individual_cost(self) -> float:
@@ -134,6 +135,7 @@ def _compiled(
     groups: Groups,
 ) -> Plan:
     rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing)
+    rules = replace(rules, limits=options.limits)
     return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
 
 

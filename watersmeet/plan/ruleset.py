@@ -16,9 +16,10 @@ that are stored already: they fill a materialized store that is new, or backfill
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, Theta
+from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
 
@@ -193,6 +194,7 @@ class Ruleset:
     stores: tuple[StoreRule, ...]
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
+    limits: Limits = field(default_factory=Limits)
 
     def store(self, name: str) -> StoreRule:
         return next(rule for rule in self.stores if rule.name == name)

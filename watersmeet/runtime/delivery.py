@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.result_reader import set_up
+from watersmeet.io.sinks import extension, is_outside, result_folder
 from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
@@ -34,11 +35,20 @@ class Deliveries:
         self._executor: Executor
         self._spark: Callable[[], SparkSession]
         self._queries: Callable[[], Mapping[str, Query]] = dict
+        self._suspend: Callable[[str, str], None]
+        self._behind: set[str] = set()  # queries of which a tick may not have been delivered
 
     def connect(
-        self, executor: Executor, spark: Callable[[], SparkSession], queries: Callable[[], Mapping[str, Query]]
+        self,
+        executor: Executor,
+        spark: Callable[[], SparkSession],
+        queries: Callable[[], Mapping[str, Query]],
+        suspend: Callable[[str, str], None],
+        suspended: Collection[str],
     ) -> None:
+        """`suspend` is called for a query whose results cannot be delivered; `suspended` are suspended already."""
         self._executor, self._spark, self._queries = executor, spark, queries
+        self._suspend, self._behind = suspend, set(suspended)
 
     def register(self, query: str, deliver: Deliver) -> None:
         self._callables.setdefault(query, []).append(deliver)
@@ -51,16 +61,40 @@ class Deliveries:
 
     def committed(self, manifest: Manifest) -> None:
         for name, query in list(self._queries().items()):
+            wanted = name in self._callables or query.sink.format == "console"
+            if not wanted or name in manifest.suspended:
+                continue
             # After a restart, those of the last tick may have been read and deleted.
             files = [file.final for file in manifest.results if file.query == name and os.path.exists(file.final)]
-            wanted = name in self._callables or query.sink.format == "console"
-            if not files or not wanted or self._last(name) >= manifest.tick:
-                continue
-            if query.sink.format == "console":
-                self._print(query, files, manifest.tick)
-            for deliver in self._callables.get(name, ()):
-                self._call(query, deliver, files, manifest.tick)
-            write_whole(layout.delivered(self._home, name), str(manifest.tick))
+            ticks = {manifest.tick: files}
+            if name in self._behind:
+                ticks = self._stored_ticks(query, manifest) | ticks
+            last = self._last(name)
+            try:
+                for tick in sorted(tick for tick, files in ticks.items() if files and tick > last):
+                    self._deliver(query, ticks[tick], tick)
+                self._behind.discard(name)
+            except RunError as problem:
+                self._behind.add(name)
+                self._suspend(name, problem.problem)
+
+    def _deliver(self, query: Query, files: list[str], tick: int) -> None:
+        if query.sink.format == "console":
+            self._print(query, files, tick)
+        for deliver in self._callables.get(query.name, ()):
+            self._call(query, deliver, files, tick)
+        write_whole(layout.delivered(self._home, query.name), str(tick))
+
+    def _stored_ticks(self, query: Query, newest: Manifest) -> dict[int, list[str]]:
+        """The result files of earlier ticks, as they are in the folder: what was not delivered is among them."""
+        found: dict[int, list[str]] = {}
+        folder = result_folder(self._home, query.name, query.sink)
+        tag = newest.tag if is_outside(query.sink) else ""
+        for path in sorted(folder.glob(f"*.{extension(query.sink)}")):
+            tick = layout.tick_of(path.name, tag)
+            if tick is not None and tick < newest.tick:
+                found.setdefault(tick, []).append(str(path))
+        return found
 
     def _last(self, name: str) -> int:
         path = layout.delivered(self._home, name)
@@ -74,24 +108,34 @@ class Deliveries:
             raise RunError(
                 f"the callable of query {query.name} failed on tick {tick}: {type(problem).__name__}: {problem}",
                 detail="The tick is committed and its result files are complete; the callable has not processed them.",
-                hint="correct it and start again with the same home: the tick is delivered again",
+                hint="correct it, and resume the query: the tick is delivered again",
             ) from problem
 
     def _print(self, query: Query, files: list[str], tick: int) -> None:
+        try:
+            self._show(query, files, tick)
+        except Exception as problem:
+            kind = type(problem).__name__
+            raise RunError(f"the results of tick {tick} cannot be printed: {kind}: {problem}") from problem
+
+    def _show(self, query: Query, files: list[str], tick: int) -> None:
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
+        def plain(value: object) -> Text:
+            return Text(visible(str(value)))  # brackets in a value are no markup
+
         limit = int(dict(query.sink.options).get("rows", _CONSOLE_ROWS))
         table = Table(title=Text(f"{query.name}, tick {tick}"))
         for output in query.outputs:
-            table.add_column(Text(visible(output.name)))
+            table.add_column(plain(output.name))
         total = shown = 0
         for file in files:
             for rows, count in self._executor.submit(HeadOrder("", file, limit - shown)).result():
                 total += count
                 for row in rows.to_pylist():
-                    table.add_row(*(Text(visible(str(value))) for value in row.values()))
+                    table.add_row(*(plain(value) for value in row.values()))
                     shown += 1
         if total > shown:
             table.caption = f"{shown} of {total} results"

@@ -1,7 +1,8 @@
 """Gather: the rows of one source task become buckets. Knows buckets and rules, but not Spark.
 
 A row is set aside, with the reason, in `rejected/<stream>/` when its source could not parse it, when its
-event time is NULL or outside the years 1 to 9999, or when it is late or too far ahead. Everything else is stored.
+event time is NULL or outside the years 1 to 9999, when it is late or too far ahead, or when a string in it is not
+UTF-8. Everything else is stored.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ BUCKET_ROWS = 1 << 20
 BUCKET_BYTES = 128 << 20
 CORRUPT_COLUMN = "_corrupt_record"
 _MICROS_A_DAY = 86_400_000_000
-_REASONS = (Reason.UNREADABLE, Reason.NO_TIME, Reason.TIME_OUT_OF_RANGE, Reason.LATE, Reason.TOO_FAR_AHEAD)
+_REASONS = (
+    Reason.UNREADABLE,
+    Reason.NO_TIME,
+    Reason.TIME_OUT_OF_RANGE,
+    Reason.LATE,
+    Reason.TOO_FAR_AHEAD,
+    Reason.INVALID_TEXT,
+)
 
 
 class Gather:
@@ -62,6 +70,7 @@ class Gather:
         rows = at_rest(batch, self._schema)
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
+        reason[invalid_text(rows)] = 6
         reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
         impossible = (tau < TAU_MIN) | (tau > TAU_MAX)
         if limit := self.order.limits.get(self.rule.name):
@@ -140,6 +149,29 @@ def at_rest(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             array = array.cast(pa.timestamp("us", tz=array.type.tz)).view(pa.timestamp("us"))
         arrays.append(array if array.type == field.type else array.cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def invalid_text(rows: pa.RecordBatch) -> list[int]:
+    """The rows with a string that is not UTF-8: every reader of it would fail."""
+    found: set[int] = set()
+    for column in rows.columns:
+        if not _has_text(column.type) or _is_valid(column):
+            continue
+        found |= {at for at in range(len(column)) if not _is_valid(column.take(pa.array([at])))}
+    return sorted(found)
+
+
+def _has_text(kind: pa.DataType) -> bool:
+    inner = [kind.field(at).type for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or any(map(_has_text, inner))
+
+
+def _is_valid(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def event_times(column: pa.Array) -> tuple[I64, np.ndarray]:

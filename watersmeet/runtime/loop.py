@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,8 @@ from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import MarkedLog
 from watersmeet.home.manifest import Manifest, commit
-from watersmeet.home.recovery import discard, publish
+from watersmeet.home.recovery import discard, discard_staged, publish
+from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
@@ -38,7 +39,9 @@ from watersmeet.runtime.tick.orders import (
     TickReport,
     raise_first,
 )
-from watersmeet.runtime.tick.tick import Tick, is_new, walk_phases
+from watersmeet.runtime.tick.suspension import is_new, owners
+from watersmeet.runtime.tick.tick import Tick, walk_phases
+from watersmeet.store.guard import ExpressionError
 
 
 class Batch(Protocol):
@@ -99,8 +102,10 @@ class _Beside:
 
 
 class TickLoop:
-    def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor) -> None:
+    def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor, wait: float = 30) -> None:
+        """`wait` is how many seconds a tick continues with a query that was dropped."""
         self.home = home
+        self._signs = Signs(home, wait)
         self.manifest = manifest if manifest.tag else replace(manifest, tag=secrets.token_hex(4))
         self.plan = plan
         self.executor = executor
@@ -120,6 +125,8 @@ class TickLoop:
         self._beside: list[_Beside] = []
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
+        self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
+        self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
         if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in plan.queries):
             self._waiting_since = time.monotonic()
 
@@ -135,6 +142,7 @@ class TickLoop:
         """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)
+            self._signs.replaced(*({q.name for q in (*p.queries, *p.left_out)} for p in (self.plan, plan)))
             self.plan = plan
             self._waiting_since = time.monotonic()
             self._keep_off(self._off)
@@ -143,6 +151,12 @@ class TickLoop:
     def _keep_off(self, predicates: frozenset[str]) -> None:
         """A predicate stays disabled while some query calls it."""
         self._off = predicates & self.plan.rules.registered() if predicates else predicates
+
+    def suspend(self, query: str, reason: str) -> None:
+        """Let the next tick suspend a query."""
+        with self._handover:
+            self._suspending.setdefault(query, reason)
+            self._waiting_since = self._waiting_since or time.monotonic()
 
     # Ticks ---------------------------------------------------------------------------------------
 
@@ -157,8 +171,8 @@ class TickLoop:
             if last >= batch.number:
                 return  # committed before a crash that came before Spark wrote that down
             if batch.number > last + 1:
-                positions = layout.checkpoint(self.home, batch.group)
-                self._try(lambda: _raise(mixed(positions, ahead(batch.number, last))))
+                self.failure = mixed(layout.checkpoint(self.home, batch.group), ahead(batch.number, last))
+                raise self.failure
             self._try(lambda: self._run_tick(batch, following))
             points.reach("tick.end")
 
@@ -175,11 +189,13 @@ class TickLoop:
                 if idle:
                     break
 
-    def finish(self) -> None:
-        """Wait for the running tick to end; no other begins. A batch that comes now is left for the next start."""
+    def finish(self, seconds: float | None = None) -> None:
+        """Wait for the running tick to end, or give it up after `seconds`; the next start takes what was not done."""
         with self._turn:
             self._finished = True
             self._turn.notify_all()
+            if seconds is not None and not self._turn.wait_for(lambda: not self._busy, seconds):
+                self._signs.stop()
         with self._taking_turn(None):
             self._clear()
 
@@ -213,8 +229,29 @@ class TickLoop:
         if batch is not None:
             batch.begin()
         points.reach("tick.begin")
-        if batch is not None and self._is_one_order(begun, batch):
-            reports = self._run_whole(begun.tick, batch)
+        while True:
+            try:
+                return self._execute(begun, following)
+            except ExpressionError as problem:
+                if not self._suspend_owners(problem, begun.tick):
+                    raise
+            begun, following = self._new(batch, self.manifest), lambda: None
+
+    def _suspend_owners(self, problem: ExpressionError, tick: Tick) -> bool:
+        """Have the tick run again without the queries that ask for an expression that cannot be evaluated."""
+        found = owners(problem.expressions, tick.queries)
+        present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
+        if not found or present & self._suspending.keys() or self.replan is None:
+            return False
+        self._ahead = None  # it was gathered by the same plan
+        for query in present:
+            self.suspend(query, f"{problem.problem}: {problem.detail}")
+        self.replan(present)
+        return True
+
+    def _execute(self, begun: _Begun, following: Callable[[], Batch | None]) -> None:
+        if begun.batch is not None and self._is_one_order(begun, begun.batch):
+            reports = self._run_whole(begun.tick, begun.batch)
         else:
             reports = self._run_parts(begun, following)
         with self._handover:
@@ -228,25 +265,24 @@ class TickLoop:
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return self._new(batch, self.manifest)
-        ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off)
+        ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off, suspending=dict(self._suspending))
         return ahead
 
     def _new(self, batch: Batch | None, before: Manifest) -> _Begun:
         with self._handover:
-            plan, off = self.plan, self._off
+            plan, off, suspending = self.plan, self._off, dict(self._suspending)
             self._begun = before.tick + 1
             self._waiting_since = None
         self.executor.obey(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
-        attempt = before.tag + secrets.token_hex(4)
-        now = time.time_ns() // 1000
-        tick = Tick(str(self.home), group, number, attempt, plan.rules, plan.streams, plan.queries, before, off, now)
+        attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
+        active = (plan.rules, plan.streams, plan.queries)
+        tick = Tick(str(self.home), group, number, attempt, *active, before, off, now, plan.left_out, suspending)
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
-        if begun.gathering is not None or batch.bytes is None or begun.tick.rules.partitions > 1:
-            return False
-        return batch.bytes <= self.executor.few_bytes
+        may_be = begun.gathering is None and begun.tick.rules.partitions == 1
+        return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
         """All of a tick of few rows in one task."""
@@ -325,8 +361,13 @@ class TickLoop:
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         commit(self.home, manifest)
         self.manifest = manifest
+        with self._handover:
+            self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
+        self._signs.committed([query.name for query in tick.queries])
+        discard_staged(manifest, (file for report in reports.probed for file in report.results))
         points.reach("publish.before")
-        publish(manifest.results)
+        for query, reason in publish(manifest).items():
+            self.suspend(query, reason)
         discard(self.home, garbage)
         for observer in self.observers:
             observer.committed(manifest)
@@ -354,11 +395,6 @@ class TickLoop:
             gathered = ahead.gathering.result() if ahead is not None and ahead.gathering is not None else []
             merged = [report.merged for each in beside for report in each.future.result()]
             buckets = [bucket for report in gathered for bucket in report.buckets]
-            for file in [bucket.file for bucket in (*buckets, *merged) if bucket is not None]:
-                (self.home / file).unlink(missing_ok=True)
-            for staged in [file.staged for report in gathered for file in report.rejected]:
-                Path(staged).unlink(missing_ok=True)
-
-
-def _raise(problem: Exception) -> None:
-    raise problem
+            unused = [bucket.file for bucket in (*buckets, *merged) if bucket is not None]
+            for name in (*unused, *(file.staged for report in gathered for file in report.rejected)):
+                (self.home / name).unlink(missing_ok=True)  # those that are staged have absolute names

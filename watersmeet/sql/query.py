@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from watersmeet.errors import ModelError, Place
 from watersmeet.model import Alias, Query, Registered, Sink, Stream
+from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
+from watersmeet.sql.limits import check_length, check_tokens
 from watersmeet.sql.outputs import build_outputs
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
@@ -30,6 +32,7 @@ def build_query(
     backfill: bool = False,
     max_aliases: int = MAX_ALIASES,
     functions: Mapping[str, Registered] | None = None,
+    limits: TextLimits | None = None,
 ) -> Query:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
@@ -37,8 +40,11 @@ def build_query(
     are the predicates that it may call by name.
     """
     check_name("query", name)
+    limits = limits or TextLimits()
+    check_length(name, select, limits)
     site = Site(select, origin)
     tokens = tokenize(site, select)
+    check_tokens(site, tokens, limits)
     if not tokens:
         site.fail((0, 1), f"query {name} is empty", hint="write SELECT … FROM stream [RANGE 10 SECONDS] AS alias …")
     while tokens[-1].means(";") and len(tokens) > 1:
@@ -56,8 +62,11 @@ def build_query(
             f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
             hint="split it into two queries, or raise the option max_aliases",
         )
-    with Binder(site, functions or {}) as binder:
-        query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+    try:
+        with Binder(site, functions or {}) as binder:
+            query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+    except RecursionError:
+        site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     return replace(query, backfill=backfill)
 
 

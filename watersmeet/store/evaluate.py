@@ -15,20 +15,24 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.store.guard import ExpressionError, bounded, bounds, reason_of_duckdb
 
-def connect() -> duckdb.DuckDBPyConnection:
+
+def connect(megabytes: int = 0) -> duckdb.DuckDBPyConnection:
     """A private in-memory DuckDB: one thread (tasks are the parallelism), UTC, nothing fetched."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
+    if megabytes:
+        connection.execute(f"SET memory_limit = '{megabytes}MB'")
     connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
 
 @lru_cache(maxsize=1)
-def _connection() -> duckdb.DuckDBPyConnection:
+def _connection(megabytes: int) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
-    return connect()
+    return connect(megabytes)
 
 
 _turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time
@@ -51,15 +55,37 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
         return Evaluated([], [])
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     with _turn:
-        connection = _connection()
+        try:
+            return _evaluated(table, expressions)
+        except (duckdb.Error, pa.ArrowException, TimeoutError, MemoryError) as problem:
+            failed = {expressions[0]: reason_of_duckdb(problem)}
+        if len(expressions) > 1:  # which of them is it?
+            failed = {}
+            for expression in expressions:
+                try:
+                    _evaluated(table, [expression])
+                except (duckdb.Error, pa.ArrowException, TimeoutError, MemoryError) as problem:
+                    failed[expression] = reason_of_duckdb(problem)
+        raise ExpressionError.of(failed or dict.fromkeys(expressions, "they cannot be evaluated together"))
+
+
+def _evaluated(table: pa.Table, expressions: list[str]) -> Evaluated:
+    connection = _connection(bounds.megabytes)
+    try:
         connection.register("input_rows", table)
         try:
-            try:
+            with bounded(connection):
                 return Evaluated(_select(connection, expressions), [0] * len(expressions))
-            except duckdb.Error:
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error:
+            with bounded(connection):
                 return _evaluate_carefully(connection, expressions)
         finally:
             connection.unregister("input_rows")
+    except duckdb.Error:
+        _connection.cache_clear()  # an error inside of DuckDB may have invalidated it
+        raise
 
 
 def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> list[pa.Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from watersmeet.io.sinks import extension, result_folder, result_schema
 from watersmeet.model import ColumnRef, Sink, member_column
 from watersmeet.plan.ruleset import ResultRule
 from watersmeet.runtime.emit.assemble import Assembly
+from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words
 from watersmeet.store.kernels import I64, count_bits
@@ -34,20 +37,43 @@ class QueryResults:
         self.counts = report.counts
         self._home = Path(order.home)
         self._rules = {rule.query: rule for rule in order.rules.results}
+        self.suspended = Confinement(self._home, order.suspended, report.suspended)
         self._files: dict[str, StagedFile] = {}
+        self._found: Counter[str] = Counter()  # matches, by query
+        self._bytes: Counter[str] = Counter()  # before compression
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
 
     def only_counts(self, query: str) -> bool:
         return self._rules[query].sink.format == "count"
 
+    def confined(self, query: str) -> AbstractContextManager[None]:
+        """What is raised inside suspends the query."""
+        return self.suspended.of(query, self._folder(query))
+
+    def admits(self, query: str, matches: int) -> bool:
+        """Count matches of a query; whether it is still to be answered."""
+        self._found[query] += matches
+        limit = self.order.rules.limits.matches
+        if limit and self._found[query] > limit:
+            self.suspended.suspend(query, too_many_matches(limit))
+        return query not in self.suspended
+
+    def _folder(self, query: str) -> Path:
+        return result_folder(self._home, query, self._rules[query].sink)
+
     def write(self, query: str, rows: Assembly) -> None:
         rule = self._rules[query]
         if query not in self._files:
             name = layout.data_file(self.order.tick, self.order.attempt, self.task, extension(rule.sink))
-            folder = result_folder(self._home, query, rule.sink)
-            self._files[query] = StagedFile(folder, name, rule.sink, result_schema(rule.outputs))
+            self._files[query] = StagedFile(self._folder(query), name, rule.sink, result_schema(rule.outputs))
         file = self._files[query]
-        file.write(self._outputs(rule, rows))
+        outputs = self._outputs(rule, rows)
+        self._bytes[query] += outputs.nbytes
+        limit = self.order.rules.limits.result_bytes
+        if limit and self._bytes[query] > limit:
+            self.suspended.suspend(query, f"its results in a tick exceed {limit:,} bytes (option max_result_bytes)")
+            return
+        file.write(outputs)
         points.reach("results.write", file.staged)
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
@@ -57,14 +83,21 @@ class QueryResults:
             counts[: len(queries)] += matches
         else:
             count_bits(sets, counts)
+        limit = self.order.rules.limits.matches
+        for bit in np.flatnonzero(counts[: len(queries)] > limit) if limit else ():
+            self.suspended.suspend(queries[bit], too_many_matches(limit))
 
     def finish(self) -> None:
         """Close the files, and report them."""
         for query, file in self._files.items():
-            result = file.close(query)
-            points.reach("results.written", file.staged)
-            self.report.results.append(result)
-            self.counts.results[query] += result.rows
+            with self.confined(query):
+                if query not in self.suspended:
+                    result = file.close(query)
+                    points.reach("results.written", file.staged)
+                    self.report.results.append(result)
+                    self.counts.results[query] += result.rows
+            if query in self.suspended:
+                file.discard()
         self._file_counts()
 
     def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:
@@ -98,7 +131,7 @@ class QueryResults:
         found: Counter[str] = Counter()
         for queries, counts in self._counted.items():
             for query, count in zip(queries, counts.tolist(), strict=False):
-                if count and self.only_counts(query):
+                if count and self.only_counts(query) and self.admits(query, count):
                     found[query] += count
         if not found:
             return

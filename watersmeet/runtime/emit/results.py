@@ -32,6 +32,7 @@ class Results:
         self._report = ProbeReport()
         self.counts = self._report.counts
         self._of_queries = QueryResults(order, task, self._report)
+        self.suspended = self._of_queries.suspended
         self._materialized = MaterializedRows(order, task, self._report)
         self._waiting: dict[_At, list[Partial]] = {}
         self._waiting_rows: Counter[_At] = Counter()
@@ -52,7 +53,7 @@ class Results:
         if any(counting):
             self._count(path, end, partial, sets)
         for bit, query in enumerate(end.queries):
-            if not counting[bit]:
+            if not counting[bit] and query not in self.suspended:
                 wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
                 self._collect((path, end, query), partial, wanted)
 
@@ -61,6 +62,8 @@ class Results:
             if not len(rows):
                 return
             partial = partial.take(rows)
+        if isinstance(at[1], Emit) and not self._of_queries.admits(at[2], len(partial)):
+            return
         self._waiting.setdefault(at, []).append(partial)
         self._waiting_rows[at] += len(partial)
         if self._waiting_rows[at] >= FLUSH_ROWS:
@@ -93,6 +96,13 @@ class Results:
         path, end, name = at
         found = self._assembly(path, end, concatenate(self._waiting.pop(at)))
         del self._waiting_rows[at]
+        if isinstance(end, Keep):
+            self._write(end, name, found, path)
+        elif name not in self.suspended:
+            with self._of_queries.confined(name):
+                self._write(end, name, found, path)
+
+    def _write(self, end: Emit | Keep, name: str, found: Assembly, path: ProbePath) -> None:
         if isinstance(end, Keep) and end.windows is not None:
             found = found.within(end.windows)
         rows = found.verified(end.verify)

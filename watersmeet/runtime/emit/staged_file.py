@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,13 @@ class StagedFile:
     def write(self, rows: pa.Table) -> None:
         self._writer.write(rows)
         self._rows += rows.num_rows
+
+    def discard(self) -> None:
+        """Give up a file that could not be written."""
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self.staged.unlink(missing_ok=True)
 
     def close(self, query: str) -> ResultFile:
         """Finish the file, and say what the manifest must know to publish it."""

@@ -39,6 +39,10 @@ class PlanInForce(Protocol):
     @property
     def queries(self) -> tuple[Query, ...]: ...
 
+    @property
+    def left_out(self) -> tuple[Query, ...]:
+        """Suspended queries, for which there are no rules; their streams are stored."""
+
 
 class PlanFiles:
     """The plans that orders name, in the home of the engine."""

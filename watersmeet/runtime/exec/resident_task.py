@@ -52,7 +52,7 @@ def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, I
 
 
 def _serve(connection: Connection) -> None:
-    worker, signs = Worker(), _Signs(connection)
+    worker, signs = Worker(owns_process=True), _Signs(connection)
     try:
         while True:
             try:

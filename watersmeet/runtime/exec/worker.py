@@ -6,6 +6,7 @@ A worker belongs to its owner: a resident task, a `LocalExecutor`, or, for Spark
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import pickle
 import threading
@@ -22,6 +23,7 @@ from watersmeet.home import layout
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
+from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.plan_files import PlansRead
@@ -45,11 +47,14 @@ from watersmeet.runtime.tick.orders import (
 )
 from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.store.bucket import Bucket, verify_file
+from watersmeet.store.guard import bounds, limit_memory
 from watersmeet.store.merge import merge
 
 
 class Worker:
-    def __init__(self) -> None:
+    def __init__(self, owns_process: bool = False) -> None:
+        """`owns_process`: nothing else runs in this process, so that its memory may be limited."""
+        self._owns_process = owns_process
         self.buckets = OpenBuckets()
         self.plans = PlansRead()
         self._turn = threading.RLock()
@@ -65,8 +70,26 @@ class Worker:
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
-        with self._turn:
+        with self._turn, self._limited(order):
             return self._obey[type(order)](order, task, name)
+
+    @contextlib.contextmanager
+    def _limited(self, order: Order) -> Iterator[None]:
+        """Within the limits of the plan. Afterwards Spark may use the process for jobs of others."""
+        rules = getattr(order, "rules", None)
+        if rules is None:
+            yield
+            return
+        limits: Limits = rules.limits
+        bounds.seconds, bounds.megabytes = limits.expression_seconds, limits.expression_megabytes
+        if not self._owns_process or not limits.task_megabytes:
+            yield
+            return
+        limit_memory(limits.task_megabytes)
+        try:
+            yield
+        finally:
+            limit_memory(0)
 
     def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
         return self.obey(self.plans.unpack(packed), task, name)
@@ -113,7 +136,8 @@ class Worker:
     ) -> Iterator[Blob]:
         """The part of a probe between two exchanges; without blobs, the one before the first."""
         try:
-            yield from self._probe_task(order, task, name).step(blobs)
+            with self._limited(order):
+                yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
             yield task, (REPORT, pickle.dumps(ProbeReport(failure=told(problem, order.home))))
 
@@ -212,7 +236,7 @@ _workers_turn = threading.Lock()
 def worker_of(run: str) -> Worker:
     """The worker of a process of Spark's for a run of an engine; those of the engines before are given up."""
     with _workers_turn:
-        worker = _workers.pop(run, None) or Worker()
+        worker = _workers.pop(run, None) or Worker(owns_process=True)
         _workers[run] = worker
         for old in list(_workers)[:-_KEPT]:
             del _workers[old]

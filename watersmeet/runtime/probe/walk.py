@@ -24,6 +24,7 @@ from watersmeet.runtime.probe.partial_results import Partial, ProbePath, Refs
 from watersmeet.runtime.probe.places import Departure, Place
 from watersmeet.runtime.probe.predicates import Tester
 from watersmeet.runtime.probe.probers import Prober, make_prober
+from watersmeet.runtime.probe.pruning import Pruning, Suspended
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.runtime.udf.predicate_calls import Calls
 
@@ -39,8 +40,12 @@ class Ends(Protocol):
 class Walk:
     """One task's walk."""
 
-    def __init__(self, order: ProbeOrder, stores: Stores, ends: Ends, place: Place) -> None:
+    def __init__(
+        self, order: ProbeOrder, stores: Stores, ends: Ends, place: Place, suspended: Suspended | None = None
+    ) -> None:
+        """`suspended` grows while the walk goes: steps that only such queries need are not taken."""
         self.order = order
+        self._pruning = Pruning(order, suspended)
         self.stores = stores
         self.ends = ends
         self.place = place
@@ -60,6 +65,7 @@ class Walk:
             if not (leaving or (own and (staying or start.emits))):
                 continue
             for partial in self._arrivals(start, piece):
+                self._pruning.look()
                 if own:
                     for emit in start.emits:
                         self.ends(emit, partial, ProbePath(start.relation, (start.stream,)))
@@ -72,6 +78,8 @@ class Walk:
 
     def resume(self, step: Step, partial: Partial) -> Iterator[Departure]:
         """Take a step with partial results, and all the steps behind it that happen in this place."""
+        if self._pruning.has_pruned(step):
+            return
         self.counts.step_in[step.id] += len(partial)
         path = self._paths[step.id]
         tester = Tester(self.stores, path.stores, self.calls)
@@ -80,6 +88,9 @@ class Walk:
             tests = prober.left_over()
             found = tester.passing(tests, pairs) if tests else pairs
             self.counts.step_out[step.id] += len(found)
+            self._pruning.found(step, self.counts.step_out[step.id])
+            if self._pruning.has_pruned(step):
+                break
             if not len(found):
                 continue
             for end in step.ends:

@@ -82,6 +82,7 @@ class ProbeOrder:
     buckets: dict[str, tuple[BucketInfo, ...]]
     work: tuple[tuple[Slice, ...], ...]
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
+    suspended: frozenset[str] = frozenset()  # queries of the plan that are not answered
 
     @property
     def tasks(self) -> int:
@@ -108,6 +109,7 @@ class ProbeReport:
     kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
     counts: Counters = field(default_factory=Counters)
     off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
+    suspended: dict[str, str] = field(default_factory=dict)  # queries that cannot be answered, and why
     failure: WatersmeetError | None = None
 
 

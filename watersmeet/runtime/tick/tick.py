@@ -9,12 +9,13 @@ anywhere is repeated under another attempt name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from watersmeet import points
 from watersmeet.home.counters import Counters
-from watersmeet.home.manifest import BucketInfo, Manifest
+from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
 from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.tick.orders import (
@@ -28,6 +29,7 @@ from watersmeet.runtime.tick.orders import (
     Slice,
     raise_first,
 )
+from watersmeet.runtime.tick.suspension import idle_stores, is_new, is_suspended, suspended_names
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
 
@@ -49,6 +51,8 @@ class Tick:
     before: Manifest
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
+    left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
+    suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
 
     @property
     def number(self) -> int:
@@ -66,7 +70,12 @@ class Tick:
 
     def backfills(self) -> set[str]:
         """The queries that are new in this tick and want the results among stored rows."""
-        return {query.name for query in self.queries if query.backfill and self._is_new(query)}
+        new = {query.name for query in self.queries if query.backfill and self._is_new(query)}
+        return new - set(self.suspending)
+
+    def suspended(self, probed: Sequence[ProbeReport] = ()) -> frozenset[str]:
+        """The queries of the plan that are not answered."""
+        return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
 
     def _is_new(self, query: Query) -> bool:
         return is_new(query, self.before)
@@ -98,6 +107,7 @@ class Tick:
             {store: tuple(infos) for store, infos in buckets.items()},
             split([bucket for bucket in source if bucket.store in read], tasks),
             self.off.union(*(report.off for report in probed)),
+            self.suspended(probed),
         )
 
     def _is_due(self, start: Start) -> bool:
@@ -129,7 +139,8 @@ class Tick:
     def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
         marks = watermarks(self.streams, newest)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
-        return {**horizons(self.queries, self.streams, marks), **materialized_horizons(outside, marks)}
+        asking = (*self.queries, *self.left_out)
+        return {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
 
     def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
         newest = dict(self.before.newest)
@@ -153,6 +164,8 @@ class Tick:
 
         A merge that took several ticks counts only if all that it read is still part of the state."""
         newest = self._newest(gathered)
+        failed = self._suspended_now(probed)
+        idle = idle_stores(self.rules, self.suspended(probed).union(failed))
         added = [bucket for report in gathered for bucket in report.buckets]
         added += [bucket for report in probed for bucket in report.kept]
         candidates = {bucket.file: bucket for bucket in (*self._standing(), *added)}
@@ -165,6 +178,7 @@ class Tick:
                 if merge.merged is not None:
                     candidates[merge.merged.file] = merge.merged
         alive = self._horizons(newest)
+        alive = {store: horizon for store, horizon in alive.items() if store not in idle}
         kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
         written = [*self.before.buckets, *added]
         named = {bucket.file for bucket in kept}
@@ -174,6 +188,12 @@ class Tick:
             totals.forget_steps()
         for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
             totals.add(counts)
+        written_files = [file for report in probed for file in report.results]
+        for file in written_files:
+            if file.query in failed:
+                totals.results[file.query] -= file.rows
+        known = (*self.queries, *self.left_out)
+        before = {query.name: self.before.suspended[query.name] for query in known if self._was_suspended(query)}
         manifest = replace(
             self.before,
             tick=self.number,
@@ -181,18 +201,44 @@ class Tick:
             newest=newest,
             buckets=kept,
             results=tuple(file for report in gathered for file in report.rejected)
-            + tuple(file for report in probed for file in report.results),
+            + tuple(file for file in written_files if file.query not in failed),
             totals=totals,
             plan=self.rules.version,
-            materialized=self.rules.materialized,
+            materialized=tuple(store for store in self.rules.materialized if store not in idle),
             queries={
-                query.name: self.number if self._is_new(query) else self.before.queries[query.name]
-                for query in self.queries
+                query.name: self.number if self._is_new(query) else self.before.queries[query.name] for query in known
             },
-            additions={query.name: query.addition for query in self.queries if query.addition},
+            additions={query.name: query.addition for query in known if query.addition},
+            suspended={
+                **before,
+                **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
+            },
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
+
+    def _was_suspended(self, query: Query) -> bool:
+        return is_suspended(query, self.before)
+
+    def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
+        """The queries that this tick suspends, and why: known before, reported by a task, or found by adding up."""
+        # One that is suspended already stays so, under the same name.
+        known = {query.name for query in (*self.queries, *self.left_out) if not self._was_suspended(query)}
+        failed = {name: why for name, why in self.suspending.items() if name in known}
+        for report in probed:
+            failed.update(report.suspended)
+        limit = self.rules.limits.matches
+        found = Counter[str]()
+        for report in probed if limit else ():
+            found.update(report.counts.results)
+        for name, matches in found.items():
+            if matches > limit:
+                failed.setdefault(name, too_many_matches(limit))
+        return failed
+
+
+def too_many_matches(limit: int) -> str:
+    return f"it has more than {limit:,} matches in a tick (option max_matches)"
 
 
 def walk_phases(
@@ -207,16 +253,6 @@ def walk_phases(
             probed += probe(order)
             raise_first(probed)
     return probed
-
-
-def is_new(query: Query, before: Manifest) -> bool:
-    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's. Nor
-    does the tick that was promised to it: if the engine is killed before that, an earlier one is its first."""
-    if query.name not in before.queries:
-        return True
-    if before.additions is None:
-        return query.since > before.queries[query.name]
-    return query.addition != before.additions.get(query.name, "")
 
 
 def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:

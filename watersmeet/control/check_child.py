@@ -1,0 +1,21 @@
+"""What the process does that checks requests: a handler of `runtime/child_main.py`."""
+
+from __future__ import annotations
+
+from watersmeet.control.changes import Change, read_changes
+from watersmeet.errors import WatersmeetError
+from watersmeet.pipeline import Pipeline
+from watersmeet.store.guard import limit_memory
+
+MEGABYTES = 2048
+
+
+def answer(request: tuple[str, str, str, Pipeline]) -> tuple[Change, ...] | WatersmeetError:
+    """The changes, or the error: one of ours travels with all that it has to say."""
+    limit_memory(MEGABYTES)
+    try:
+        return read_changes(*request)
+    except WatersmeetError as problem:
+        return problem
+    except MemoryError:
+        return WatersmeetError("the check takes too much memory", hint="make the query simpler")

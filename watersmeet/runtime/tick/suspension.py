@@ -1,0 +1,69 @@
+"""Suspended queries: which queries of a plan a tick does not answer, and what follows from that. Pure functions.
+
+A query that cannot be answered is suspended: the tick in which that happens is committed without its results, and later
+ticks leave it out until it is resumed. Its streams are stored for it as if it were active, so that once it is resumed
+it finds every result whose last member arrives from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from watersmeet.home.manifest import Manifest
+from watersmeet.model import Query
+from watersmeet.plan.ruleset import Ruleset
+
+
+def is_new(query: Query, before: Manifest) -> bool:
+    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's. Nor
+    does the tick that was promised to it: if the engine is killed before that, an earlier one is its first."""
+    if query.name not in before.queries:
+        return True
+    if before.additions is None:
+        return query.since > before.queries[query.name]
+    return query.addition != before.additions.get(query.name, "")
+
+
+def is_suspended(query: Query, before: Manifest) -> bool:
+    """Whether a query is suspended; not if it was resumed from that suspension, or its name was another query's."""
+    found = before.suspended.get(query.name)
+    return found is not None and found.id != query.resumed and not is_new(query, before)
+
+
+def suspended_names(queries: Iterable[Query], before: Manifest) -> frozenset[str]:
+    return (
+        frozenset(query.name for query in queries if is_suspended(query, before)) if before.suspended else frozenset()
+    )
+
+
+def idle_stores(rules: Ruleset, suspended: Collection[str]) -> set[str]:
+    """The materialized stores that only suspended queries read: nobody makes their rows, so they are not complete."""
+    if not suspended:
+        return set()
+    readers: dict[str, set[str]] = {store: set() for store in rules.materialized}
+    for step in rules.all_steps():
+        if step.store in readers:
+            readers[step.store] |= rules.queries_of(step)
+    return {store for store, names in readers.items() if names <= set(suspended)}
+
+
+def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
+    """The queries that ask for one of these expressions, or for a part of one where no query asks for all of it."""
+    asked = {query.name: set(_texts(query)) for query in queries}
+    whole = {name for name, texts in asked.items() if not texts.isdisjoint(failed)}
+    return whole or {name for name, texts in asked.items() if any(text in each for text in texts for each in failed)}
+
+
+def _texts(query: Query) -> Iterator[str]:
+    """The expressions of a query that tasks evaluate for all queries that ask for them."""
+    for alias in query.aliases:
+        if alias.filter is not None:
+            yield alias.filter.text
+    for equality in query.equalities:
+        yield from (part.expression.text for part in (equality.left_key, equality.right_key) if part.column is None)
+    for predicate in query.predicates:
+        yield from (predicate.theta.text, predicate.mirrored.text)
+        yield from (argument.text for argument in predicate.theta.arguments)
+        band = predicate.theta.band
+        keys = (*predicate.theta.left, *predicate.theta.right, *((band.left, band.right) if band else ()))
+        yield from (part.expression.text for part in keys if part.column is None)

@@ -1,0 +1,120 @@
+"""Bounds for expressions: an expression that takes too long or too much memory is stopped, and named.
+
+The bounds are those of the process: a task has those of the plan that it obeys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from watersmeet.errors import RunError
+
+
+@dataclass
+class Bounds:
+    seconds: float = 0.0  # for one evaluation; 0: no bound
+    megabytes: int = 0  # of DuckDB's memory; 0: no bound
+
+
+bounds = Bounds()
+_LOOK = 0.1  # seconds between two looks at the clock
+
+
+class ExpressionError(RunError):
+    """Expressions that cannot be evaluated at all, whatever the row. `detail` is the reason."""
+
+    def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: None = None) -> None:
+        super().__init__(problem, detail=detail, hint=hint)
+        self.expressions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, failed: dict[str, str]) -> ExpressionError:
+        """`failed` are expressions with the reason of each."""
+        text, reason = next(iter(failed.items()))
+        error = cls(f"the expression {text[:200]} cannot be evaluated", detail=reason)
+        error.expressions = tuple(failed)
+        return error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ExpressionError.of, (dict.fromkeys(self.expressions, self.detail),)
+
+
+@dataclass(eq=False)
+class _Watched:
+    connection: duckdb.DuckDBPyConnection
+    end: float
+    over: bool = False
+
+
+class _Watch:
+    """A thread that interrupts an evaluation whose time is over. One for the process: evaluations take turns, and to
+    start a thread for each would take longer than many of them do."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._watched: _Watched | None = None
+        self._process = 0  # in which the thread runs: a fork has none
+
+    def begin(self, watched: _Watched) -> None:
+        with self._turn:
+            self._watched = watched
+            if self._process != os.getpid():
+                self._process = os.getpid()
+                threading.Thread(target=self._look, name="watersmeet expressions", daemon=True).start()
+
+    def end(self) -> None:
+        with self._turn:
+            self._watched = None
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            self._interrupt()  # a method, so that this thread holds no connection while it sleeps
+
+    def _interrupt(self) -> None:
+        with self._turn:  # so that what is interrupted is what was watched
+            watched = self._watched
+            if watched is not None and time.monotonic() >= watched.end:
+                watched.over = True
+                watched.connection.interrupt()
+
+
+_watch = _Watch()
+
+
+@contextlib.contextmanager
+def bounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Whatever the connection does inside is interrupted after a time."""
+    if not bounds.seconds:
+        yield
+        return
+    watched = _Watched(connection, time.monotonic() + bounds.seconds)
+    _watch.begin(watched)
+    try:
+        yield
+    except duckdb.InterruptException:
+        if watched.over:
+            raise TimeoutError(f"it took more than {bounds.seconds:g} seconds (option expression_seconds)") from None
+        raise
+    finally:
+        _watch.end()
+
+
+def limit_memory(megabytes: int) -> None:
+    """Let this process have so much memory of its own, files that it maps not counted; 0: no limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = resource.RLIM_INFINITY if not megabytes else megabytes << 20
+    with contextlib.suppress(ValueError, OSError):  # a lower hard limit of the machine stays
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def reason_of_duckdb(problem: BaseException) -> str:
+    return str(problem).strip().split("\n", maxsplit=1)[0][:300] or type(problem).__name__
