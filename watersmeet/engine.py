@@ -48,7 +48,7 @@ from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.loop import TickLoop
-from watersmeet.runtime.tick.failure import explain_failure, no_space
+from watersmeet.runtime.tick.failure import explain_failure, is_full, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.session import make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
@@ -218,7 +218,7 @@ class Engine:
                     self._server = ControlServer(self, self._mailbox)
                     self._server.start()
         except Exception as problem:
-            if "No space left on device" not in str(problem):
+            if not is_full(problem):
                 raise
             self.stop()
             raise no_space(str(self.home)) from problem
@@ -303,8 +303,9 @@ class Engine:
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
             for name, reason in troubled.items():
                 loop.suspend(name, reason)
-            queried = lambda: self.pipeline.queries  # noqa: E731
-            self._deliveries.connect(executor, lambda: self.spark, queried, loop.suspend, manifest.suspended)
+            self._deliveries.connect(
+                executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, manifest.suspended
+            )
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
             loop.observers += [self._deliveries, self._keeper.follower]

@@ -74,11 +74,15 @@ def drop(
     timeout: Timeout = TIMEOUT,
 ) -> None:
     with reporting(None):
-        from watersmeet.model.stream import check_name
-
-        for name in names:
-            check_name("query", name)
+        _check_names(names)
         _change(home, " ".join(f"DROP QUERY {name};" for name in names), "", Path.cwd(), timeout)
+
+
+def _check_names(names: list[str]) -> None:
+    from watersmeet.model.stream import check_name
+
+    for name in names:
+        check_name("query", name)
 
 
 def _change(home: Path, script: str, file: str, folder: Path, timeout: float) -> None:
@@ -124,10 +128,8 @@ def resume(
     with reporting(None):
         from watersmeet.control.changes import Resume
         from watersmeet.control.mailbox import Request
-        from watersmeet.model.stream import check_name
 
-        for name in names:
-            check_name("query", name)
+        _check_names(names)
         request = Request("resume", script=" ".join(names))
         answer = _send(home, request, timeout, lambda: tuple(Resume(name) for name in names))
         for name in names:

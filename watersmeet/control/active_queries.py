@@ -34,7 +34,8 @@ from watersmeet.io.into import resolved_sink
 from watersmeet.io.sinks import prepare_folder
 from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline
-from watersmeet.runtime.emit.confine import is_full, reason_of
+from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.tick.failure import is_full
 
 
 class ActiveQueries:

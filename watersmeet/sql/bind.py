@@ -19,6 +19,7 @@ from watersmeet.errors import ModelError
 from watersmeet.model import Registered
 from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
+from watersmeet.private_duckdb import connect
 from watersmeet.sql.scope import did_you_mean
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Scalar, Unsupported
@@ -114,14 +115,7 @@ def _reason(message: str) -> str:
 
 @cache
 def _database() -> Any:
-    # Nothing may be downloaded or loaded behind the user's back: what is built in has to do.
-    settings: dict[str, Any] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "threads": "1",
-    }
-    connection = duckdb.connect(":memory:", config=settings)
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = connect()
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_database.cache_clear)
     return connection

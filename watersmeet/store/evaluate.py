@@ -7,7 +7,9 @@ tick, because one row must not stop the queries that do not read it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,24 +17,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.private_duckdb import connect
 from watersmeet.store.guard import ExpressionError, bounded, bounds, reason_of_duckdb
 
 
-def connect(megabytes: int = 0) -> duckdb.DuckDBPyConnection:
-    """A private in-memory DuckDB: one thread (tasks are the parallelism), UTC, nothing fetched."""
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    if megabytes:
-        connection.execute(f"SET memory_limit = '{megabytes}MB'")
-    connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
-
-
-@lru_cache(maxsize=1)
-def _connection(megabytes: int) -> duckdb.DuckDBPyConnection:
+@lru_cache(maxsize=2)
+def _connection(megabytes: int, careful: bool = False) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
-    return connect(megabytes)
+    settings = {"memory_limit": f"{megabytes}MB"} if megabytes else {}
+    if careful:  # what occurs twice must not be computed once, because that would be outside of TRY
+        settings["disabled_optimizers"] = "common_subexpressions"
+    return connect(settings)
 
 
 _turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time
@@ -70,22 +66,29 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
 
 
 def _evaluated(table: pa.Table, expressions: list[str]) -> Evaluated:
-    connection = _connection(bounds.megabytes)
     try:
-        connection.register("input_rows", table)
         try:
-            with bounded(connection):
+            with _reading(table) as connection:
                 return Evaluated(_select(connection, expressions), [0] * len(expressions))
         except duckdb.InterruptException:
             raise
         except duckdb.Error:
-            with bounded(connection):
+            with _reading(table, careful=True) as connection:
                 return _evaluate_carefully(connection, expressions)
-        finally:
-            connection.unregister("input_rows")
     except duckdb.Error:
         _connection.cache_clear()  # an error inside of DuckDB may have invalidated it
         raise
+
+
+@contextlib.contextmanager
+def _reading(table: pa.Table, careful: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = _connection(bounds.megabytes, careful)
+    connection.register("input_rows", table)
+    try:
+        with bounded(connection):
+            yield connection
+    finally:
+        connection.unregister("input_rows")
 
 
 def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> list[pa.Array]:
@@ -95,11 +98,6 @@ def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> li
 
 
 def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> Evaluated:
-    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct. What occurs
-    # twice must not be computed once, because that would be outside of TRY.
-    connection.execute("SET disabled_optimizers = 'common_subexpressions'")
-    try:
-        packed = _select(connection, [f"TRY(struct_pack(v := ({expression})))" for expression in expressions])
-    finally:
-        connection.execute("RESET disabled_optimizers")
+    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
+    packed = _select(connection, [f"TRY(struct_pack(v := ({expression})))" for expression in expressions])
     return Evaluated([pc.struct_field(values, [0]) for values in packed], [values.null_count for values in packed])

@@ -6,13 +6,13 @@ Not confined are damaged state and a full disk of the home: they concern every q
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.runtime.probe.pruning import Stopped
+from watersmeet.runtime.tick.failure import is_full
 
 LONGEST_REASON = 300  # characters
 
@@ -55,10 +55,6 @@ def reason_of(problem: BaseException) -> str:
         return f"{problem.strerror}: {problem.filename}" if problem.filename else problem.strerror
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return (lines[0] if lines else type(problem).__name__)[:LONGEST_REASON]
-
-
-def is_full(problem: BaseException) -> bool:
-    return (isinstance(problem, OSError) and problem.errno == errno.ENOSPC) or "No space left on device" in str(problem)
 
 
 def _same_disk(folder: Path, home: Path) -> bool:

@@ -7,7 +7,6 @@ A worker belongs to its owner: a resident task, a `LocalExecutor`, or, for Spark
 from __future__ import annotations
 
 import contextlib
-import errno
 import pickle
 import threading
 import time
@@ -29,7 +28,7 @@ from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
-from watersmeet.runtime.tick.failure import no_space
+from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
@@ -223,7 +222,7 @@ def told(problem: Exception, home: str) -> WatersmeetError:
     """A failure that another try would meet again, as a value; any other is raised, and the task is tried again."""
     if isinstance(problem, WatersmeetError):
         return problem
-    if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
+    if is_full(problem):
         return no_space(home)
     raise problem
 

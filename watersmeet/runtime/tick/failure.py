@@ -12,7 +12,7 @@ def explain_failure(problem: BaseException, home: Path) -> WatersmeetError:
     if isinstance(problem, WatersmeetError):
         return problem
     text = str(problem)
-    if (isinstance(problem, OSError) and problem.errno == errno.ENOSPC) or "No space left on device" in text:
+    if is_full(problem):
         return no_space(str(home))
     if spark_has_ended(problem):
         return RunError(
@@ -27,6 +27,11 @@ def explain_failure(problem: BaseException, home: Path) -> WatersmeetError:
         detail=(telling or lines or [type(problem).__name__])[0][:500],
         hint=f"correct the cause and run again with the same home {home}",
     )
+
+
+def is_full(problem: BaseException) -> bool:
+    """Whether the reason is a full disk; Java's errors have only the words for it."""
+    return (isinstance(problem, OSError) and problem.errno == errno.ENOSPC) or "No space left on device" in str(problem)
 
 
 def spark_has_ended(problem: BaseException) -> bool:
