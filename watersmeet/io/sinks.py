@@ -20,7 +20,7 @@ from watersmeet.home.files import write_whole
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.types import outside
-from watersmeet.store.evaluate import connect
+from watersmeet.private_duckdb import connect
 
 
 class ResultWriter(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from watersmeet.model.expression import COMPARISONS, INTERVAL, Expression, Literal, Operation, constant, unnested
+from watersmeet.model.expression import COMPARISONS, INTERVAL, Expression, Literal, Operation, bare, constant, unnested
 from watersmeet.model.predicate import RIGHT
 
 
@@ -39,7 +39,7 @@ def difference_of(condition: Expression) -> Difference | None:
     condition = unnested(condition)
     if not isinstance(condition, Operation) or condition.operator not in COMPARISONS or condition.operator == "<>":
         return None
-    one, other, operator = *map(unnested, condition.operands), condition.operator
+    one, other, operator = *map(bare, condition.operands), condition.operator
     if constant(one) is not None:
         one, other, operator = other, one, COMPARISONS[operator]
     bound = constant(other)
@@ -54,10 +54,10 @@ def difference_of(condition: Expression) -> Difference | None:
 
 def _of_constant(expression: Expression, operator: str, bound: Literal) -> Difference | None:
     absolute = isinstance(expression, Operation) and expression.operator == "ABS"
-    expression = unnested(expression.operands[0]) if absolute else expression
+    expression = bare(expression.operands[0]) if absolute else expression
     if not _adds(expression, "-") or (absolute and operator not in ("<", "<=")):
         return None
-    first, second = (_sum(unnested(operand)) for operand in expression.operands)
+    first, second = (_sum(bare(operand)) for operand in expression.operands)
     if first is None or second is None or first.row == second.row:
         return None
     # (first + o1) - (second + o2) < c is second - first > o1 - o2 - c
@@ -82,8 +82,8 @@ def _made(first: _Sum, second: _Sum, operator: str, bound: float | int, is_time:
     low = bound if operator in (">", ">=", "=") else None
     high = bound if operator in ("<", "<=", "=") else None
     return Difference(
-        _bare(first.expression),
-        _bare(second.expression),
+        _of_one_row(first.expression),
+        _of_one_row(second.expression),
         low,
         high,
         operator == ">",
@@ -106,7 +106,7 @@ def _sum(expression: Expression) -> _Sum | None:
             break
         offset += added.number if expression.operator == "+" else -added.number
         is_time = added.type == INTERVAL
-        expression = unnested(expression.operands[0])
+        expression = bare(expression.operands[0])
     return _Sum(expression, rows.pop(), offset, is_time)
 
 
@@ -114,6 +114,6 @@ def _adds(expression: Expression, *operators: str) -> TypeGuard[Operation]:
     return isinstance(expression, Operation) and expression.operator in operators and len(expression.operands) == 2
 
 
-def _bare(expression: Expression) -> Expression:
+def _of_one_row(expression: Expression) -> Expression:
     """The same over the only row that it reads."""
     return expression.renamed(lambda column: replace(column, row=""))

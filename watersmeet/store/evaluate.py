@@ -15,20 +15,17 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.private_duckdb import connect
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """A private in-memory DuckDB: one thread (tasks are the parallelism), UTC, nothing fetched."""
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
+# What these compute once for several places would be computed outside of TRY or of the branch that asks for it.
+_HASTY = "common_subexpressions,in_clause,expression_rewriter,statistics_propagation,regex_range"
 
 
-@lru_cache(maxsize=1)
-def _connection() -> duckdb.DuckDBPyConnection:
+@lru_cache(maxsize=2)
+def _connection(careful: bool) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
-    return connect()
+    return connect({"disabled_optimizers": _HASTY} if careful else None)
 
 
 _turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time
@@ -51,29 +48,38 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
         return Evaluated([], [])
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     with _turn:
-        connection = _connection()
+        try:
+            return Evaluated(_select(table, expressions, careful=False), [0] * len(expressions))
+        except duckdb.Error:
+            each = [_evaluate_carefully(table, expression) for expression in expressions]
+            return Evaluated([values for values, _ in each], [failed for _, failed in each])
+
+
+def _select(table: pa.Table, expressions: list[str], careful: bool) -> list[pa.Array]:
+    listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
+    try:
+        connection = _connection(careful)
         connection.register("input_rows", table)
         try:
-            try:
-                return Evaluated(_select(connection, expressions), [0] * len(expressions))
-            except duckdb.Error:
-                return _evaluate_carefully(connection, expressions)
+            result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
         finally:
             connection.unregister("input_rows")
-
-
-def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> list[pa.Array]:
-    listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
-    result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
+    except (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException):
+        _connection.cache_clear()  # such a database answers nothing more
+        raise
     return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
 
 
-def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> Evaluated:
-    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct. What occurs
-    # twice must not be computed once, because that would be outside of TRY.
-    connection.execute("SET disabled_optimizers = 'common_subexpressions'")
+def _evaluate_carefully(table: pa.Table, expression: str) -> tuple[pa.Array, int]:
+    """The values, NULL where the expression raises, and on how many rows it does."""
     try:
-        packed = _select(connection, [f"TRY(struct_pack(v := ({expression})))" for expression in expressions])
-    finally:
-        connection.execute("RESET disabled_optimizers")
-    return Evaluated([pc.struct_field(values, [0]) for values in packed], [values.null_count for values in packed])
+        # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
+        (packed,) = _select(table, [f"TRY(struct_pack(v := ({expression})))"], careful=True)
+    except duckdb.Error:
+        if table.num_rows > 1:
+            half = table.num_rows // 2
+            parts = [_evaluate_carefully(part, expression) for part in (table.slice(0, half), table.slice(half))]
+            return pa.concat_arrays([values for values, _ in parts]), sum(failed for _, failed in parts)
+        (empty,) = _select(table.slice(0, 0), [expression], careful=True)
+        return pa.nulls(table.num_rows, empty.type), table.num_rows
+    return pc.struct_field(packed, [0]), packed.null_count
