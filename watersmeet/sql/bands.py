@@ -23,6 +23,7 @@ class Difference:
     is_time: bool  # an offset is a length of time
     shifted: bool  # there is an offset, so that the text adds or subtracts
     compares: bool  # it is nothing but a comparison of the two sides
+    nan_passes: bool = False  # a difference that is NaN, which no band holds, would satisfy it
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _of_constant(expression: Expression, operator: str, bound: Literal) -> Diffe
     shift, is_time = first.offset - second.offset, bound.type == INTERVAL
     found = _made(first, second, COMPARISONS[operator], shift - bound.number, is_time, compares=False)
     if not absolute:
-        return found
+        return replace(found, nan_passes=operator in (">", ">="))  # NaN is larger than all other numbers
     other = _made(first, second, operator, shift + bound.number, is_time, compares=False)
     return replace(
         found,

@@ -19,12 +19,12 @@ from watersmeet.errors import ModelError
 from watersmeet.model import Registered
 from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
+from watersmeet.private_duckdb import connect
 from watersmeet.sql.functions import TABLE
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, shown
 from watersmeet.sql.syntax import Scalar
-from watersmeet.private_duckdb import connect
 
 
 class Binder:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, ColumnRef, Expression, Operation, constant, unnested
+from watersmeet.model.expression import (
+    COMPARISONS,
+    INTERVAL,
+    Cast,
+    ColumnRef,
+    Expression,
+    Operation,
+    constant,
+    unnested,
+)
 from watersmeet.model.predicate import Program
 
 # The largest number of each type. Below 2⁵³ instead of 2⁶³ for the long ones: there float64 has every whole number.

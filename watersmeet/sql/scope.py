@@ -54,7 +54,9 @@ class Resolved:
 class Scope:
     site: Site
     members: list[Member] = dataclasses.field(default_factory=list)
-    merged: dict[str, list[Member]] = dataclasses.field(default_factory=dict)  # columns made one by USING, by lower-case name
+    merged: dict[str, list[Member]] = dataclasses.field(
+        default_factory=dict
+    )  # columns made one by USING, by lower-case name
 
     def add(self, table: Table, streams: Mapping[str, Stream]) -> Member:
         stream = streams.get(table.stream.text) or next(

@@ -92,7 +92,7 @@ def wider(left: str, right: str) -> str | None:
 def widest(kinds: list[str]) -> str:
     # Strings decide last, as in Spark: the order of the others does not matter then.
     ordered = sorted(kinds, key=lambda kind: kind == "string")
-    *_, found = accumulate(ordered, lambda one, other: _common(one, other))
+    *_, found = accumulate(ordered, _common)
     return found
 
 
@@ -128,5 +128,5 @@ def nested(kind: str) -> tuple[str, dict[str, str]]:
             start = at + 1
     parts.append(match[2][start:])
     if match[1] == "struct":
-        return "struct", dict(part.split(":", 1) for part in parts)  # type: ignore[misc]
+        return "struct", dict(part.split(":", 1) for part in parts)
     return match[1], dict(zip(("item",) if match[1] == "array" else ("key", "value"), parts, strict=True))

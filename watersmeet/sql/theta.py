@@ -95,8 +95,8 @@ def _band(found: Difference) -> Band | None:
         kind = "double"
     else:
         return None
-    if kind == "double" and (found.low is None or found.high is None) and _has_nan(left, right):
-        return None  # NaN is larger than all other numbers, and no distance tells where it is
+    if kind == "double" and found.nan_passes and (left.type in FLOATS or right.type in FLOATS):
+        return None
     # Whole numbers leave out an end by starting one behind it; of others the end itself is tested.
     step = 0 if kind == "double" else 1
     low = None if found.low is None else found.low + (step if found.low_open else 0)
@@ -104,7 +104,3 @@ def _band(found: Difference) -> Band | None:
     # Sums of integers may overflow, which only the condition itself finds out; numbers with a point are rounded.
     proves = found.compares and (kind == "timestamp" or (kind == "bigint" and not found.shifted))
     return Band(KeyPart.of(left, kind), KeyPart.of(right, kind), low, high, proves)
-
-
-def _has_nan(*sides: Expression) -> bool:
-    return any(side.type in FLOATS for side in sides)

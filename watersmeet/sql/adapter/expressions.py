@@ -21,12 +21,20 @@ from watersmeet.sql.functions.casts import cast, check_target
 from watersmeet.sql.functions.constants import interval_constant
 from watersmeet.sql.functions.logic import try_cast
 from watersmeet.sql.functions.nested import field
-from watersmeet.sql.functions.rendering import constant_of, null
 from watersmeet.sql.functions.rejected import reason
+from watersmeet.sql.functions.rendering import constant_of, null
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.spark_types import VOID, Unsupported
 
-_COMPARISONS = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>", exp.NullSafeEQ: "<=>"}
+_COMPARISONS = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.NullSafeEQ: "<=>",
+}
 _BITS = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 _BINARY = {
     **_COMPARISONS,
@@ -36,7 +44,19 @@ _BINARY = {
 }
 _UNARY = {exp.Not: "not", exp.BitwiseNot: "~"}
 _CHAINED = {exp.And: "and", exp.Or: "or"}
-_TESTS = (*_COMPARISONS, exp.In, exp.Between, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not, exp.And, exp.Or)
+_TESTS = (
+    *_COMPARISONS,
+    exp.In,
+    exp.Between,
+    exp.Is,
+    exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
+    exp.Escape,
+    exp.Not,
+    exp.And,
+    exp.Or,
+)
 _NO_CALLS = ("between", "in", "and", "or", "not", "case", "item", "div")  # which the grammar has other words for
 _DEEPEST = 60  # nodes below each other; Python and pickle bear some hundreds
 _LONGEST = 200_000  # characters of DuckDB text
@@ -85,7 +105,11 @@ class Reader:
             return build_call(_UNARY[kind], [self.read(node.this, depth)])
         if kind is exp.Neg:
             inner = self.read(node.this, depth)
-            return negated(inner) if isinstance(inner, Literal) and isinstance(node.this, exp.Literal) else build_call("-", [inner])
+            return (
+                negated(inner)
+                if isinstance(inner, Literal) and isinstance(node.this, exp.Literal)
+                else build_call("-", [inner])
+            )
         return self._constant(node) or self._other(node, depth)
 
     def _check_precedence(self, node: Any) -> None:
@@ -94,11 +118,16 @@ class Reader:
         for operand in (node.this, node.expression):
             inner = type(operand)
             mixed = (kind in _BITS and inner in _BITS and inner is not kind) or (
-                exp.DPipe in (kind, inner) and kind is not inner and inner in _BINARY and inner not in _COMPARISONS
+                exp.DPipe in (kind, inner)
+                and kind is not inner
+                and inner in _BINARY
+                and inner not in _COMPARISONS
                 and kind not in _COMPARISONS
-            )  # fmt: skip
+            )
             if mixed or inner in _TESTS:
-                self._fail(node, "this needs parentheses: which operator comes first?", "put the inner part in parentheses")
+                self._fail(
+                    node, "this needs parentheses: which operator comes first?", "put the inner part in parentheses"
+                )
 
     def _constant(self, node: Any) -> Expression | None:
         if isinstance(node, exp.Null):

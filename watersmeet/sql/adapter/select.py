@@ -154,7 +154,9 @@ class _Reader:
         for inner in node.walk():
             what = _refusal(inner)
             if what:
-                self.refuse(what, inner.name if isinstance(inner, exp.Anonymous | exp.Column) else inner.key, self.span(inner))
+                self.refuse(
+                    what, inner.name if isinstance(inner, exp.Anonymous | exp.Column) else inner.key, self.span(inner)
+                )
         return SparkScalar(node, self.span)
 
     def name(self, node: Any) -> Name:
@@ -197,7 +199,12 @@ def _refusal(node: Any) -> str | None:
         return "window function"
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        kinds = ((AGGREGATES, "aggregate"), (GENERATORS, "table function"), (CHANGING, "not deterministic"), (ZONES, "time zone"))
+        kinds = (
+            (AGGREGATES, "aggregate"),
+            (GENERATORS, "table function"),
+            (CHANGING, "not deterministic"),
+            (ZONES, "time zone"),
+        )
         found = next((what for names, what in kinds if name in names), None)
         now = name == "unix_timestamp" and not node.expressions
         return found or ("not deterministic" if now else None)

@@ -24,6 +24,7 @@ from watersmeet.sql.spark_types import (
 )
 
 _FAMILY = "arithmetic"
+_SHORT = 18  # digits of decimals in 64 bits
 _PAIRS = ("{integer}", "{integer2}"), ("{int}", "{double2}"), ("{float}", "{int2}"), ("{double}", "{double2}")
 
 
@@ -80,17 +81,35 @@ def _computed(operator: str, left: Expression, right: Expression) -> Expression:
     else:
         scale = max(s1, s2)
         kind = decimal_of(max(p1 - s1, p2 - s2) + scale + 1, scale, "the sum")
-    both = Operation(operator, tuple(_operand(_as_decimal(one)) for one in (left, right)), kind)
+    left, right = _as_decimal(left), _as_decimal(right)
+    if max(p1, p2) <= _SHORT < shape(kind)[0]:
+        left = Cast((left,), f"decimal({_SHORT + 1},{s1})", exact=True)  # DuckDB keeps to short ones, and overflows
+    both = Operation(operator, (_operand(left), _operand(right)), kind)
     return Cast((both,), kind)
 
 
 def _operand(value: Expression) -> Expression:
-    return value if not isinstance(value, Operation) or value.operator == "()" else Operation("()", (value,), value.type)
+    return (
+        value if not isinstance(value, Operation) or value.operator == "()" else Operation("()", (value,), value.type)
+    )
 
 
-@entry("+", _FAMILY, 2, *_examples("+"), "{decimal} + {decimal2}", "{decimal} + {int2}", "{decimal} + 1", "{integer} + 1",
-       "{decimal} + {double2}", "{timestamp} + INTERVAL '1' HOUR", "{timestamp} + INTERVAL '1' MONTH", "{date} + INTERVAL '1' DAY",
-       "{date} + INTERVAL '1' MONTH", "{ntz} + INTERVAL '-90' SECOND")  # fmt: skip
+@entry(
+    "+",
+    _FAMILY,
+    2,
+    *_examples("+"),
+    "{decimal} + {decimal2}",
+    "{decimal} + {int2}",
+    "{decimal} + 1",
+    "{integer} + 1",
+    "{decimal} + {double2}",
+    "{timestamp} + INTERVAL '1' HOUR",
+    "{timestamp} + INTERVAL '1' MONTH",
+    "{date} + INTERVAL '1' DAY",
+    "{date} + INTERVAL '1' MONTH",
+    "{ntz} + INTERVAL '-90' SECOND",
+)
 def add(left: Expression, right: Expression) -> Expression:
     if left.type in (INTERVAL, MONTHS):
         left, right = right, left
@@ -101,8 +120,19 @@ def add(left: Expression, right: Expression) -> Expression:
     return _computed("+", left, right)
 
 
-@entry("-", _FAMILY, (1, 2), *_examples("-"), "-{number}", "{decimal} - {decimal2}", "1 - {decimal}", "{decimal} - {bigint}",
-       "{timestamp} - INTERVAL '1.5' SECOND", "{date} - INTERVAL '1' YEAR", "{timestamp} - {timestamp2} < INTERVAL '1' DAY")  # fmt: skip
+@entry(
+    "-",
+    _FAMILY,
+    (1, 2),
+    *_examples("-"),
+    "-{number}",
+    "{decimal} - {decimal2}",
+    "1 - {decimal}",
+    "{decimal} - {bigint}",
+    "{timestamp} - INTERVAL '1.5' SECOND",
+    "{date} - INTERVAL '1' YEAR",
+    "{timestamp} - {timestamp2} < INTERVAL '1' DAY",
+)
 def subtract(left: Expression, right: Expression | None = None) -> Expression:
     if right is None:
         if isinstance(left, Literal) and left.type in (INTERVAL, MONTHS):
@@ -129,7 +159,17 @@ def _moved(operator: str, time: Expression, length: Expression) -> Expression:
     return sql(f"CAST(({{0}} {operator} {{1}}) AS DATE)", "date", time, length, raises=True)
 
 
-@entry("*", _FAMILY, 2, *_examples("*"), "{decimal} * {decimal2}", "{decimal} * 2", "{integer} * 2", "{int} * 0.5", "{double} * 0.1")
+@entry(
+    "*",
+    _FAMILY,
+    2,
+    *_examples("*"),
+    "{decimal} * {decimal2}",
+    "{decimal} * 2",
+    "{integer} * 2",
+    "{int} * 0.5",
+    "{double} * 0.1",
+)
 def multiply(left: Expression, right: Expression) -> Expression:
     return _computed("*", left, right)
 
@@ -140,8 +180,17 @@ def _never(right: Expression, *values: int) -> bool:
     return isinstance(inner, Literal) and inner.number not in values
 
 
-@entry("/", _FAMILY, 2, "{integer} / {integer2}", "{int} / 2", "{double} / {double2}", "{float} / {float2}", "{float} / {int2}",
-       "{decimal} / {double2}")  # fmt: skip
+@entry(
+    "/",
+    _FAMILY,
+    2,
+    "{integer} / {integer2}",
+    "{int} / 2",
+    "{double} / {double2}",
+    "{float} / {float2}",
+    "{float} / {int2}",
+    "{decimal} / {double2}",
+)
 def divide(left: Expression, right: Expression) -> Expression:
     if is_exact(left.type) and is_exact(right.type) and (is_decimal(left.type) or is_decimal(right.type)):
         raise Unsupported("a quotient of decimals is not supported", "CAST one side AS DOUBLE")
@@ -155,8 +204,17 @@ def divide(left: Expression, right: Expression) -> Expression:
     return sql(text, "double", left, right, raises=True)
 
 
-@entry("% mod", _FAMILY, 2, "{integer} % {integer2}", "{integer} % 7", "{integer} % -1", "{double} % {double2}", "mod({int}, {int2})",
-       "{int} % 0")  # fmt: skip
+@entry(
+    "% mod",
+    _FAMILY,
+    2,
+    "{integer} % {integer2}",
+    "{integer} % 7",
+    "{integer} % -1",
+    "{double} % {double2}",
+    "mod({int}, {int2})",
+    "{int} % 0",
+)
 def remainder(left: Expression, right: Expression) -> Expression:
     left, right, kind = _pair(left, right)
     if not kind or kind == "float":
@@ -185,8 +243,13 @@ def positive_remainder(left: Expression, right: Expression) -> Expression:
     by = whole(right, "the second argument of pmod", 1, (1 << 31) - 1)
     if left.type not in ("int", "bigint"):
         raise Unsupported(f"pmod of {shown(left.type)} is not supported", "CAST it to BIGINT")
-    return sql(f"((({{0}} % {by}) + {by}) % {by})" if by < 1 << 30 else f"CASE WHEN {{0}} % {by} < 0 THEN {{0}} % {by} + {by} ELSE {{0}} % {by} END",
-               left.type, left)  # fmt: skip
+    return sql(
+        f"((({{0}} % {by}) + {by}) % {by})"
+        if by < 1 << 30
+        else f"CASE WHEN {{0}} % {by} < 0 THEN {{0}} % {by} + {by} ELSE {{0}} % {by} END",
+        left.type,
+        left,
+    )
 
 
 @entry("abs", _FAMILY, 1, "abs({number})")
@@ -203,7 +266,9 @@ def _bitwise(name: str, template: str) -> None:
     @entry(name, _FAMILY, 2, f"{{integer}} {name} {{integer2}}")
     def build(left: Expression, right: Expression) -> Expression:
         if left.type not in INTEGERS or right.type not in INTEGERS:
-            raise Unsupported(f"{name} of {shown(left.type)} and {shown(right.type)} is not supported", "CAST both to BIGINT")
+            raise Unsupported(
+                f"{name} of {shown(left.type)} and {shown(right.type)} is not supported", "CAST both to BIGINT"
+            )
         kind = max(left.type, right.type, key=INTEGERS.index)
         return sql(template, kind, cast(left, kind), cast(right, kind))
 
@@ -236,13 +301,13 @@ def _rounded(name: str, value: Expression) -> Expression:
     if is_decimal(value.type):
         precision, scale = shape(value.type)
         kind = decimal_of(precision - scale + 1, 0, name)
-        return sql(f"CAST({name}({{0}}) AS DECIMAL({precision - scale + 1}, 0))", kind, value) if scale else cast(value, kind)
-    # Spark answers 0 for NaN and the ends of BIGINT for what is beyond them.
-    text = (
-        f"CASE WHEN isnan({{0}}) THEN 0 WHEN {{0}} >= 9223372036854775808e0 THEN 9223372036854775807"
-        f" WHEN {{0}} < -9223372036854775808e0 THEN -9223372036854775808 ELSE CAST({name}({{0}}) AS BIGINT) END"
-    )
-    return sql(f"CAST({text} AS BIGINT)", "bigint", cast(value, "double"))
+        return (
+            sql(f"CAST({name}({{0}}) AS DECIMAL({precision - scale + 1}, 0))", kind, value)
+            if scale
+            else cast(value, kind)
+        )
+    text = f"CASE WHEN isnan({{0}}) THEN 0 ELSE CAST({name}({{0}}) AS BIGINT) END"
+    return sql(text, "bigint", cast(value, "double"), raises=True)
 
 
 @entry("round", _FAMILY, (1, 2), "round({decimal})", "round({decimal}, 1)", "round({integer})")
@@ -267,7 +332,9 @@ def square_root(value: Expression) -> Expression:
 @entry("sign signum", _FAMILY, 1, "sign({double})", "sign({int})")
 def sign(value: Expression) -> Expression:
     value = cast(_number(value), "double")
-    return sql("CASE WHEN isnan({0}) OR {0} = 0 THEN {0} WHEN {0} > 0 THEN 1e0 WHEN {0} < 0 THEN -1e0 END", "double", value)
+    return sql(
+        "CASE WHEN isnan({0}) OR {0} = 0 THEN {0} WHEN {0} > 0 THEN 1e0 WHEN {0} < 0 THEN -1e0 END", "double", value
+    )
 
 
 @entry("isnan", _FAMILY, 1, "isnan({double})", "isnan({float})")

@@ -56,7 +56,7 @@ def _constant(value: Literal, kind: str) -> Expression | None:
     if value.type == "string":
         return parsed(str(value.value), kind)
     if value.type in INTEGERS or is_decimal(value.type):
-        number = Decimal(value.value) if not isinstance(value.value, Decimal) else value.value  # type: ignore[arg-type]
+        number = Decimal(value.value) if not isinstance(value.value, Decimal) else value.value
         if kind in INTEGERS:
             cut = int(number.to_integral_value(ROUND_DOWN))
             bits = 8 << INTEGERS.index(kind)
@@ -132,7 +132,8 @@ def _string_to_double(value: Expression, kind: str) -> Expression:
     special = r"lower(regexp_replace({0}, '[\x00-\x20]+', '', 'g'))"
     text = (
         f"CASE WHEN regexp_full_match({{0}}, '{_REAL}') THEN CAST(regexp_replace({_CUT}, '[dDfF]$', '') AS DOUBLE)"
-        f" WHEN regexp_full_match({{0}}, '(?i){_SPACE}([+-]?(inf|infinity)|nan){_SPACE}') THEN CAST({special} AS DOUBLE)"
+        f" WHEN regexp_full_match({{0}}, '(?i){_SPACE}([+-]?(inf|infinity)|nan){_SPACE}')"
+        f" THEN CAST({special} AS DOUBLE)"
         f" WHEN {{0}} IS NOT NULL THEN {raising('double')} END"
     )
     return sql(text, kind, value, raises=True)

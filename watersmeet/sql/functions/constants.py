@@ -107,5 +107,7 @@ def interval_constant(count: str, unit: str) -> Literal:
         return Literal(int(count) * _LONG_UNITS[unit], MONTHS, written)
     pattern = r"-?\d{1,9}(\.\d{1,6})?" if unit == "SECOND" else r"-?\d{1,9}"
     if unit not in _UNITS or not re.fullmatch(pattern, count):
-        raise Unsupported(f"INTERVAL '{count}' {unit} is not supported", "write a whole number of one unit: INTERVAL '90' SECOND")
+        raise Unsupported(
+            f"INTERVAL '{count}' {unit} is not supported", "write a whole number of one unit: INTERVAL '90' SECOND"
+        )
     return Literal(int(Decimal(count) * _UNITS[unit]), INTERVAL, written)

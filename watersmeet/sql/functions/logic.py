@@ -6,14 +6,30 @@ from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, Expression,
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import null, sql
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
-from watersmeet.sql.spark_types import INTEGERS, MONTHS, VOID, Unsupported, comparable, is_decimal, shown, widest
+from watersmeet.sql.spark_types import INTEGERS, MONTHS, VOID, Unsupported, comparable, shown, widest
 
 _COMPARED = (
-    "{simple} %s {simple2}", "{int} %s {bigint2}", "{int} %s {double2}", "{bigint} %s {double2}", "{float} %s 0.1", "{float} %s {int2}",
-    "{decimal} %s {int2}", "{decimal} %s 1.5", "{decimal} %s {double2}", "{string} %s {int2}", "{string} %s {double2}", "{string} %s {date2}",
-    "{date} %s {timestamp2}", "{timestamp} %s '2024-02-29'", "{date} %s '2024-02-29'", "{tinyint} %s 1000", "1 %s {int}", "{string} %s {boolean2}",
-    "{ntz} %s {timestamp2}", "{int} %s NULL",
-)  # fmt: skip
+    "{simple} %s {simple2}",
+    "{int} %s {bigint2}",
+    "{int} %s {double2}",
+    "{bigint} %s {double2}",
+    "{float} %s 0.1",
+    "{float} %s {int2}",
+    "{decimal} %s {int2}",
+    "{decimal} %s 1.5",
+    "{decimal} %s {double2}",
+    "{string} %s {int2}",
+    "{string} %s {double2}",
+    "{string} %s {date2}",
+    "{date} %s {timestamp2}",
+    "{timestamp} %s '2024-02-29'",
+    "{date} %s '2024-02-29'",
+    "{tinyint} %s 1000",
+    "1 %s {int}",
+    "{string} %s {boolean2}",
+    "{ntz} %s {timestamp2}",
+    "{int} %s NULL",
+)
 
 
 def compared_in(left: Expression, right: Expression) -> tuple[Expression, Expression]:
@@ -46,8 +62,17 @@ def null_safe(left: Expression, right: Expression) -> Expression:
     return sql("({0} IS NOT DISTINCT FROM {1})", "boolean", *compared_in(left, right))
 
 
-@entry("between", "comparison", 3, "{simple} BETWEEN {simple2} AND {simple}", "{int} BETWEEN 1 AND 10", "{string} BETWEEN 1 AND 50",
-       "{int} BETWEEN {double2} AND 5", "{timestamp} BETWEEN '2024-01-01' AND {timestamp2}", "{int} NOT BETWEEN 0 AND {int2}")  # fmt: skip
+@entry(
+    "between",
+    "comparison",
+    3,
+    "{simple} BETWEEN {simple2} AND {simple}",
+    "{int} BETWEEN 1 AND 10",
+    "{string} BETWEEN 1 AND 50",
+    "{int} BETWEEN {double2} AND 5",
+    "{timestamp} BETWEEN '2024-01-01' AND {timestamp2}",
+    "{int} NOT BETWEEN 0 AND {int2}",
+)
 def between(value: Expression, low: Expression, high: Expression) -> Expression:
     (one, bottom), (other, top) = compared_in(value, low), compared_in(value, high)
     if one.text == other.text:
@@ -55,8 +80,19 @@ def between(value: Expression, low: Expression, high: Expression) -> Expression:
     return Operation("AND", (Operation(">=", (one, bottom)), Operation("<=", (other, top))))
 
 
-@entry("in", "comparison", (2, ANY_NUMBER), "{int} IN (1, 7, NULL)", "{string} IN ('a', '')", "{string} IN (1, 7)", "{simple} IN ({simple2})",
-       "{int} NOT IN (0, {int2})", "{bigint} IN (1, 2.5)", "{double} IN (0, {double2})", "{date} IN ('2024-02-29')")  # fmt: skip
+@entry(
+    "in",
+    "comparison",
+    (2, ANY_NUMBER),
+    "{int} IN (1, 7, NULL)",
+    "{string} IN ('a', '')",
+    "{string} IN (1, 7)",
+    "{simple} IN ({simple2})",
+    "{int} NOT IN (0, {int2})",
+    "{bigint} IN (1, 2.5)",
+    "{double} IN (0, {double2})",
+    "{date} IN ('2024-02-29')",
+)
 def one_of(value: Expression, *others: Expression) -> Expression:
     kind = widest([value.type, *(other.type for other in others)])
     comparable(kind, kind)
@@ -85,13 +121,28 @@ def condition(value: Expression, where: str) -> Expression:
     return value
 
 
-@entry("and", "logic", (2, ANY_NUMBER), "{boolean} AND {boolean2}", "{int} > 0 AND {int} + {int2} > 0", "NOT ({int} > 0 AND {int} * {int2} > 0)")
+@entry(
+    "and",
+    "logic",
+    (2, ANY_NUMBER),
+    "{boolean} AND {boolean2}",
+    "{int} > 0 AND {int} + {int2} > 0",
+    "NOT ({int} > 0 AND {int} * {int2} > 0)",
+)
 def all_true(*values: Expression) -> Expression:
     return _joined("AND", values)
 
 
-@entry("or", "logic", (2, ANY_NUMBER), "{boolean} OR {boolean2}", "{int} > 0 OR {int} * {int2} > 0", "{int} + {int2} > 0 OR {int} < 0",
-       "NOT ({int} < 5 OR {int} * {int2} > 0)", "{boolean} OR CAST({string} AS INT) > 0 OR {boolean2}")  # fmt: skip
+@entry(
+    "or",
+    "logic",
+    (2, ANY_NUMBER),
+    "{boolean} OR {boolean2}",
+    "{int} > 0 OR {int} * {int2} > 0",
+    "{int} + {int2} > 0 OR {int} < 0",
+    "NOT ({int} < 5 OR {int} * {int2} > 0)",
+    "{boolean} OR CAST({string} AS INT) > 0 OR {boolean2}",
+)
 def any_true(*values: Expression) -> Expression:
     return _joined("OR", values)
 
@@ -147,10 +198,19 @@ def _typed(value: Expression, kind: str) -> Expression:
     return cast(value, kind) if value.type != kind or isinstance(unnested(value), Literal) else value
 
 
-@entry("case", "conditional", (2, ANY_NUMBER), "CASE WHEN {boolean} THEN {simple} ELSE {simple2} END", "CASE WHEN {int} > 0 THEN 1 END",
-       "CASE WHEN {int} <> 0 THEN 10 div {int} ELSE 0 END", "CASE {int} WHEN 1 THEN 'a' WHEN {int2} THEN 'b' ELSE 'c' END",
-       "CASE WHEN {boolean} THEN {int} ELSE {double2} END", "CASE WHEN {boolean} THEN {decimal} ELSE 0 END",
-       "CASE WHEN {boolean} THEN NULL ELSE {tinyint} END", "CASE WHEN {boolean} THEN {date} ELSE {timestamp} END")  # fmt: skip
+@entry(
+    "case",
+    "conditional",
+    (2, ANY_NUMBER),
+    "CASE WHEN {boolean} THEN {simple} ELSE {simple2} END",
+    "CASE WHEN {int} > 0 THEN 1 END",
+    "CASE WHEN {int} <> 0 THEN 10 div {int} ELSE 0 END",
+    "CASE {int} WHEN 1 THEN 'a' WHEN {int2} THEN 'b' ELSE 'c' END",
+    "CASE WHEN {boolean} THEN {int} ELSE {double2} END",
+    "CASE WHEN {boolean} THEN {decimal} ELSE 0 END",
+    "CASE WHEN {boolean} THEN NULL ELSE {tinyint} END",
+    "CASE WHEN {boolean} THEN {date} ELSE {timestamp} END",
+)
 def case(*parts: Expression) -> Expression:
     """Conditions and values in turn, and the value for all others where the number is odd."""
     count = len(parts) // 2
@@ -167,8 +227,15 @@ def if_else(test: Expression, value: Expression, other: Expression) -> Expressio
     return case(test, value, other)
 
 
-@entry("coalesce", "conditional", (1, ANY_NUMBER), "coalesce({simple}, {simple2})", "coalesce({int}, {bigint2}, 0)", "coalesce({string}, {int2})",
-       "coalesce({int}, {int2} + 1)")  # fmt: skip
+@entry(
+    "coalesce",
+    "conditional",
+    (1, ANY_NUMBER),
+    "coalesce({simple}, {simple2})",
+    "coalesce({int}, {bigint2}, 0)",
+    "coalesce({string}, {int2})",
+    "coalesce({int}, {int2} + 1)",
+)
 def coalesce(*values: Expression) -> Expression:
     typed, kind = branches(list(values))
     return sql(f"coalesce({', '.join(f'{{{at}}}' for at in range(len(typed)))})", kind, *typed)
@@ -193,11 +260,21 @@ def null_if(value: Expression, other: Expression) -> Expression:
 
 
 def _extreme(name: str) -> None:
-    @entry(name, "conditional", (2, ANY_NUMBER), f"{name}({{simple}}, {{simple2}})", f"{name}({{int}}, {{bigint2}}, 3)", f"{name}({{int}}, {{double2}})")
+    @entry(
+        name,
+        "conditional",
+        (2, ANY_NUMBER),
+        f"{name}({{simple}}, {{simple2}})",
+        f"{name}({{int}}, {{bigint2}}, 3)",
+        f"{name}({{int}}, {{double2}})",
+    )
     def build(*values: Expression) -> Expression:
         typed, kind = branches(list(values))
         comparable(kind, kind)
-        return sql(f"{name}({', '.join(f'{{{at}}}' for at in range(len(typed)))})", kind, *typed)
+        text = f"{name}({', '.join(f'{{{at}}}' for at in range(len(typed)))})"
+        if kind == "float":  # of which DuckDB loses the sign of -0.0
+            return sql(f"CAST({text} AS FLOAT)", kind, *(cast(value, "double") for value in typed))
+        return sql(text, kind, *typed)
 
 
 _extreme("greatest")
@@ -206,9 +283,16 @@ _extreme("least")
 
 def _conversion(name: str, kind: str) -> None:
     sources = {
-        "int": "number", "bigint": "number", "double": "integer", "string": "plain", "date": "timestamp", "boolean": "string",
-        "timestamp": "date", "tinyint": "int", "smallint": "int",
-    }  # fmt: skip
+        "int": "number",
+        "bigint": "number",
+        "double": "integer",
+        "string": "plain",
+        "date": "timestamp",
+        "boolean": "string",
+        "timestamp": "date",
+        "tinyint": "int",
+        "smallint": "int",
+    }
 
     @entry(name, "conversion", 1, f"{name}({{{sources[kind]}}})")
     def build(value: Expression) -> Expression:
@@ -221,14 +305,42 @@ for _name in ("int", "bigint", "double", "string", "date", "boolean", "timestamp
 # CAST has a type in place of its second argument, so it is not called by name: sql/meaning.py.
 CASTS = (
     *(f"CAST({{number}} AS {kind})" for kind in ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN")),
-    "CAST({integer} AS DOUBLE)", "CAST({float} AS DOUBLE)", "CAST({decimal} AS DOUBLE)", "CAST({long_decimal} AS DOUBLE)", "CAST({int} AS FLOAT)",
-    "CAST({integer} AS DECIMAL(12,2))", "CAST({integer} AS DECIMAL(4,1))", "CAST({decimal} AS DECIMAL(4,1))", "CAST({decimal} AS DECIMAL(30,4))",
-    "CAST({string} AS TINYINT)", "CAST({string} AS INT)", "CAST({string} AS BIGINT)", "CAST({string} AS DOUBLE)", "CAST({string} AS BOOLEAN)", "CAST({string} AS DATE)",
-    "CAST({plain} AS STRING)", "CAST({boolean} AS INT)", "CAST({boolean} AS DOUBLE)", "CAST({timestamp} AS BIGINT)", "CAST({timestamp} AS INT)",
-    "CAST({timestamp} AS DOUBLE)", "CAST({timestamp} AS DATE)", "CAST({date} AS TIMESTAMP)", "CAST({timestamp} AS TIMESTAMP_NTZ)", "CAST({ntz} AS TIMESTAMP)",
-    "CAST({int} / 2 AS INT)", "CAST('1.5' AS DOUBLE)", "CAST(1.9 AS INT)", "CAST('2024-01-01 02:00:00+02:00' AS TIMESTAMP)", "TIMESTAMP '2024-01-01 02:00:00Z'",
-    "try_cast({string} AS INT)", "try_cast({bigint} AS INT)", "try_cast({double} AS BIGINT)", "try_cast({string} AS DATE)", "{string}::INT",
-)  # fmt: skip
+    "CAST({integer} AS DOUBLE)",
+    "CAST({float} AS DOUBLE)",
+    "CAST({decimal} AS DOUBLE)",
+    "CAST({long_decimal} AS DOUBLE)",
+    "CAST({int} AS FLOAT)",
+    "CAST({integer} AS DECIMAL(12,2))",
+    "CAST({integer} AS DECIMAL(4,1))",
+    "CAST({decimal} AS DECIMAL(4,1))",
+    "CAST({decimal} AS DECIMAL(30,4))",
+    "CAST({string} AS TINYINT)",
+    "CAST({string} AS INT)",
+    "CAST({string} AS BIGINT)",
+    "CAST({string} AS DOUBLE)",
+    "CAST({string} AS BOOLEAN)",
+    "CAST({string} AS DATE)",
+    "CAST({plain} AS STRING)",
+    "CAST({boolean} AS INT)",
+    "CAST({boolean} AS DOUBLE)",
+    "CAST({timestamp} AS BIGINT)",
+    "CAST({timestamp} AS INT)",
+    "CAST({timestamp} AS DOUBLE)",
+    "CAST({timestamp} AS DATE)",
+    "CAST({date} AS TIMESTAMP)",
+    "CAST({timestamp} AS TIMESTAMP_NTZ)",
+    "CAST({ntz} AS TIMESTAMP)",
+    "CAST({int} / 2 AS INT)",
+    "CAST('1.5' AS DOUBLE)",
+    "CAST(1.9 AS INT)",
+    "CAST('2024-01-01 02:00:00+02:00' AS TIMESTAMP)",
+    "TIMESTAMP '2024-01-01 02:00:00Z'",
+    "try_cast({string} AS INT)",
+    "try_cast({bigint} AS INT)",
+    "try_cast({double} AS BIGINT)",
+    "try_cast({string} AS DATE)",
+    "{string}::INT",
+)
 
 
 def try_cast(value: Expression, kind: str) -> Expression:
@@ -238,10 +350,8 @@ def try_cast(value: Expression, kind: str) -> Expression:
         return converted
     if value.fallible:
         raise Unsupported("try_cast of a value that may not be computable is not supported", "use CAST")
-    return sql("TRY({0})", kind, converted) if not isinstance(converted, Cast) else sql(
-        f"TRY_CAST({{0}} AS {converted.text.rpartition(' AS ')[2]}", kind, value
+    return (
+        sql("TRY({0})", kind, converted)
+        if not isinstance(converted, Cast)
+        else sql(f"TRY_CAST({{0}} AS {converted.text.rpartition(' AS ')[2]}", kind, value)
     )
-
-
-def is_simple(kind: str) -> bool:
-    return is_decimal(kind) or "<" not in kind

@@ -37,7 +37,9 @@ def item(container: Expression, key: Expression) -> Expression:
     if kind == "map":
         return element_at(container, key)
     if kind != "array" or key.type not in INTEGERS:
-        raise Unsupported(f"{shown(container.type)}[{shown(key.type)}] is not supported", "use an ARRAY with an INT, or a MAP")
+        raise Unsupported(
+            f"{shown(container.type)}[{shown(key.type)}] is not supported", "use an ARRAY with an INT, or a MAP"
+        )
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {1} >= 0 AND {1} < len({0}) THEN {0}[{1} + 1]"
         f" ELSE {_failure(inner['item'])} END"
@@ -51,9 +53,17 @@ def element_at(container: Expression, key: Expression) -> Expression:
     if kind == "map":
         if comparable(inner["key"], key.type) != inner["key"]:
             raise Unsupported(f"a key of {shown(container.type)} is not a {shown(key.type)}")
-        return sql(f"CAST(element_at({{0}}, {{1}})[1] AS {duckdb_type(_simple(inner['value']))})", inner["value"], container, cast(key, inner["key"]))
+        return sql(
+            f"CAST(element_at({{0}}, {{1}})[1] AS {duckdb_type(_simple(inner['value']))})",
+            inner["value"],
+            container,
+            cast(key, inner["key"]),
+        )
     if kind != "array" or key.type not in ("tinyint", "smallint", "int"):
-        raise Unsupported(f"element_at of {shown(container.type)} and {shown(key.type)} is not supported", "use an ARRAY with an INT, or a MAP")
+        raise Unsupported(
+            f"element_at of {shown(container.type)} and {shown(key.type)} is not supported",
+            "use an ARRAY with an INT, or a MAP",
+        )
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {1} <> 0 AND abs({1}) <= len({0}) THEN {0}[{1}]"
         f" ELSE {_failure(inner['item'])} END"
@@ -73,7 +83,10 @@ def size(container: Expression) -> Expression:
 def array_contains(container: Expression, value: Expression) -> Expression:
     kind, inner = nested(container.type)
     if kind != "array" or value.type != _simple(inner["item"]):
-        raise Unsupported(f"array_contains of {shown(container.type)} and {shown(value.type)} is not supported", "give it an element's type")
+        raise Unsupported(
+            f"array_contains of {shown(container.type)} and {shown(value.type)} is not supported",
+            "give it an element's type",
+        )
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN list_contains({0}, {1}) THEN TRUE"
         " WHEN len({0}) > list_count({0}) THEN NULL ELSE FALSE END"

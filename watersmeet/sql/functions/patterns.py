@@ -26,7 +26,9 @@ def like_pattern(pattern: str, escape: str) -> tuple[str, bool]:
         if char == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise Unsupported(f"the escape character in LIKE {pattern!r} stands before nothing to escape", "double it")
+                raise Unsupported(
+                    f"the escape character in LIKE {pattern!r} stands before nothing to escape", "double it"
+                )
             char, escaped = pattern[at], True
             out.append("\\" + char if char in "%_\\" else char)
         elif char == "\\":
@@ -62,7 +64,7 @@ def regular_expression(pattern: str, *, whole_match: bool) -> str:
             raise Unsupported(f"the regular expression {pattern!r} is not supported", _HINT)
         if kind == "quantifier" and previous == "close" and whole_match:
             raise Unsupported(f"a repeated group in {pattern!r} is not supported", "repeat a single character or class")
-        if kind in ("close", "or") and previous in ("open", "or") or depth < 0:
+        if (kind in ("close", "or") and previous in ("open", "or")) or depth < 0:
             raise Unsupported(f"the regular expression {pattern!r} is not supported", _HINT)
         text = match[0]
         out.append({"dot": f"[^{_LINE_END}]", "space": r"[ \t\n\x0B\f\r]"}.get(kind, text))
@@ -70,7 +72,10 @@ def regular_expression(pattern: str, *, whole_match: bool) -> str:
     if depth or previous == "or":
         raise Unsupported(f"the regular expression {pattern!r} is not supported", _HINT)
     if whole_match and (ends or not body or _may_be_empty(pattern)):
-        raise Unsupported(f"the regular expression {pattern!r} may match nothing or a line's end", "let it match at least one character")
+        raise Unsupported(
+            f"the regular expression {pattern!r} may match nothing or a line's end",
+            "let it match at least one character",
+        )
     if ends:
         out.append(rf"(?:\r\n|[{_LINE_END}])?\z")
     return "".join(out)

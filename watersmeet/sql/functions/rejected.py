@@ -7,21 +7,124 @@ import difflib
 from watersmeet.sql.functions.table import TABLE
 
 AGGREGATES = frozenset(
-    "any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or collect_list collect_set"
-    " corr count count_if count_min_sketch covar_pop covar_samp every first first_value grouping histogram_numeric kurtosis last last_value"
-    " listagg max max_by mean median min min_by mode percentile percentile_approx regr_avgx regr_count skewness some std stddev stddev_pop"
-    " stddev_samp string_agg sum try_avg try_sum var_pop var_samp variance".split()
+    [
+        "any",
+        "any_value",
+        "approx_count_distinct",
+        "approx_percentile",
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "collect_list",
+        "collect_set",
+        "corr",
+        "count",
+        "count_if",
+        "count_min_sketch",
+        "covar_pop",
+        "covar_samp",
+        "every",
+        "first",
+        "first_value",
+        "grouping",
+        "histogram_numeric",
+        "kurtosis",
+        "last",
+        "last_value",
+        "listagg",
+        "max",
+        "max_by",
+        "mean",
+        "median",
+        "min",
+        "min_by",
+        "mode",
+        "percentile",
+        "percentile_approx",
+        "regr_avgx",
+        "regr_count",
+        "skewness",
+        "some",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "string_agg",
+        "sum",
+        "try_avg",
+        "try_sum",
+        "var_pop",
+        "var_samp",
+        "variance",
+    ]
 )
-GENERATORS = frozenset("explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack".split())
+GENERATORS = frozenset(
+    ["explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer", "stack"]
+)
 CHANGING = frozenset(
-    "current_date current_timestamp current_time current_user current_database current_catalog current_schema now localtimestamp curdate"
-    " user session_user rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name"
-    " input_file_block_start sysdate version current_timezone".split()
+    [
+        "current_date",
+        "current_timestamp",
+        "current_time",
+        "current_user",
+        "current_database",
+        "current_catalog",
+        "current_schema",
+        "now",
+        "localtimestamp",
+        "curdate",
+        "user",
+        "session_user",
+        "rand",
+        "random",
+        "randn",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "sysdate",
+        "version",
+        "current_timezone",
+    ]
 )
-ZONES = frozenset("from_utc_timestamp to_utc_timestamp convert_timezone make_timestamp_ltz".split())
+ZONES = frozenset(["from_utc_timestamp", "to_utc_timestamp", "convert_timezone", "make_timestamp_ltz"])
 _ROUNDED = "its last digits differ between Java and C; compute it where results are read"
 _INSTEAD = {
-    **dict.fromkeys("exp ln log log2 log10 log1p expm1 pow power cbrt sin cos tan asin acos atan atan2 sinh cosh tanh degrees radians".split(), _ROUNDED),
+    **dict.fromkeys(
+        [
+            "exp",
+            "ln",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "expm1",
+            "pow",
+            "power",
+            "cbrt",
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "atan2",
+            "sinh",
+            "cosh",
+            "tanh",
+            "degrees",
+            "radians",
+        ],
+        _ROUNDED,
+    ),
     "reverse": "compute it where results are read",
     "initcap": "use upper(left(…, 1)) || substring(…, 2)",
     "levenshtein": "register a Python predicate: engine.predicate(name, function)",
@@ -44,6 +147,8 @@ def reason(name: str) -> tuple[str, str]:
     lower = name.lower()
     hint = _INSTEAD.get(lower, "")
     if not hint:
-        close = difflib.get_close_matches(lower, [known for known in TABLE if known[0].isalpha() and " " not in known], n=1)
+        close = difflib.get_close_matches(
+            lower, [known for known in TABLE if known[0].isalpha() and " " not in known], n=1
+        )
         hint = f"did you mean {close[0]}?" if close else "docs/semantics.md lists the functions that are"
     return f"function {name} is not supported", hint

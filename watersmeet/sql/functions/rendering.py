@@ -26,7 +26,13 @@ def _enclosed(operand: Expression) -> Expression:
 def raising(kind: str) -> str:
     """Text of this type that raises when it is computed."""
     text = "CAST('error' AS INT)"  # no function of DuckDB that raises is allowed inside of TRY
-    return text if kind == "int" else f"CAST({text} AS {duckdb_type(kind)})" if kind != "date" else f"(DATE '1970-01-01' + {text})"
+    return (
+        text
+        if kind == "int"
+        else f"CAST({text} AS {duckdb_type(kind)})"
+        if kind != "date"
+        else f"(DATE '1970-01-01' + {text})"
+    )
 
 
 def quoted_text(text: str) -> str:

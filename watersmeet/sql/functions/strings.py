@@ -7,7 +7,7 @@ from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.patterns import like_pattern, regular_expression
 from watersmeet.sql.functions.rendering import constant_of, raising, sql, text_of, whole
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
-from watersmeet.sql.spark_types import FLOATS, INTEGERS, VOID, Unsupported, shown
+from watersmeet.sql.spark_types import VOID, Unsupported, shown
 
 _FAMILY = "strings"
 _MOST_CHARACTERS = 10_000  # that a function may add to a string
@@ -70,31 +70,47 @@ def trim_right(value: Expression) -> Expression:
     return sql("rtrim({0}, ' ')", "string", _string(value))
 
 
-@entry("concat ||", _FAMILY, (1, ANY_NUMBER), "concat({string}, {string2})", "{string} || '-' || {int2}", "concat({string}, {int})",
-       "concat({date}, {boolean})")  # fmt: skip
+@entry(
+    "concat ||",
+    _FAMILY,
+    (1, ANY_NUMBER),
+    "concat({string}, {string2})",
+    "{string} || '-' || {int2}",
+    "concat({string}, {int})",
+    "concat({date}, {boolean})",
+)
 def concat(*values: Expression) -> Expression:
     typed = [value if value.type == "string" else cast(value, "string") for value in values]
     return sql(f"({' || '.join(f'{{{at}}}' for at in range(len(typed)))})", "string", *typed)
 
 
-@entry("concat_ws", _FAMILY, (2, ANY_NUMBER), "concat_ws(',', {string}, {string2})", "concat_ws({string}, {string2}, 'x')")
+@entry(
+    "concat_ws", _FAMILY, (2, ANY_NUMBER), "concat_ws(',', {string}, {string2})", "concat_ws({string}, {string2}, 'x')"
+)
 def concat_with_separator(separator: Expression, *values: Expression) -> Expression:
     typed = [_string(value) for value in (separator, *values)]
     return sql(f"concat_ws({', '.join(f'{{{at}}}' for at in range(len(typed)))})", "string", *typed)
 
 
-@entry("substring substr", _FAMILY, (2, 3), "substring({string}, {int}, {int2})", "substring({string}, 2)", "substr({string}, -2, 1)",
-       "substring({string}, 0, 2)", "substring({string}, {int2})")  # fmt: skip
+@entry(
+    "substring substr",
+    _FAMILY,
+    (2, 3),
+    "substring({string}, {int}, {int2})",
+    "substring({string}, 2)",
+    "substr({string}, -2, 1)",
+    "substring({string}, 0, 2)",
+    "substring({string}, {int2})",
+)
 def substring(value: Expression, position: Expression, count: Expression | None = None) -> Expression:
     value, at = _string(value), _count(position)
     start = sql("CASE WHEN {1} > 0 THEN {1} - 1 WHEN {1} < 0 THEN length({0}) + {1} ELSE 0 END", "bigint", value, at)
-    if count is None:
-        return sql("substring({0}, greatest({1}, 0) + 1)", "string", value, start)
+    wanted = constant_of(2147483647, "bigint") if count is None else _count(count)
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
         " ELSE substring({0}, greatest({3}, 0) + 1, greatest(greatest({3} + {2}, 0) - greatest({3}, 0), 0)) END"
     )
-    return sql(text, "string", value, at, _count(count), start)
+    return sql(text, "string", value, at, wanted, start)
 
 
 @entry("left", _FAMILY, 2, "left({string}, {int})", "left({string}, -1)")
@@ -113,7 +129,14 @@ def right(value: Expression, count: Expression) -> Expression:
     return sql(text, "string", value, wanted)
 
 
-@entry("replace", _FAMILY, (2, 3), "replace({string}, {string2}, 'x')", "replace({string}, 'a')", "replace({string}, 'a', {string2})")
+@entry(
+    "replace",
+    _FAMILY,
+    (2, 3),
+    "replace({string}, {string2}, 'x')",
+    "replace({string}, 'a')",
+    "replace({string}, 'a', {string2})",
+)
 def replace(value: Expression, old: Expression, new: Expression | None = None) -> Expression:
     new = constant_of("", "string") if new is None else new
     return sql("replace({0}, {1}, {2})", "string", _string(value), _string(old), _string(new))
@@ -121,7 +144,12 @@ def replace(value: Expression, old: Expression, new: Expression | None = None) -
 
 @entry("instr", _FAMILY, 2, "instr({string}, {string2})")
 def instr(value: Expression, part: Expression) -> Expression:
-    return sql("CAST(CASE WHEN {1} = '' AND {0} IS NOT NULL THEN 1 ELSE instr({0}, {1}) END AS INT)", "int", _string(value), _string(part))
+    return sql(
+        "CAST(CASE WHEN {1} = '' AND {0} IS NOT NULL THEN 1 ELSE instr({0}, {1}) END AS INT)",
+        "int",
+        _string(value),
+        _string(part),
+    )
 
 
 @entry("locate position", _FAMILY, 2, "locate({string}, {string2})", "position({string} IN {string2})")
@@ -145,7 +173,9 @@ def ends_with(value: Expression, part: Expression) -> Expression:
 
 
 def _pad(name: str) -> None:
-    @entry(name, _FAMILY, (2, 3), f"{name}({{string}}, 5, 'xy')", f"{name}({{string}}, 2)", f"{name}({{string}}, 0, '-')")
+    @entry(
+        name, _FAMILY, (2, 3), f"{name}({{string}}, 5, 'xy')", f"{name}({{string}}, 2)", f"{name}({{string}}, 0, '-')"
+    )
     def build(value: Expression, count: Expression, pad: Expression | None = None) -> Expression:
         width = whole(count, f"the second argument of {name}", 0, _MOST_CHARACTERS)
         filled = text_of(pad, f"the third argument of {name}") if pad is not None else " "
@@ -188,15 +218,31 @@ def split_part(value: Expression, separator: Expression, number: Expression) -> 
     return sql(f"split_part({{0}}, {{1}}, {at})", "string", _string(value), constant_of(by, "string"))
 
 
-@entry("like", _FAMILY, (2, 3), "{string} LIKE 'a%'", "{string} LIKE '%b%'", "{string} LIKE '_'", "{string} LIKE '%'", r"{string} LIKE 'a\\_c'",
-       r"{string} LIKE '%\\\\%'", "{string} LIKE 'a/_c' ESCAPE '/'", "{string} NOT LIKE 'a%'", "{string} LIKE concat('%', {string2}, '%')",
-       "{string} LIKE {string2}", "{string} LIKE ANY ('x%', 'a%')", "{string} LIKE ALL ('%a%', '%c')")  # fmt: skip
+@entry(
+    "like",
+    _FAMILY,
+    (2, 3),
+    "{string} LIKE 'a%'",
+    "{string} LIKE '%b%'",
+    "{string} LIKE '_'",
+    "{string} LIKE '%'",
+    r"{string} LIKE 'a\\_c'",
+    r"{string} LIKE '%\\\\%'",
+    "{string} LIKE 'a/_c' ESCAPE '/'",
+    "{string} NOT LIKE 'a%'",
+    "{string} LIKE concat('%', {string2}, '%')",
+    "{string} LIKE {string2}",
+    "{string} LIKE ANY ('x%', 'a%')",
+    "{string} LIKE ALL ('%a%', '%c')",
+)
 def like(value: Expression, pattern: Expression, escape: Expression | None = None) -> Expression:
     value, given = _string(value), unnested(_string(pattern))
     if isinstance(given, Literal):
         by = text_of(escape, "the character behind ESCAPE") if escape is not None else "\\"
         text, escaped = like_pattern(str(given.value), by)
-        return sql("({0} LIKE {1}" + (" ESCAPE '\\')" if escaped else ")"), "boolean", value, constant_of(text, "string"))
+        return sql(
+            "({0} LIKE {1}" + (" ESCAPE '\\')" if escaped else ")"), "boolean", value, constant_of(text, "string")
+        )
     if escape is not None:
         raise Unsupported("ESCAPE with a computed pattern is not supported", "escape with a backslash")
     right_pattern = r"contains({1}, '\') AND NOT regexp_full_match({1}, '(?s:[^\\]|\\[_%\\])*')"
@@ -212,23 +258,54 @@ def ilike(value: Expression, pattern: Expression, escape: Expression | None = No
     return like(lower(value), constant_of(text.lower(), "string"), escape)
 
 
-@entry("rlike regexp regexp_like", _FAMILY, 2, "{string} RLIKE '^a.c$'", "{string} RLIKE '[a-c]+'", "{string} RLIKE '(a|b)*c'",
-       r"{string} RLIKE '^\\s*[+-]?\\d+$'", "regexp_like({string}, '^(a|é)')", r"{string} RLIKE '\\.'", "{string} RLIKE '[^a-z]'", "{string} RLIKE ''")  # fmt: skip
+@entry(
+    "rlike regexp regexp_like",
+    _FAMILY,
+    2,
+    "{string} RLIKE '^a.c$'",
+    "{string} RLIKE '[a-c]+'",
+    "{string} RLIKE '(a|b)*c'",
+    r"{string} RLIKE '^\\s*[+-]?\\d+$'",
+    "regexp_like({string}, '^(a|é)')",
+    r"{string} RLIKE '\\.'",
+    "{string} RLIKE '[^a-z]'",
+    "{string} RLIKE ''",
+)
 def rlike(value: Expression, pattern: Expression) -> Expression:
     text = regular_expression(text_of(pattern, "a regular expression"), whole_match=False)
     return sql("regexp_matches({0}, {1})", "boolean", _string(value), constant_of(text, "string"))
 
 
-@entry("regexp_replace", _FAMILY, 3, "regexp_replace({string}, '[ab]', 'x')", "regexp_replace({string}, 'b+', '')", r"regexp_replace({string}, '\\d+', '#')")
+@entry(
+    "regexp_replace",
+    _FAMILY,
+    3,
+    "regexp_replace({string}, '[ab]', 'x')",
+    "regexp_replace({string}, 'b+', '')",
+    r"regexp_replace({string}, '\\d+', '#')",
+)
 def regexp_replace(value: Expression, pattern: Expression, new: Expression) -> Expression:
     text = regular_expression(text_of(pattern, "a regular expression"), whole_match=True)
     by = text_of(new, "what regexp_replace writes")
     if "\\" in by or "$" in by:
         raise Unsupported("groups in what regexp_replace writes are not supported", "write plain text")
-    return sql("regexp_replace({0}, {1}, {2}, 'g')", "string", _string(value), constant_of(text, "string"), constant_of(by, "string"))
+    return sql(
+        "regexp_replace({0}, {1}, {2}, 'g')",
+        "string",
+        _string(value),
+        constant_of(text, "string"),
+        constant_of(by, "string"),
+    )
 
 
-@entry("regexp_extract", _FAMILY, (2, 3), "regexp_extract({string}, '([a-z])([0-9])', 2)", "regexp_extract({string}, '(b.)')", "regexp_extract({string}, 'b', 0)")
+@entry(
+    "regexp_extract",
+    _FAMILY,
+    (2, 3),
+    "regexp_extract({string}, '([a-z])([0-9])', 2)",
+    "regexp_extract({string}, '(b.)')",
+    "regexp_extract({string}, 'b', 0)",
+)
 def regexp_extract(value: Expression, pattern: Expression, group: Expression | None = None) -> Expression:
     written = text_of(pattern, "a regular expression")
     text = regular_expression(written, whole_match=True)
@@ -236,6 +313,3 @@ def regexp_extract(value: Expression, pattern: Expression, group: Expression | N
     if number > text.count("(") - text.count("(?") - text.count("\\("):
         raise Unsupported(f"{written} has no group {number}", "put it in parentheses, or write 0 for all of it")
     return sql(f"regexp_extract({{0}}, {{1}}, {number})", "string", _string(value), constant_of(text, "string"))
-
-
-_ = (INTEGERS, FLOATS)

@@ -9,10 +9,30 @@ from watersmeet.sql.functions.table import entry
 from watersmeet.sql.spark_types import TIMES, VOID, Unsupported, shown
 
 _FAMILY = "dates and times"
-_UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000,
-          "day": 86_400_000_000, "week": 604_800_000_000}  # fmt: skip
-_TRUNCATED = {"year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mon": "month", "mm": "month", "week": "week"}
-_TRUNCATED_TIMES = {**_TRUNCATED, **{unit: unit for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond")}, "dd": "day"}
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_TRUNCATED = {
+    "year": "year",
+    "yyyy": "year",
+    "yy": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "mon": "month",
+    "mm": "month",
+    "week": "week",
+}
+_TRUNCATED_TIMES = {
+    **_TRUNCATED,
+    **{unit: unit for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond")},
+    "dd": "day",
+}
 
 
 def _date(value: Expression) -> Expression:
@@ -37,8 +57,14 @@ def _days(value: Expression) -> Expression:
 
 # The part of a date or a time, with its type and DuckDB's text.
 _PARTS = {
-    "year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day", "dayofyear": "dayofyear", "weekofyear": "weekofyear",
-}  # fmt: skip
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "day": "day",
+    "dayofmonth": "day",
+    "dayofyear": "dayofyear",
+    "weekofyear": "weekofyear",
+}
 
 
 def _part(name: str, function: str) -> None:
@@ -72,13 +98,32 @@ def weekday(value: Expression) -> Expression:
 
 
 _FIELDS = {
-    "year": "year", "years": "year", "quarter": "quarter", "month": "month", "months": "month", "mon": "month", "day": "day", "days": "day", "d": "day",
-    "doy": "dayofyear", "week": "weekofyear", "weeks": "weekofyear", "w": "weekofyear",
-}  # fmt: skip
+    "year": "year",
+    "years": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "months": "month",
+    "mon": "month",
+    "day": "day",
+    "days": "day",
+    "d": "day",
+    "doy": "dayofyear",
+    "week": "weekofyear",
+    "weeks": "weekofyear",
+    "w": "weekofyear",
+}
 
 
-@entry("extract date_part datepart", _FAMILY, 2, *(f"extract({field} FROM {{timestamp}})" for field in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "DOW", "WEEK", "DOY")),
-       "date_part('year', {date})")  # fmt: skip
+@entry(
+    "extract date_part datepart",
+    _FAMILY,
+    2,
+    *(
+        f"extract({field} FROM {{timestamp}})"
+        for field in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "DOW", "WEEK", "DOY")
+    ),
+    "date_part('year', {date})",
+)
 def extract(field: Expression, value: Expression) -> Expression:
     name = text_of(field, "the field").lower()
     if name in _FIELDS:
@@ -89,10 +134,12 @@ def extract(field: Expression, value: Expression) -> Expression:
         return day_of_week(value)
     if name in ("dow_iso", "dayofweek_iso"):
         return sql("CAST(isodow({0}) AS INT)", "int", _date(value))
-    raise Unsupported(f"extract({name.upper()} FROM …) is not supported", f"use one of {', '.join(sorted(_FIELDS)).upper()}")
+    raise Unsupported(
+        f"extract({name.upper()} FROM …) is not supported", f"use one of {', '.join(sorted(_FIELDS)).upper()}"
+    )
 
 
-@entry("date_add dateadd", _FAMILY, 2, "date_add({date}, {int2})", "date_add({date}, 3)", "date_add({timestamp}, 1)")
+@entry("date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)")
 def date_add(value: Expression, days: Expression) -> Expression:
     return sql("({0} + {1})", "date", _date(value), _days(days), raises=True)
 
@@ -107,7 +154,14 @@ def add_months(value: Expression, months: Expression) -> Expression:
     return sql("CAST(({0} + to_months({1})) AS DATE)", "date", _date(value), _days(months), raises=True)
 
 
-@entry("datediff date_diff", _FAMILY, (2, 3), "datediff({date}, {date2})", "datediff({timestamp}, {date2})", "datediff(HOUR, {timestamp}, {timestamp2})")
+@entry(
+    "datediff date_diff",
+    _FAMILY,
+    (2, 3),
+    "datediff({date}, {date2})",
+    "datediff({timestamp}, {date2})",
+    "datediff(HOUR, {timestamp}, {timestamp2})",
+)
 def date_difference(*values: Expression) -> Expression:
     if len(values) == 3:
         return timestamp_difference(*values)
@@ -115,21 +169,45 @@ def date_difference(*values: Expression) -> Expression:
     return sql("CAST(date_diff('day', {1}, {0}) AS INT)", "int", end, start)
 
 
-@entry("timestampdiff", _FAMILY, 3, *(f"timestampdiff({unit}, {{timestamp}}, {{timestamp2}})" for unit in ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")),
-       "timestampdiff(DAY, {date}, {timestamp2})")  # fmt: skip
+@entry(
+    "timestampdiff",
+    _FAMILY,
+    3,
+    *(
+        f"timestampdiff({unit}, {{timestamp}}, {{timestamp2}})"
+        for unit in ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
+    ),
+    "timestampdiff(DAY, {date}, {timestamp2})",
+)
 def timestamp_difference(unit: Expression, start: Expression, end: Expression) -> Expression:
     name = text_of(unit, "the unit").lower().removesuffix("s")
     if name not in _UNITS:
-        raise Unsupported(f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(_UNITS).upper()}")
+        raise Unsupported(
+            f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(_UNITS).upper()}"
+        )
     difference = "(epoch_us({1}) - epoch_us({0}))"
-    return sql(difference if name == "microsecond" else f"({difference} // {_UNITS[name]})", "bigint", _time(start), _time(end), raises=True)
+    return sql(
+        difference if name == "microsecond" else f"({difference} // {_UNITS[name]})",
+        "bigint",
+        _time(start),
+        _time(end),
+        raises=True,
+    )
 
 
-@entry("date_trunc", _FAMILY, 2, *(f"date_trunc('{unit}', {{timestamp}})" for unit in sorted(_TRUNCATED_TIMES)), "date_trunc('month', {date})")
+@entry(
+    "date_trunc",
+    _FAMILY,
+    2,
+    *(f"date_trunc('{unit}', {{timestamp}})" for unit in sorted(_TRUNCATED_TIMES)),
+    "date_trunc('month', {date})",
+)
 def date_trunc(unit: Expression, value: Expression) -> Expression:
     name = text_of(unit, "the unit").lower()
     if name not in _TRUNCATED_TIMES:
-        raise Unsupported(f"date_trunc('{name}', …) is not supported", f"use one of {', '.join(sorted(_TRUNCATED_TIMES))}")
+        raise Unsupported(
+            f"date_trunc('{name}', …) is not supported", f"use one of {', '.join(sorted(_TRUNCATED_TIMES))}"
+        )
     time = _time(value)
     if time.type != "timestamp":
         time = cast(time, "timestamp")
@@ -162,14 +240,19 @@ def to_timestamp(value: Expression) -> Expression:
 @entry("make_date", _FAMILY, 3, "make_date({smallint}, {tinyint}, {tinyint2})", "make_date(2024, {int}, 1)")
 def make_date(year: Expression, month: Expression, day: Expression) -> Expression:
     parts = [_days(part) for part in (year, month, day)]
-    text = f"CASE WHEN {{0}} BETWEEN 1 AND 9999 THEN make_date({{0}}, {{1}}, {{2}}) WHEN {{1}} IS NOT NULL AND {{2}} IS NOT NULL AND {{0}} IS NOT NULL THEN {raising('date')} END"
+    text = (
+        "CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
+        f" WHEN {{0}} BETWEEN 1 AND 9999 THEN make_date({{0}}, {{1}}, {{2}}) ELSE {raising('date')} END"
+    )
     return sql(text, "date", *parts, raises=True)
 
 
 def _since_epoch(name: str, unit: int) -> None:
     @entry(name, _FAMILY, 1, f"{name}({{timestamp}})")
     def build(value: Expression) -> Expression:
-        return sql(floored("epoch_us({0})", unit) if unit > 1 else "epoch_us({0})", "bigint", cast(_time(value), "timestamp"))
+        return sql(
+            floored("epoch_us({0})", unit) if unit > 1 else "epoch_us({0})", "bigint", cast(_time(value), "timestamp")
+        )
 
 
 for _name, _unit in (("unix_seconds", 1_000_000), ("unix_millis", 1_000), ("unix_micros", 1)):
@@ -178,7 +261,8 @@ for _name, _unit in (("unix_seconds", 1_000_000), ("unix_millis", 1_000), ("unix
 
 @entry("unix_timestamp to_unix_timestamp", _FAMILY, 1, "unix_timestamp({timestamp})", "to_unix_timestamp({date})")
 def unix_timestamp(value: Expression) -> Expression:
-    return sql(floored("epoch_us({0})", 1_000_000), "bigint", cast(_time(value), "timestamp"))
+    # Unlike unix_seconds, Spark cuts off the fraction, also before 1970.
+    return sql("(epoch_us({0}) // 1000000)", "bigint", cast(_time(value), "timestamp"))
 
 
 @entry("unix_date", _FAMILY, 1, "unix_date({date})")
@@ -196,7 +280,12 @@ def _of_epoch(name: str, unit: int) -> None:
     def build(value: Expression) -> Expression:
         if value.type not in ("tinyint", "smallint", "int", "bigint", VOID):
             raise Unsupported(f"{name} of {shown(value.type)} is not supported", "CAST it to BIGINT")
-        return sql(f"make_timestamp({{0}} * {unit})" if unit > 1 else "make_timestamp({0})", "timestamp", cast(value, "bigint"), raises=True)
+        return sql(
+            f"make_timestamp({{0}} * {unit})" if unit > 1 else "make_timestamp({0})",
+            "timestamp",
+            cast(value, "bigint"),
+            raises=True,
+        )
 
 
 for _name, _unit in (("timestamp_seconds", 1_000_000), ("timestamp_millis", 1_000), ("timestamp_micros", 1)):
@@ -210,22 +299,44 @@ def from_unixtime(value: Expression) -> Expression:
     return sql("strftime(make_timestamp({0} * 1000000), '%Y-%m-%d %H:%M:%S')", "string", cast(value, "bigint"))
 
 
-_LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "%g", "SSSSSS": "%f", "DDD": "%j"}
+_LETTERS = {
+    "yyyy": "%Y",
+    "MM": "%m",
+    "dd": "%d",
+    "HH": "%H",
+    "mm": "%M",
+    "ss": "%S",
+    "SSS": "%g",
+    "SSSSSS": "%f",
+    "DDD": "%j",
+}
 
 
-@entry("date_format", _FAMILY, 2, "date_format({timestamp}, 'yyyy-MM-dd HH:mm:ss')", "date_format({timestamp}, 'yyyy/MM')", "date_format({date}, 'yyyyMMdd')",
-       "date_format({timestamp}, 'HH:mm:ss.SSS')", "date_format({timestamp}, 'DDD')")  # fmt: skip
+@entry(
+    "date_format",
+    _FAMILY,
+    2,
+    "date_format({timestamp}, 'yyyy-MM-dd HH:mm:ss')",
+    "date_format({timestamp}, 'yyyy/MM')",
+    "date_format({date}, 'yyyyMMdd')",
+    "date_format({timestamp}, 'HH:mm:ss.SSS')",
+    "date_format({timestamp}, 'DDD')",
+)
 def date_format(value: Expression, pattern: Expression) -> Expression:
     text, out, at = text_of(pattern, "the format"), [], 0
     while at < len(text):
         run = next((end for end in range(at, len(text)) if text[end] != text[at]), len(text))
         if text[at].isalpha():
             if text[at:run] not in _LETTERS:
-                raise Unsupported(f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between")
+                raise Unsupported(
+                    f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
+                )
             out.append(_LETTERS[text[at:run]])
         elif text[at] in "-/:. ,_":
             out.append(text[at:run])
         else:
-            raise Unsupported(f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between")
+            raise Unsupported(
+                f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
+            )
         at = run
     return sql("strftime({0}, {1})", "string", _time(value), constant_of("".join(out), "string"))
