@@ -50,7 +50,7 @@ class Spark:
 
         columns = []
         for at, expression in enumerate(expressions):
-            inner = utils.expression(expr(f"named_struct('v', {expression})")._jc)
+            inner = utils.expression(expr(f"named_struct('v', if(id >= 0, {expression}, NULL))")._jc)
             columns.append(
                 Column(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner))).alias(f"c{at}")
             )

@@ -26,11 +26,33 @@ if TYPE_CHECKING:
 _NAME = re.compile(rf"\b({'|'.join(sorted(COLUMNS, key=len, reverse=True))})\b")
 # What only two rows show: differences and sums of NaN and the ends of types.
 MORE = [
-    *("d1 - d2 > 0", "d1 - d2 >= 1", "d1 - d2 < 1", "abs(d1 - d2) < 2.5", "abs(d1 - d2) > 2.5", "d1 BETWEEN d2 - 1 AND d2 + 1"),
-    *("f1 - f2 > 0", "f1 < f2 + 1", "i1 + i2 > 0", "i1 - i2 < 10", "abs(i1 - i2) <= 7", "abs(g1 - g2) <= 7", "t1 + t2 > 0", "s1 * s2 < 9"),
-    *("i1 + 1 < d2", "g1 < d2", "de1 - de2 < 1.5", "ts1 - ts2 < INTERVAL '1' DAY", "ts1 BETWEEN ts2 - INTERVAL '1' HOUR AND ts2"),
-    *("NOT (i1 + i2 > 0 AND d1 > d2)", "i1 > i2 OR i1 + i2 > 0", "d1 = d2 AND i1 = i2", "d1 <=> d2", "n1 = n2 AND d1 = d2", "i1 % 7 = i2 % 7"),
-]  # fmt: skip
+    "d1 - d2 > 0",
+    "d1 - d2 >= 1",
+    "d1 - d2 < 1",
+    "abs(d1 - d2) < 2.5",
+    "abs(d1 - d2) > 2.5",
+    "d1 BETWEEN d2 - 1 AND d2 + 1",
+    "f1 - f2 > 0",
+    "f1 < f2 + 1",
+    "i1 + i2 > 0",
+    "i1 - i2 < 10",
+    "abs(i1 - i2) <= 7",
+    "abs(g1 - g2) <= 7",
+    "t1 + t2 > 0",
+    "s1 * s2 < 9",
+    "i1 + 1 < d2",
+    "g1 < d2",
+    "de1 - de2 < 1.5",
+    "ts1 - ts2 < INTERVAL '1' DAY",
+    "ts1 BETWEEN ts2 - INTERVAL '1' HOUR AND ts2",
+    "NOT (i1 + i2 > 0 AND d1 > d2)",
+    "i1 > i2 OR i1 + i2 > 0",
+    "d1 = d2 AND i1 = i2",
+    "d1 <=> d2",
+    "n1 = n2 AND d1 = d2",
+    "i1 % 7 = i2 % 7",
+]
+_FROM = "FROM s [UNBOUNDED] a, s [UNBOUNDED] b"
 PREDICATES = [case for case in ALL if {name[-1] for name in _NAME.findall(case)} == {"1", "2"}]
 KEYS = [case for case in ALL if {name[-1] for name in _NAME.findall(case)} == {"1"}]
 
@@ -47,7 +69,10 @@ def of_rows(case: str, one: str = "a", other: str = "b") -> str:
 def stream() -> StreamCase:
     """One row for each value; row r of ROWS is the pair of rows r // SIZE and r % SIZE."""
     firsts = ROWS.take(pa.array(range(0, SIZE * SIZE, SIZE)))
-    data = {"ts": pa.array([EPOCH + dt.timedelta(seconds=at) for at in range(SIZE)], TIMESTAMP), "id": pa.array(range(SIZE), pa.int64())}
+    data = {
+        "ts": pa.array([EPOCH + dt.timedelta(seconds=at) for at in range(SIZE)], TIMESTAMP),
+        "id": pa.array(range(SIZE), pa.int64()),
+    }
     kinds = {name[:-1]: kind for name, kind in COLUMNS.items()}
     for name, kind in kinds.items():
         values = firsts.column(f"{name}1")
@@ -67,10 +92,17 @@ def differences(on_spark: Spark, home: Path, cases: list[str]) -> list[str]:
                 wanted.append((case, of_rows(case), pairs))
             else:
                 each = ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in values[::SIZE]]
-                pairs = {(one, two) for one in range(SIZE) for two in range(SIZE) if each[one] is not None and each[one] == each[two]}
+                pairs = {
+                    (one, two)
+                    for one in range(SIZE)
+                    for two in range(SIZE)
+                    if each[one] is not None and each[one] == each[two]
+                }
                 wanted.append((case, f"({of_rows(case)}) = ({of_rows(case, 'b')})", pairs))
     queries = tuple(
-        QueryCase(f"q{at}", f"SELECT a.id AS l, b.id AS r FROM s [UNBOUNDED] a, s [UNBOUNDED] b WHERE {prefixed(text)}", "")
+        QueryCase(
+            f"q{at}", f"SELECT a.id AS l, b.id AS r FROM s [UNBOUNDED] a, s [UNBOUNDED] b WHERE {prefixed(text)}", ""
+        )
         for at, (_, text, _) in enumerate(wanted)
     )
     engine = InProcess(home, Case((stream(),), queries, 1, frozenset(), 1))

@@ -191,7 +191,7 @@ def table() -> pa.Table:
 
 
 def expanded(example: str, most: int = 16) -> Iterator[str]:
-    """The example with columns of each type that it is for. A family that stands twice is of one type in both places."""
+    """The example with columns of each type that it is for; a family that stands twice is of one type."""
     families = list(dict.fromkeys(match[1] for match in _PLACE.finditer(example)))
     for kinds in islice(product(*(FAMILIES[family] for family in families)), most):
         chosen = dict(zip(families, kinds, strict=True))

@@ -6,7 +6,18 @@ from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, Expression,
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import null, sql
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
-from watersmeet.sql.spark_types import INTEGERS, MONTHS, VOID, Unsupported, comparable, shown, widest
+from watersmeet.sql.spark_types import (
+    INTEGERS,
+    MONTHS,
+    TIMES,
+    VOID,
+    Unsupported,
+    comparable,
+    is_decimal,
+    shape_of,
+    shown,
+    widest,
+)
 
 _COMPARED = (
     "{simple} %s {simple2}",
@@ -37,8 +48,13 @@ def compared_in(left: Expression, right: Expression) -> tuple[Expression, Expres
     kind = comparable(left.type, right.type)
     if kind in (VOID, MONTHS):
         raise Unsupported(f"cannot compare {shown(left.type)} with {shown(right.type)}", "write IS NULL")
-    if left.type in INTEGERS and right.type in INTEGERS:
+    if (left.type in INTEGERS and right.type in INTEGERS) or (left.type in TIMES and right.type in TIMES):
         return left, right
+    if is_decimal(left.type) != is_decimal(right.type) and is_decimal(kind):
+        # Of a constant only its own digits count, so that a column may stay as it is.
+        (p1, s1), (p2, s2) = shape_of(left), shape_of(right)
+        scale = max(s1, s2)
+        kind = f"decimal({max(p1 - s1, p2 - s2) + scale},{scale})"
     return cast(left, kind), cast(right, kind)
 
 

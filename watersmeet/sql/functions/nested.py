@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.model.expression import Expression, duckdb_type, field_of
+from watersmeet.model.expression import Expression, Literal, duckdb_type, field_of, unnested
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import raising, sql
 from watersmeet.sql.functions.table import entry
@@ -40,6 +40,13 @@ def item(container: Expression, key: Expression) -> Expression:
         raise Unsupported(
             f"{shown(container.type)}[{shown(key.type)}] is not supported", "use an ARRAY with an INT, or a MAP"
         )
+    known = unnested(key)
+    if isinstance(known, Literal) and known.number >= 0:
+        at = int(known.number) + 1
+        text = (
+            f"CASE WHEN len({{0}}) >= {at} THEN {{0}}[{at}] WHEN {{0}} IS NOT NULL THEN {_failure(inner['item'])} END"
+        )
+        return sql(text, inner["item"], container, raises=True)
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {1} >= 0 AND {1} < len({0}) THEN {0}[{1} + 1]"
         f" ELSE {_failure(inner['item'])} END"

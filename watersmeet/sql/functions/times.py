@@ -139,7 +139,9 @@ def extract(field: Expression, value: Expression) -> Expression:
     )
 
 
-@entry("date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)")
+@entry(
+    "date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)"
+)
 def date_add(value: Expression, days: Expression) -> Expression:
     return sql("({0} + {1})", "date", _date(value), _days(days), raises=True)
 
