@@ -52,7 +52,7 @@ MORE = [
     "n1 = n2 AND d1 = d2",
     "i1 % 7 = i2 % 7",
 ]
-_FROM = "FROM s [UNBOUNDED] a, s [UNBOUNDED] b"
+_FROM = "FROM s [UNBOUNDED] a CROSS JOIN s [UNBOUNDED] b"
 PREDICATES = [case for case in ALL if {name[-1] for name in _NAME.findall(case)} == {"1", "2"}]
 KEYS = [case for case in ALL if {name[-1] for name in _NAME.findall(case)} == {"1"}]
 

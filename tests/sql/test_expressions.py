@@ -43,7 +43,7 @@ def shape(expression: Expression) -> str:
         ("ABS(x - y) * 2 < d", "<(double, double)"),
         (
             "n = 'a' AND ts > tn + INTERVAL '1' DAY",
-            "AND(()(=(string, string)), ()(>(timestamp, sql(()(+(timestamp_ntz, interval))))))",
+            "AND(()(=(string, string)), ()(>(timestamp, +(timestamp_ntz, interval))))",
         ),
         ("st.f < 3", "<(sql(struct<f:int>), int)"),
         ("trim(n) = replace(n, 'a', 'b')", "=(sql(string), sql(string, string, string))"),

@@ -72,7 +72,7 @@ CASES = [
     (
         f"SELECT json_serialize_plan('select 1') AS r {FROM}",
         "json_serialize_plan",
-        "function json_serialize_plan is not",
+        "json_serialize_plan is not",
     ),
     (f"SELECT list_value(a.x) AS r {FROM}", "list_value", "is not supported"),
     (f"SELECT a.x | a.y & 1 AS r {FROM}", "a.x | a.y & 1", "this needs parentheses"),
