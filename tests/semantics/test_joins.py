@@ -100,9 +100,7 @@ def differences(on_spark: Spark, home: Path, cases: list[str]) -> list[str]:
                 }
                 wanted.append((case, f"({of_rows(case)}) = ({of_rows(case, 'b')})", pairs))
     queries = tuple(
-        QueryCase(
-            f"q{at}", f"SELECT a.id AS l, b.id AS r FROM s [UNBOUNDED] a, s [UNBOUNDED] b WHERE {prefixed(text)}", ""
-        )
+        QueryCase(f"q{at}", f"SELECT a.id AS l, b.id AS r {_FROM} WHERE {prefixed(text)}", "")
         for at, (_, text, _) in enumerate(wanted)
     )
     engine = InProcess(home, Case((stream(),), queries, 1, frozenset(), 1))

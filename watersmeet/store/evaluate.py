@@ -75,11 +75,20 @@ def _evaluate_carefully(table: pa.Table, expression: str) -> tuple[pa.Array, int
     try:
         # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
         (packed,) = _select(table, [f"TRY(struct_pack(v := ({expression})))"], careful=True)
+        return pc.struct_field(packed, [0]), packed.null_count
+    except duckdb.Error:
+        return _evaluate_in_halves(table, expression)
+
+
+def _evaluate_in_halves(table: pa.Table, expression: str) -> tuple[pa.Array, int]:
+    """The same where TRY is of no help."""
+    try:
+        (values,) = _select(table, [expression], careful=True)
+        return values, 0
     except duckdb.Error:
         if table.num_rows > 1:
             half = table.num_rows // 2
-            parts = [_evaluate_carefully(part, expression) for part in (table.slice(0, half), table.slice(half))]
+            parts = [_evaluate_in_halves(part, expression) for part in (table.slice(0, half), table.slice(half))]
             return pa.concat_arrays([values for values, _ in parts]), sum(failed for _, failed in parts)
         (empty,) = _select(table.slice(0, 0), [expression], careful=True)
         return pa.nulls(table.num_rows, empty.type), table.num_rows
-    return pc.struct_field(packed, [0]), packed.null_count
