@@ -12,8 +12,9 @@ from watersmeet.sql.spark_types import VOID, Unsupported, shown
 _FAMILY = "strings"
 _MOST_CHARACTERS = 10_000  # that a function may add to a string
 # Letters that become several ones, or others than in Spark; DuckDB maps letter by letter.
-_UPPER = "ŉǰΐΰևẖẗẘẙẚﬀ-ﬆﬓ-ﬗὐὒὔὖᾀ-ᾯᾲ-ᾴᾶᾷᾼῂ-ῄῆῇῌῒΐῖῗῢ-ῤῦῧῲ-ῴῶῷῼ"
-_LOWER = "Σ"
+_UPPER = "ŉǰΐΰևẖẗẘẙẚﬀ-ﬆﬓ-ﬗὐὒὔὖᾀ-ᾯᾲ-ᾴᾶᾷᾼῂ-ῄῆῇῌῒΐῖῗῢ-ῤῦῧῲ-ῴῶῷῼ" + "\u1fd3\u019b\u0264\u1c8a\ua7cd\ua7cf\ua7d3\ua7d5\ua7db"
+_UPPER += "\U00010d70-\U00010d85\U00016ebb-\U00016ed3"
+_LOWER = "Σ\u1c89\ua7cb\ua7cc\ua7ce\ua7d2\ua7d4\ua7da\ua7dc\U00010d50-\U00010d65\U00016ea0-\U00016eb8"
 
 
 def _string(value: Expression) -> Expression:
@@ -51,7 +52,10 @@ def upper(value: Expression) -> Expression:
 
 @entry("lower lcase", _FAMILY, 1, "lower({string})")
 def lower(value: Expression) -> Expression:
-    text = f"CASE WHEN contains({{0}}, '{_LOWER}') THEN {raising('string')} ELSE lower(replace({{0}}, 'İ', 'i̇')) END"
+    text = (
+        f"CASE WHEN regexp_matches({{0}}, '[{_LOWER}]') THEN {raising('string')}"
+        " ELSE lower(replace({0}, 'İ', 'i̇')) END"
+    )
     return sql(text, "string", _string(value), raises=True)
 
 
