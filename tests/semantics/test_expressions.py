@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOGETHER = 100  # expressions in one Spark job
-EXAMPLES = list(dict.fromkeys([*(example for entry in entries() for example in entry.examples), *CASTS]))
+OTHER_NAMES = [
+    example.replace(f"{entry.names[0]}(", f"{name}(")
+    for entry in entries()
+    for name in entry.names[1:]
+    for example in entry.examples[:1]
+    if example.startswith(f"{entry.names[0]}(") and " FROM " not in example and name.isidentifier()
+]
+EXAMPLES = list(dict.fromkeys([*(example for entry in entries() for example in entry.examples), *CASTS, *OTHER_NAMES]))
 ALL = [case for example in EXAMPLES for case in expanded(example)]
 SAMPLE = ALL[:: max(1, len(ALL) // 200)]
 ROWS = table()

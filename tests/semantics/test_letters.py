@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.semantics.test_expressions import evaluate
 from watersmeet.model import Column, Stream
 from watersmeet.sql.query import build_query
+from watersmeet.store.evaluate import evaluate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

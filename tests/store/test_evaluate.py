@@ -21,6 +21,7 @@ ROWS = pa.table({"i": pa.array([1, BIG, 3, None], pa.int32()), "n": ["7", "x", "
     ("text", "values"),
     [
         ("(i + i) * (i + i)", [4, None, 36, None]),
+        ("i + 1 > 0", [True, None, True, None]),
         ("CAST(n AS INT) BETWEEN 1 AND 50", [True, None, True, None]),
         ("CAST(n AS INT) IN (1, 7)", [True, None, False, None]),
         ("CASE WHEN i < 5 THEN i + i ELSE 0 END", [2, 0, 6, 0]),

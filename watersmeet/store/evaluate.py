@@ -17,15 +17,17 @@ import pyarrow.compute as pc
 
 from watersmeet.private_duckdb import connect
 
+# It makes x > -1 of x + 1 > 0, which then no longer overflows.
+_REWRITING = "expression_rewriter"
 # What these compute once for several places would be computed outside of TRY or of the branch that asks for it.
-_HASTY = "common_subexpressions,in_clause,expression_rewriter,statistics_propagation,regex_range"
+_HASTY = f"{_REWRITING},common_subexpressions,in_clause,statistics_propagation,regex_range"
 
 
 @lru_cache(maxsize=2)
 def _connection(careful: bool) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
-    return connect({"disabled_optimizers": _HASTY} if careful else None)
+    return connect({"disabled_optimizers": _HASTY if careful else _REWRITING})
 
 
 _turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time

@@ -105,6 +105,7 @@ def between(value: Expression, low: Expression, high: Expression) -> Expression:
     "{string} IN (1, 7)",
     "{simple} IN ({simple2})",
     "{int} NOT IN (0, {int2})",
+    "{int} IN (1, {int2} + 1)",
     "{bigint} IN (1, 2.5)",
     "{double} IN (0, {double2})",
     "{date} IN ('2024-02-29')",
@@ -120,7 +121,8 @@ def one_of(value: Expression, *others: Expression) -> Expression:
         value, listed = cast(value, kind), [cast(other, kind) for other in others]
     if any(other.fallible for other in listed):
         tests = tuple(Operation("=", (_operand(value), _operand(other))) for other in listed)
-        return tests[0] if len(tests) == 1 else Operation("()", (Operation("OR", tests, lazy=True),), "boolean")
+        any_of = tests[0] if len(tests) == 1 else Operation("OR", tests, lazy=True)
+        return sql("CASE WHEN {0} IS NOT NULL THEN {1} END", "boolean", value, any_of)  # as Spark looks at the list
     places = ", ".join(f"{{{at}}}" for at in range(1, len(listed) + 1))
     return sql(f"({{0}} IN ({places}))", "boolean", value, *listed)
 
@@ -143,6 +145,7 @@ def condition(value: Expression, where: str) -> Expression:
     (2, ANY_NUMBER),
     "{boolean} AND {boolean2}",
     "{int} > 0 AND {int} + {int2} > 0",
+    "{int} + 1 > 0 AND {int} * 2 > 0",
     "NOT ({int} > 0 AND {int} * {int2} > 0)",
 )
 def all_true(*values: Expression) -> Expression:
@@ -156,6 +159,7 @@ def all_true(*values: Expression) -> Expression:
     "{boolean} OR {boolean2}",
     "{int} > 0 OR {int} * {int2} > 0",
     "{int} + {int2} > 0 OR {int} < 0",
+    "{int} + 1 > 0 OR {int} IS NULL",
     "NOT ({int} < 5 OR {int} * {int2} > 0)",
     "{boolean} OR CAST({string} AS INT) > 0 OR {boolean2}",
 )
@@ -238,7 +242,7 @@ def case(*parts: Expression) -> Expression:
     return sql(f"CASE{text}{otherwise} END", kind, *turns, *values[count:])
 
 
-@entry("if iff", "conditional", 3, "if({boolean}, {simple}, {simple2})", "if({int} = 0, 0, 10 div {int})")
+@entry("if", "conditional", 3, "if({boolean}, {simple}, {simple2})", "if({int} = 0, 0, 10 div {int})")
 def if_else(test: Expression, value: Expression, other: Expression) -> Expression:
     return case(test, value, other)
 

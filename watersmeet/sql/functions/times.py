@@ -123,6 +123,7 @@ _FIELDS = {
         for field in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "DOW", "WEEK", "DOY")
     ),
     "date_part('year', {date})",
+    "datepart('month', {date})",
 )
 def extract(field: Expression, value: Expression) -> Expression:
     name = text_of(field, "the field").lower()
