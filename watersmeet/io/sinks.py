@@ -22,7 +22,7 @@ from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import SINK_FORMATS
 from watersmeet.model.types import outside
-from watersmeet.store.evaluate import connect
+from watersmeet.private_duckdb import connect
 
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
 
