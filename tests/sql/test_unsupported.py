@@ -88,6 +88,8 @@ CASES = [
     (f"SELECT repeat(a.n, 1000) AS r {FROM}", "repeat(", "a whole number from"),
     (f"SELECT date_format(a.ts, 'EEE') AS r {FROM}", "date_format(", "the format 'EEE' is not supported"),
     (f"SELECT NULL AS r {FROM}", "", "NULL alone has no type"),
+    (f"SELECT a.st.g AS r {FROM}", "a.st.g", "has no field g"),
+    (f"SELECT a.k.g AS r {FROM}", "a.k.g", "only a STRUCT has fields"),
     ("SELECT a.k FROM wide a, wide b WHERE a.arr = b.arr WINDOW 1 DAY", "a.arr = b.arr", "ARRAY<INT>"),
     # subqueries
     ("SELECT a.k FROM (SELECT * FROM wide) a WINDOW 1 DAY", "SELECT * FROM", "not a subquery"),

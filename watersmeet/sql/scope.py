@@ -15,6 +15,7 @@ from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.stream import check_name
 from watersmeet.sql.functions.nested import field
 from watersmeet.sql.site import Site, Span
+from watersmeet.sql.spark_types import Unsupported
 from watersmeet.sql.syntax import Name, Reference, Table
 
 
@@ -102,6 +103,14 @@ class Scope:
         return Resolved(left, left.stream.column(name.text), ()), Resolved(right, right.stream.column(name.text), ())
 
     def resolve(self, reference: Reference) -> Resolved:
+        found = self._resolved(reference)
+        try:
+            found.expression()
+        except Unsupported as error:
+            self.site.fail(reference.span, error.problem, hint=error.hint)
+        return found
+
+    def _resolved(self, reference: Reference) -> Resolved:
         first = reference.parts[0]
         member = self.member(first)
         if member and len(reference.parts) > 1:
