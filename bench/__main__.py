@@ -132,7 +132,7 @@ def adding(
         late = waits[int(0.99 * (len(waits) - 1))]
         title = (
             f"adding {per_second} queries a second for {seconds} s, {2 * rows:,} rows a second; "
-            f"{found.queries} in force, {found.refused} refused; "
+            f"{found.queries} active, {found.rejected} rejected; "
             f"latency: median {median(waits):.2f} s, 99 % {late:.2f} s"
         )
         report("adding", title, ["ticks", "number", "median s", "longest s"], table, asdict(found))

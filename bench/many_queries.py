@@ -66,7 +66,7 @@ class Adding:
     during: list[float]  # while,
     after: list[float]  # and after it
     latencies: list[float]
-    refused: int
+    rejected: int
     queries: int
 
 
@@ -86,7 +86,7 @@ def add_while_running(folder: Path, rows: int, per_second: int, seconds: int) ->
     mailbox = Mailbox(home)
     waiting: list[Request] = []
     latencies: list[float] = []
-    refused = sent = fed = 0
+    rejected = sent = fed = 0
     began_adding = ended_adding = 0.0
     try:
         while True:
@@ -106,7 +106,7 @@ def add_while_running(folder: Path, rows: int, per_second: int, seconds: int) ->
                 answer = mailbox.hear(request)
                 if answer is not None:
                     waiting.remove(request)
-                    refused += answer.error is not None
+                    rejected += answer.error is not None
                     latencies.append(answer.latency)
             if sent >= per_second * seconds and not waiting:
                 ended_adding = ended_adding or second
@@ -124,7 +124,7 @@ def add_while_running(folder: Path, rows: int, per_second: int, seconds: int) ->
         [_total(tick) for tick in ticks if began_adding <= tick["finished_at"] < ended_adding],
         [_total(tick) for tick in ticks if tick["finished_at"] >= ended_adding],
         latencies,
-        refused,
+        rejected,
         len(load_newest(home).queries),
     )
 

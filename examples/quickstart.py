@@ -56,7 +56,7 @@ def main() -> None:
 
     bought.foreach_tick(deliver)
 
-    # engine.start() would go on with new files until engine.stop(); this ends when the sources hold nothing new.
+    # engine.start() would continue with new files until engine.stop(); this ends when the sources have nothing new.
     engine.run_once()
 
     # 2. All results so far, as a DataFrame. The lamp was bought 26 seconds after the click: no result.

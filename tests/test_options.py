@@ -14,12 +14,12 @@ from watersmeet.options import Options, read_options
 
 WRONG = [
     ("tick", "banana", "100 milliseconds"),
-    ("tick", "0 seconds", "more than 0"),
+    ("tick", "0 seconds", "above 0"),
     ("tick", "3 fortnights", "100 milliseconds"),
     ("partitions", "0", "1 to 1024"),
     ("partitions", "1.5", "a whole number"),
     ("plan_seconds", "soon", "a number"),
-    ("plan_seconds", "nan", "more than 0"),
+    ("plan_seconds", "nan", "above 0"),
     ("storage_budget", "-1", "0 or more"),
     ("executor", "flink", "spark or local"),
     ("residents", "-1", "auto or a number"),
@@ -31,7 +31,7 @@ WRONG = [
     ("parallelism", "some", "chosen or all"),
     ("adaptive", "yes", "on or off"),
     ("epoch", "0", "1 or more"),
-    ("predicate_seconds", "0", "more than 0"),
+    ("predicate_seconds", "0", "above 0"),
     ("sharing", "some", "groups, all or none"),
     ("max_matches", "-1", "0 or more"),
     ("max_result_bytes", "-1", "0 or more"),
@@ -53,7 +53,7 @@ WRONG = [
 def test_a_wrong_value_is_rejected_with_what_to_give_instead(name: str, value: str, advice: str) -> None:
     with pytest.raises(ModelError) as caught:
         read_options({name: value})
-    assert f"option {name} " in str(caught.value)
+    assert f"option {name}: " in str(caught.value)
     assert advice in str(caught.value)
 
 

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Answers many continuous join queries over shared streams, keeping each stream once.
+    """Runs many continuous join queries over shared streams; each stream is stored once.
 
-    `home` is the folder of all state and, by default, of the results; an engine that is started again on the same home
+    `home` is the folder of all state and, by default, of the results; an engine that starts again with the same home
     resumes where it stopped. Options: see `watersmeet.options.Options`; a name with a dot, such as
-    `**{"spark.driver.memory": "4g"}`, is a setting for the Spark session that the engine makes.
+    `**{"spark.driver.memory": "4g"}`, is a setting for the Spark session that the engine creates.
     """
 
     def __init__(self, spark: SparkSession | None = None, home: str | Path = "watersmeet-home", **options: Any) -> None:
@@ -72,9 +72,9 @@ class Engine:
         self._active = ActiveQueries(Pipeline(self.options, self.home))
         self._frames: dict[str, DataFrame] = {}
         self._deliveries = Deliveries(self.home)
-        self._loop: TickLoop | None = None  # from the start to the end, as are
-        self._keeper: PlanKeeper  # what keeps the plan that the next tick obeys,
-        self._feeds: Feeds  # and what gives it ticks to run
+        self._loop: TickLoop | None = None  # while it runs, as are
+        self._keeper: PlanKeeper  # the holder of the active plan
+        self._feeds: Feeds  # and the feeds
         self._held = contextlib.ExitStack()
         self._mailbox = Mailbox(self.home)
         self._server: ControlServer | None = None
@@ -92,17 +92,17 @@ class Engine:
     ) -> Stream:
         """Add a stream: any streaming DataFrame with its event-time column, or a declared Stream.
 
-        `lateness` says how far behind the newest row a row may come: "5 seconds", a timedelta, or microseconds.
-        `retain` says how long rows are kept even if no query needs them, so that later queries have history; None
-        keeps them for ever.
+        `lateness` is how far a row may be behind the newest row: "5 seconds", a timedelta, or microseconds.
+        `retain` is how long rows are retained even if no query needs them, so that later queries have history; None
+        retains them for ever.
         """
         with self._active.changing:
             if isinstance(source, Stream):
                 stream = replace(source, name=name)
             else:
                 check_frame(name, source)
-                kept = None if retain is None else _micros(retain)
-                stream = Stream(name, columns_of(source.schema), time, _micros(lateness), retain=kept)
+                retained = None if retain is None else _micros(retain)
+                stream = Stream(name, columns_of(source.schema), time, _micros(lateness), retain=retained)
             self._active.pipeline = self.pipeline.with_stream(stream)
             if not isinstance(source, Stream):
                 self._frames[name] = source
@@ -118,7 +118,7 @@ class Engine:
         receives plain values and returns a bool. It is not called for rows with a NULL among the arguments. It is
         false where it raises or returns anything else. If it takes longer than the option `predicate_seconds`, or ends
         its process, it is disabled: false for all rows until the engine starts again, or until the queries that call it
-        are dropped and added again. `stats` counts all this for the queries concerned, and `complaints` says why."""
+        are dropped and added again. `stats` counts the rows for the queries concerned, `complaints` has the reasons."""
         with self._active.changing:
             self._active.pipeline = self.pipeline.with_predicate(name, function, by_row)
 
@@ -127,15 +127,15 @@ class Engine:
         return complaints_in(self.home)
 
     def query(self, name: str, sql: str, sink: Sink | None = None, *, backfill: bool = False) -> QueryHandle:
-        """Add a query. It is rejected at once, with the place in the SQL, if anything about it is wrong.
+        """Add a query. An invalid query is rejected at once, with the position in the SQL.
 
-        In a running engine it is active from the next tick that begins (`since` of the handle) and sees what the
-        stores hold. With `backfill`, its first tick also emits the results among rows that were stored before."""
+        In a running engine it is active from the next tick that begins (`since` of the handle) and sees the
+        stored rows. With `backfill`, its first tick also emits the results among rows that were stored before."""
         self._active.add(self.pipeline.query(name, sql, sink, backfill))
         return self[name]
 
     def drop(self, name: str) -> None:
-        """Remove a query from the next tick on. Its results stay where they are."""
+        """Drop a query from the next tick on. Its result files stay."""
         with self._active.changing:
             self._active.drop(name)
             self._deliveries.forget(name)
@@ -145,7 +145,7 @@ class Engine:
         return self._active.resume(names).text
 
     def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
-        """Carry out requests of other processes; see `ActiveQueries.apply`."""
+        """Execute requests of other processes; see `ActiveQueries.apply`."""
         with self._active.changing:
             before = set(self.pipeline.queries)
             verdicts = self._active.apply(requests)
@@ -206,7 +206,7 @@ class Engine:
         return self._loop is not None and bool(self._feeds.running)
 
     def start(self, *, once: bool = False) -> Engine:
-        """Begin to run ticks in the background, until `stop`, or with `once` until the sources hold nothing new."""
+        """Run ticks in the background until `stop`, or with `once` until the sources contain nothing new."""
         try:
             with self._active.changing:
                 self._open()
@@ -222,13 +222,13 @@ class Engine:
         return self
 
     def run_once(self) -> Engine:
-        """Run ticks until everything that the sources hold now is processed, then return."""
+        """Run ticks until everything that the sources contain now is processed, then return."""
         self.start(once=True).wait()
         self._feeds.running.clear()
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all ticks have ended or failed (True), or the time is over (False). Raises what failed."""
+        """Wait until all ticks have ended or failed (True), or the timeout is over (False). Raises the failure."""
         try:
             if self._loop is not None and not self._feeds.wait(timeout):
                 return False
@@ -244,14 +244,14 @@ class Engine:
         return True
 
     def settle(self, idle: float) -> None:
-        """Let changes that have waited `idle` seconds for a tick take effect in a tick of their own."""
+        """Activate changes that have waited `idle` seconds for a tick, in a tick of their own."""
         loop = self._loop
         try:
             if loop is not None:
                 with contextlib.suppress(WatersmeetError):  # ticks leave them out already; it is tried again
                     self._keeper.leave_out_suspended()
                 loop.settle(idle)
-        except WatersmeetError:  # kept as the loop's failure: whoever waits for the streams gets it
+        except WatersmeetError:  # also the loop's failure, which `wait` raises
             self._feeds.stop()
 
     def stop(self) -> None:
@@ -279,7 +279,7 @@ class Engine:
         if self._loop is not None:
             return
         if not self.streams:
-            raise ModelError("there is no stream to read", hint="declare one: CREATE STREAM … or engine.stream(…)")
+            raise ModelError("the pipeline has no stream", hint="declare one: CREATE STREAM … or engine.stream(…)")
         self._held.enter_context(home_lock(self.home))
         try:
             began = time.time()
@@ -320,29 +320,29 @@ class Engine:
             return LocalExecutor()
         return SparkExecutor(self.spark, self.home, self.options.residents, self.options.resident_seconds)
 
-    # Looking -------------------------------------------------------------------------------------
+    # Inspecting ----------------------------------------------------------------------------------
 
     def explain(self) -> str:
         """The plan as text: its cost, its stores, and the probe trees with the queries that each step serves."""
         return explain(self.plan())
 
     def plan(self, statistics: Statistics | None = None) -> RenderedPlan:
-        """The plan as a value, for `explain`, `draw` or JSON: the one in force, or the one that would be.
+        """The plan as a value, for `explain`, `draw` or JSON: the active one, or before the start the first one.
 
-        With `statistics` it is the plan for data like that, whatever is running."""
+        With `statistics` it is the plan for such data, whether the engine runs or not."""
         if statistics is None and self._loop is not None:
             return self._keeper.current.rendered(self._loop.manifest.totals)
         return make_plan(START, self.streams, self._active.queries, self.options, statistics or Statistics()).rendered()
 
     def stats(self) -> Stats:
-        """Rows, what was set aside and why, state, results, what went wrong, and the time of recent ticks."""
+        """Counts of rows, results, failed values and rows set aside, the state, and the durations of recent ticks."""
         recent = self._loop.recent if self._loop else []
         queries = describe(self.home, self._active.queries)
         return collect_stats(self.home, self.newest, self.pipeline.streams, queries, recent, self._loop is not None)
 
     @property
     def newest(self) -> Manifest:
-        """What is committed."""
+        """The manifest of the last committed tick."""
         loop = self._loop
         return loop.manifest if loop else load_newest(self.home)
 

@@ -1,4 +1,4 @@
-"""Every error a person can meet: what is wrong, where, what exists instead, what to do."""
+"""All errors that users see: the position, the problem, what exists instead, what to do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Place:
 
 
 class WatersmeetError(Exception):
-    """Base of all errors of this package; `str()` is the whole message for a person."""
+    """Base of all errors of this package; `str()` is the whole message for the user."""
 
     def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: Place | None = None) -> None:
         super().__init__(problem)
@@ -72,7 +72,7 @@ def _rebuild(kind: type[WatersmeetError], problem: str, detail: str, hint: str, 
 
 
 class SqlError(WatersmeetError):
-    """The SQL text is wrong or asks for something that is not supported."""
+    """The SQL text is invalid, or uses something that is not supported."""
 
 
 class ModelError(WatersmeetError):
@@ -89,3 +89,11 @@ class StateError(WatersmeetError):
 
 class RunError(WatersmeetError):
     """A tick failed; nothing of it was committed."""
+
+
+REPLACE_FILE = "replace the file or move it away, and run again with the same home"  # the hint for damaged input
+
+
+def restore_hint(what: str) -> str:
+    """The hint for damaged state."""
+    return f"restore {what} from a backup, or start with another --home"

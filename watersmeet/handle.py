@@ -1,4 +1,4 @@
-"""What a program holds of a query: its name, since when it is in force, and its results."""
+"""The handle of a query: its name, its first tick, and its results."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class QueryHandle:
 
     @property
     def since(self) -> int:
-        """The first tick that obeys the query; 0 for one that no tick knows yet."""
+        """The first tick in which the query is active; 0 while no tick has run with it."""
         return self.query.since or self._engine.newest.queries.get(self.name, 0)
 
     def results(self) -> DataFrame:
-        """All committed results, each exactly once; of a query INTO count, its matches in each tick."""
+        """All committed results, each exactly once; for a query INTO count, the number of matches per tick."""
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.read).groupBy("tick").sum("matches").toDF("tick", "matches")
         self._prepare()

@@ -1,4 +1,4 @@
-"""The options of an engine, in one place: name, default, meaning, and what may be given for it."""
+"""The options of an engine: name, default, meaning and valid values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watersmeet.sql import parse_duration
 
 
 def _option(default: Any, meaning: str, check: Callable[[Any], str]) -> Any:
-    """`check` says what to give instead of a value that cannot be used, or nothing."""
+    """`check` returns the hint for an invalid value, or nothing."""
     return field(default=default, metadata={"help": meaning, "check": check})
 
 
@@ -29,12 +29,12 @@ def _at_least(least: float, most: float | None = None) -> Callable[[float], str]
 
 
 def _more_than_zero(value: float) -> str:
-    return "" if value > 0 else "use more than 0"
+    return "" if value > 0 else "use a value above 0"
 
 
-def _length_of_time(value: str) -> str:
+def _duration(value: str) -> str:
     try:
-        return "" if parse_duration(value) > 0 else "use more than 0, for example 100 milliseconds"
+        return "" if parse_duration(value) > 0 else "use a value above 0, for example 100 milliseconds"
     except WatersmeetError as problem:
         return f"{problem.problem}; use for example 100 milliseconds or 2 seconds"
 
@@ -45,7 +45,7 @@ def _residents(value: str) -> str:
 
 def _master(value: str) -> str:
     known = re.fullmatch(r"|local|local(-cluster)?\[.+\]|yarn|(spark|k8s)://.+", value)
-    return "" if known else "use a master of Spark, for example local[4] or spark://host:7077"
+    return "" if known else "use a Spark master, for example local[4] or spark://host:7077"
 
 
 def _searcher(value: str) -> str:
@@ -60,22 +60,20 @@ _SWITCH = _one_of("on", "off")
 @dataclass(frozen=True)
 class Options:
     partitions: int = _option(1, "number of partitions that the state is spread over", _at_least(1, 1024))
-    tick: str = _option("100 milliseconds", "shortest time from one tick to the next", _length_of_time)
+    tick: str = _option("100 milliseconds", "shortest time from the start of one tick to the next", _duration)
     executor: str = _option(
-        "spark", "spark, or local: embedded in the engine's process, without Spark tasks", _one_of("spark", "local")
+        "spark", "spark: orders run in Spark tasks; local: in the engine's own process", _one_of("spark", "local")
     )
     residents: str = _option(
         "auto", "number of resident tasks; auto: half of Spark's slots; 0: a Spark job for each order", _residents
     )
     resident_seconds: float = _option(
-        30.0, "seconds without a sign of life after which a resident task is replaced", _at_least(1)
+        30.0, "seconds without a heartbeat after which a resident task is replaced", _at_least(1)
     )
     master: str = _option("", "Spark master; empty: all cores of this machine", _master)
-    searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improved, then proven", _searcher)
-    plan_seconds: float = _option(2.0, "seconds that the search for a plan may take", _more_than_zero)
-    materialize: str = _option(
-        "on", "on or off: whether plans may materialize intermediate results", _one_of("on", "off")
-    )
+    searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improve, then exact", _searcher)
+    plan_seconds: float = _option(2.0, "time limit for the search of a plan, in seconds", _more_than_zero)
+    materialize: str = _option("on", "on or off: whether plans may materialize intermediate results", _SWITCH)
     layouts: str = _option(
         "one",
         "one, many or ignored: layouts of a store that plans with several partitions may use",
@@ -84,15 +82,15 @@ class Options:
     parallelism: str = _option(
         "chosen", "chosen or all: partitions of a store that no equality leads to", _one_of("chosen", "all")
     )
-    storage_budget: float = _option(0.0, "estimated tuples that a plan may store; 0: no limit", _at_least(0))
-    adaptive: str = _option("on", "on or off: whether the plan follows the data", _SWITCH)
-    epoch: int = _option(20, "number of ticks after which the plan is reconsidered", _at_least(1))
+    storage_budget: float = _option(0.0, "limit for the tuples in all stores, as estimated; 0: no limit", _at_least(0))
+    adaptive: str = _option("on", "on or off: whether the engine re-plans when the data changes", _SWITCH)
+    epoch: int = _option(20, "number of ticks after which the optimizer re-plans", _at_least(1))
     predicate_seconds: float = _option(
-        5.0, "seconds that a registered predicate may take for a block of rows", _more_than_zero
+        5.0, "time limit of a registered predicate for a block of rows, in seconds", _more_than_zero
     )
     sharing: str = _option(
         "groups",
-        "groups; for comparison: all or none of the steps are shared by queries",
+        "how queries of a class share steps: groups; for comparison: all or none",
         _one_of("groups", "all", "none"),
     )
     max_matches: int = _option(
@@ -140,7 +138,7 @@ class Options:
             value = getattr(self, option.name)
             if advice := option.metadata["check"](value):
                 raise ModelError(
-                    f"option {option.name} cannot be {value!r}",
+                    f"option {option.name}: invalid value {value!r}",
                     detail=f"{option.name}: {option.metadata['help']}.",
                     hint=advice,
                 )
@@ -158,16 +156,16 @@ def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             raise ModelError(
-                f"there is no option {name}",
+                f"unknown option {name}",
                 detail="Options: " + "; ".join(f"{o.name} ({o.metadata['help']})" for o in known.values()) + ".",
-                hint=f"did you mean {close[0]}?" if close else "settings of Spark have a dot in their name",
+                hint=f"did you mean {close[0]}?" if close else "use one of these; names of Spark settings have a dot",
             )
         own[name] = _converted(name, getattr(Options, name), value)
     return Options(**own), spark
 
 
 def _converted(name: str, default: Any, value: Any) -> Any:
-    """The value in the type of the default; a switch also takes a bool of Python."""
+    """The value in the type of the default; a switch also accepts a Python bool."""
     if isinstance(value, bool) and default in ("on", "off"):
         return "on" if value else "off"
     kind = type(default)
@@ -175,4 +173,4 @@ def _converted(name: str, default: Any, value: Any) -> Any:
         return kind(value)
     except (TypeError, ValueError):
         number = "a whole number" if kind is int else "a number"
-        raise ModelError(f"option {name} takes {number}, not {value!r}") from None
+        raise ModelError(f"option {name}: {value!r} is not {number}") from None

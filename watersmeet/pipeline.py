@@ -1,7 +1,7 @@
 """A pipeline: streams, queries and registered predicates as declared. A pure value.
 
 `check`, `explain` and what-if work on it, and an engine runs one. A method that changes something returns another
-pipeline, or raises and points at what is wrong.
+pipeline, or raises an error with the position in the SQL.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from watersmeet.sql.registration import register
 @dataclass(frozen=True)
 class Pipeline:
     options: Options = field(default_factory=Options)
-    home: Path = Path("watersmeet-home")  # where results go that no INTO sends elsewhere
+    home: Path = Path("watersmeet-home")  # results without INTO go there
     streams: Mapping[str, Stream] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     predicates: Mapping[str, Registered] = field(default_factory=dict)  # by lower-case name
@@ -42,12 +42,12 @@ class Pipeline:
 
     def with_stream(self, stream: Stream) -> Pipeline:
         if stream.name in self.streams:
-            raise ModelError(f"there is already a stream named {stream.name}", hint="choose another name")
+            raise ModelError(f"a stream named {stream.name} exists already", hint="choose another name")
         return replace(self, streams={**self.streams, stream.name: stream})
 
     def with_predicate(self, name: str, function: Callable[..., Any], by_row: bool) -> Pipeline:
         if name.lower() in self.predicates:
-            raise ModelError(f"there is already a predicate named {name}", hint="choose another name")
+            raise ModelError(f"a predicate named {name} exists already", hint="choose another name")
         made = register(name, function, by_row, self.options.predicate_seconds)
         return replace(self, predicates={**self.predicates, name.lower(): made})
 
@@ -56,7 +56,7 @@ class Pipeline:
     def query(
         self, name: str, sql: str, sink: Sink | None = None, backfill: bool = False, origin: Place | None = None
     ) -> Query:
-        """The query that a SELECT asks for, not yet part of the pipeline."""
+        """The query of a SELECT, not yet part of the pipeline."""
         return build_query(
             name,
             sql,
@@ -78,10 +78,10 @@ class Pipeline:
     def with_query(self, query: Query) -> Pipeline:
         name = query.name
         if name in self.queries:
-            raise ModelError(f"there is already a query named {name}", hint=f"drop it first: DROP QUERY {name}")
+            raise ModelError(f"a query named {name} exists already", hint=f"drop it first: DROP QUERY {name}")
         if len(self.queries) >= self.options.max_queries:
             raise ModelError(
-                f"there are {len(self.queries)} queries; the limit is {self.options.max_queries}",
+                f"the pipeline has {len(self.queries)} queries; the limit is {self.options.max_queries}",
                 hint="drop a query, or raise the option max_queries",
             )
         query = replace(query, sink=absolute_sink(query.sink))
@@ -89,7 +89,10 @@ class Pipeline:
         folder = self.folder_of(query)
         for other in self.queries.values():
             if self.folder_of(other) == folder:
-                raise ModelError(f"query {name} would write into the folder of query {other.name}: {folder}")
+                raise ModelError(
+                    f"query {name} would write into the folder of query {other.name}: {folder}",
+                    hint="choose another path after INTO",
+                )
         return replace(self, queries={**self.queries, name: query})
 
     def without_query(self, name: str) -> Pipeline:
@@ -121,7 +124,7 @@ class Pipeline:
 
 @contextlib.contextmanager
 def pointing_at(place: Place | None) -> Iterator[None]:
-    """Errors of the model that are raised inside point at a place of the SQL."""
+    """Errors of the model that are raised inside get a position in the SQL."""
     try:
         yield
     except ModelError as error:

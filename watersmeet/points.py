@@ -1,7 +1,7 @@
-"""Named points of a tick, in the driver and in its tasks. Nothing happens there unless somebody has subscribed.
+"""Named points of a tick, in the driver and in its tasks. Nothing happens there without a subscriber.
 
-Fault tests subscribe: they kill, stop or cut off a process at a point. The names are the keys of `POINTS`; `about` is
-whatever a subscriber needs to tell one pass through a point from another.
+Fault tests subscribe: they kill, stop or disconnect a process at a point. The names are the keys of `POINTS`; `about`
+is what a subscriber needs to distinguish one pass through a point from another.
 """
 
 from __future__ import annotations

@@ -31,18 +31,18 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 
-# With all of Spark in one process nobody else has to reach it; on a cluster Spark finds the right address itself.
+# With all of Spark in one process no other host connects to it; on a cluster Spark finds the right address itself.
 LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def make_session(
     master: str | None = None, settings: dict[str, str] | None = None, log: Path | None = None
 ) -> SparkSession:
-    """A session of our own: all cores of this machine, each task tried up to four times.
+    """A new session: all cores of this machine, each task tried up to four times.
 
     It has two slots for each core: one for a resident task, one for other jobs.
 
-    `log` is the file for all that Spark says, if this process has no Spark yet; without it that goes to the terminal.
+    `log` is the file for Spark's output, if this process has no Spark yet; without it the output goes to the terminal.
     """
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -64,7 +64,7 @@ def make_session(
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -87,12 +87,12 @@ def _launch_jvm(settings: dict[str, str], log: Path) -> None:
             conf = SparkConf().setAll(list(settings.items()))
             gateway = launch_gateway(conf, output_to)  # type: ignore[no-untyped-call]
     except PySparkRuntimeError:
-        raise RunError("Spark's Java process ended before it was ready", hint=f"its own words are in {log}") from None
+        raise RunError("Spark's Java process ended before it was ready", hint=f"read its log: {log}") from None
     SparkContext._ensure_initialized(gateway=gateway)
 
 
 def check_java() -> None:
-    """Spark needs Java 17 or newer; its own message for a missing one does not say what to do."""
+    """Spark needs Java 17 or newer; its own message for a missing one has no hint."""
     java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
     try:
         said = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=True).stderr
@@ -102,7 +102,7 @@ def check_java() -> None:
     if version < 17:
         found = f"Java {version} was found" if version else "no Java was found"
         raise RunError(
-            f"Spark needs Java 17 or newer, and {found}",
+            f"Spark needs Java 17 or newer; {found}",
             hint="install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
-            "or let JAVA_HOME point to one",
+            "or set JAVA_HOME",
         )

@@ -147,7 +147,7 @@ class Worker:
             if line.startswith("{"):  # other lines are Spark's
                 told: dict[str, Any] = json.loads(line)
                 return told
-        raise Failed(f"the process with the engines ended; its words are in {self.log}")
+        raise Failed(f"the process with the engines ended; see its log: {self.log}")
 
 
 def statistics_for(engine: Engine, rows: Mapping[str, int], kept: Sequence[tuple[str, str, float]]) -> Statistics:

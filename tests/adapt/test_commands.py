@@ -43,8 +43,8 @@ def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
 
 
 def test_wrong_usage_is_explained(tmp_path: Path) -> None:
-    assert plans("--home", str(tmp_path)) == (0, f"no plan was made in {tmp_path} yet\n")
+    assert plans("--home", str(tmp_path)) == (0, f"{tmp_path} has no plan yet\n")
     code, shown = plans("--home", str(tmp_path / "nowhere"))
-    assert code == 1 and "there is no home" in shown
+    assert code == 1 and "does not exist" in shown
     code, shown = plans("--home", str(tmp_path), "--format", "xml")
     assert code == 2 and "xml" in shown

@@ -31,7 +31,7 @@ def test_gather_then_ask_then_decide_an_epoch_later() -> None:
 def test_a_late_answer_is_decided_on_when_it_comes() -> None:
     state, _ = ticks(Epochs(3), 3)
     state, told = ticks(state, 7)
-    assert told == [], "nobody waits for it, and it is not asked again meanwhile"
+    assert told == [], "no tick waits for it, and it gets no other request meanwhile"
     state, told = ticks(state.with_answer(), 1)
     assert told == [Decide(0)]
     assert ticks(state, 1)[1] == [Ask(3)]
@@ -42,7 +42,7 @@ def test_an_answer_for_other_queries_is_not_decided_on() -> None:
     state, told = ticks(state.with_other_queries(), 2)
     assert told == []
     state, told = ticks(state.with_answer(), 1)
-    assert told == [Ask(0)], "asked anew at once, with what is known"
+    assert told == [Ask(0)], "another request at once, with what is known"
     assert not state.stale
 
 
@@ -63,11 +63,11 @@ def test_every_decision_follows_an_answer_and_never_comes_early(length: int, eve
             for instruction in told:
                 if isinstance(instruction, Decide):
                     assert instruction.epoch == asked and answered and not stale
-                    assert state.ticks >= (instruction.epoch + 2) * length, "in force in e + 2 at the earliest"
+                    assert state.ticks >= (instruction.epoch + 2) * length, "active in e + 2 at the earliest"
                     asked, answered = None, False
                 else:
                     assert asked is None or (answered and stale), "asked while the optimizer was at work"
-                    assert (instruction.epoch + 1) * length <= state.ticks, "asked about an epoch that runs"
+                    assert (instruction.epoch + 1) * length <= state.ticks, "a request about an epoch that runs"
                     asked, answered, stale = instruction.epoch, False, False
             assert asked is not None or state.ticks < length or state.ticks % length, "an epoch ended in silence"
         state.validate()

@@ -150,7 +150,7 @@ def test_a_reason_names_what_changed_most() -> None:
     pair = frozenset((("s", "b"), ("t", "b")))
     old, new = Statistics({"r": 100.0}, {pair: 0.08}), Statistics({"r": 150.0}, {pair: 0.001})
     assert reason(old, new) == (
-        "s.b = t.b finds 80 times fewer partners than thought; r has 1.5 times more rows than thought"
+        "s.b = t.b finds 80 times fewer partners than estimated; r has 1.5 times more rows than estimated"
     )
     assert largest(old, new) == pytest.approx(80)
     assert largest(new, new) == 1

@@ -34,7 +34,7 @@ def test_a_slow_system_gets_the_first_ticks(tmp_path: Path) -> None:
     assert [date - dates[0] for date in dates] == [0, 1, 2]
 
 
-def test_compare_shows_ratios_and_refuses_different_workloads(tmp_path: Path) -> None:
+def test_compare_shows_ratios_and_rejects_different_workloads(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
     for path, workload, speed in zip(paths, ("x", "x", "y"), (200.0, 300.0, 1.0), strict=True):
         path.write_text(json.dumps({"workload": workload, "machine": {"cores": 2}, "speeds": {"ours": [speed]}}))
@@ -44,8 +44,8 @@ def test_compare_shows_ratios_and_refuses_different_workloads(tmp_path: Path) ->
     assert shown.exit_code == 0
     assert "speeds.ours[0]" in shown.output
     assert "1.50 ×" in shown.output
-    refused = CliRunner().invoke(app, [str(paths[0]), str(paths[2])])
-    assert refused.exit_code != 0
+    rejected = CliRunner().invoke(app, [str(paths[0]), str(paths[2])])
+    assert rejected.exit_code != 0
     assert dict(figures({"a": {"b": 1, "c": True, "d": "text"}})) == {"a.b": 1.0}
 
 

@@ -62,7 +62,7 @@ def test_chain_keeps_to_the_budget() -> None:
         assert plan.storage <= budget
 
 
-def test_chain_refuses_other_join_graphs() -> None:
+def test_chain_rejects_other_join_graphs() -> None:
     star = graph("star", "s.a = r.a", "s.b = t.b", "s.c = u.c")
     with pytest.raises(ModelError, match="star is not a chain"):
         chain(Problem((star,)))

@@ -53,7 +53,7 @@ def test_windows_are_compared_in_both_directions() -> None:
     assert all(part in flink_select(query, interval_joins=False) for part in near)
 
 
-def test_a_table_that_is_joined_to_nothing_before_it_is_refused() -> None:
+def test_a_table_that_is_joined_to_nothing_before_it_is_rejected() -> None:
     r, s, t = three_way.QUERY.tables
     with pytest.raises(ValueError, match="t is not connected"):
         list(replace(three_way.QUERY, tables=(r, t, s)).joins())

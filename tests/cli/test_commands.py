@@ -14,10 +14,10 @@ from watersmeet.session import check_java
 
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError("this command must not start Spark")
 
-    monkeypatch.setattr("watersmeet.engine.make_session", refuse)
+    monkeypatch.setattr("watersmeet.engine.make_session", fail)
 
 
 def test_version_and_help(command: Command) -> None:
@@ -77,7 +77,7 @@ def test_check_leaves_out_what_follows_from_another_error(
 
 def test_check_tells_a_second_stream_of_a_name(command: Command, pipeline: Path) -> None:
     pipeline.write_text(GOOD + GOOD.split(";")[0] + ";")
-    assert "already a stream named orders" in command("check", pipeline).stderr
+    assert "a stream named orders exists already" in command("check", pipeline).stderr
 
 
 @pytest.mark.parametrize("text", ["", "-- nothing\n", ";;"])
@@ -100,8 +100,8 @@ def test_explain_shows_the_plan(command: Command, pipeline: Path) -> None:
     assert "orders arrives" in one.stdout
     assert "sold, dear" in one.stdout, "both queries are served by the same step"
     three = command("explain", pipeline, "--set", "partitions=3")
-    assert "3 places" in three.stdout
-    assert "placed by" in three.stdout
+    assert "3 partitions" in three.stdout
+    assert "hash-partitioned by" in three.stdout
 
 
 def test_explain_points_at_the_first_error(command: Command, pipeline: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from watersmeet.cli.dashboard import as_line, as_table, make_picture
-from watersmeet.cli.tables import bytes_text, seconds_text
+from watersmeet.cli.tables import bytes_text, print_table, seconds_text, table_of
 from watersmeet.control.stats import QueryStats, Stats, StoreStats, StreamStats
 from watersmeet.home.tick_log import TickTimes
 
@@ -59,3 +59,12 @@ def test_bytes(count: float, text: str) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.0004, "0 ms"), (0.25, "250 ms"), (12.34, "12.3 s")])
 def test_seconds(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
+
+
+def test_a_table_in_a_file_is_as_wide_as_it_needs_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    table = table_of("query", "a heading that is long", "joins")
+    table.add_row("hot", "1", " ⋈ ".join(["bids b"] * 20))
+    print_table(table)
+    shown = capsys.readouterr().out
+    assert "a heading that is long" in shown
+    assert " ⋈ ".join(["bids b"] * 20) in shown

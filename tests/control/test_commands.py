@@ -39,7 +39,7 @@ def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> N
     more.write_text(f"CREATE QUERY old BACKFILL INTO csv 'out' AS {JOIN};\nCREATE QUERY new AS {JOIN};\n")
     added = command("add", "--home", running, more)
     assert added.exit_code == 0, added.output
-    said = re.findall(r"(\w+) is in force from tick (\d+) \(\d+\.\d\d s after the request\)", added.stdout)
+    said = re.findall(r"(\w+) is active from tick (\d+) \(\d+\.\d\d s after the request\)", added.stdout)
     assert [name for name, _ in said] == ["old", "new"]
     assert len({tick for _, tick in said}) == 1
 
@@ -67,7 +67,7 @@ def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> N
     assert plan.exit_code == 0, plan.output
     assert "new" in plan.stdout
     assert json.loads(command("explain", "--home", running, "--format", "json").stdout)["stores"]
-    assert "there is no format tree" in command("explain", "--home", running, "--format", "tree").stderr
+    assert "unknown format tree" in command("explain", "--home", running, "--format", "tree").stderr
 
     dropped = command("drop", "--home", running, "scripted", "new")
     assert re.search(r"new is dropped from tick \d+", dropped.stdout)
@@ -85,7 +85,7 @@ def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> N
     assert stats["deployments"]["longest"] > 0
     shown = command("stats", "--home", running).stdout
     assert "running · tick" in shown
-    assert "changes in force after" in shown
+    assert "changes activated after" in shown
 
 
 def test_a_home_without_an_engine_says_so_at_once(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_home_without_an_engine_says_so_at_once(tmp_path: Path) -> None:
     for name in ("list", "stats"):
         result = command(name, "--home", tmp_path)
         assert result.exit_code == 1
-        assert "is not a home of an engine" in result.stderr
+        assert "is not the home of an engine" in result.stderr
 
 
 def test_wrong_use(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_wrong_use(tmp_path: Path) -> None:
 def test_a_request_that_nobody_takes_is_withdrawn(tmp_path: Path) -> None:
     mailbox = Mailbox(tmp_path)
     mailbox.open(0.0)
-    with home_lock(tmp_path), pytest.raises(RunError, match="did not answer") as caught:
+    with home_lock(tmp_path), pytest.raises(RunError, match="did not reply") as caught:
         mailbox.ask(Request("change"), timeout=0.1)
     assert "nothing was changed" in caught.value.detail
     assert list(mailbox.inbox.iterdir()) == []

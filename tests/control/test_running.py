@@ -157,7 +157,7 @@ def test_backfill_on_idle_streams_and_what_drop_frees(declare: Declare, tmp_path
         engine.query("first", JOIN)
         fed(engine, tmp_path, "l", [(21, 4, 8)])
         fed(engine, tmp_path, "r", [(22, 30, 8)])
-        assert pairs(engine["first"].results()) == [(1, 10), (4, 30)], "it goes on in the same folder"
+        assert pairs(engine["first"].results()) == [(1, 10), (4, 30)], "it continues in the same folder"
 
 
 def test_retain_keeps_history_for_queries_to_come(declare: Declare, tmp_path: Path) -> None:
@@ -175,14 +175,14 @@ def test_retain_keeps_history_for_queries_to_come(declare: Declare, tmp_path: Pa
 # Requests --------------------------------------------------------------------------------------------
 
 
-def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare: Declare, tmp_path: Path) -> None:
+def test_invalid_requests_are_rejected_with_the_reason_and_disturb_nothing(declare: Declare, tmp_path: Path) -> None:
     engine = declare(max_aliases=3, max_queries=2)
     engine.query("q", JOIN)
     wide = ", ".join(f"l a{number}" for number in range(4))
     joined = " AND ".join(f"a0.k = a{number}.k" for number in range(1, 4))
     wrong = [
         ("CREATE QUERY p AS SELECT x.id FROM nowhere x WINDOW 1 DAY", "nowhere", 1, 36),
-        (f"CREATE QUERY q AS {JOIN}", "already a query named q", 1, 14),
+        (f"CREATE QUERY q AS {JOIN}", "a query named q exists already", 1, 14),
         ("CREATE QUERY p AS\nSELECT l.id FROM l [UNBOUNDED] WHERE l.ts > l.k", "cannot compare", 2, 38),
         (f"CREATE QUERY p AS SELECT a0.id FROM {wide} WHERE {joined} WINDOW 1 DAY", "4 aliases; the limit is 3", 1, 57),
         (f"CREATE QUERY p AS {JOIN};\nCREATE QUERY p2 AS {JOIN}", "the limit is 2", 2, 14),
@@ -203,7 +203,7 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
             assert (place.line, place.column) == (line, column), str(caught.value)
         with pytest.raises(ModelError, match="no statement"):
             ask(engine, " ; ")
-        with pytest.raises(ModelError, match="already a query named q"):
+        with pytest.raises(ModelError, match="a query named q exists already"):
             engine.query("q", JOIN)
         assert engine._loop is not None
         assert engine._loop.plan is plan
@@ -217,7 +217,7 @@ def test_wrong_requests_are_refused_with_the_reason_and_disturb_nothing(declare:
 
 def test_a_name_may_be_given_to_another_query_of_the_same_columns_only(running: Engine, tmp_path: Path) -> None:
     fed(running, tmp_path, "l", [(1, 1, 7)])
-    with pytest.raises(SqlError, match="holds results with other columns") as caught:
+    with pytest.raises(SqlError, match="contains results with other columns") as caught:
         ask(running, "DROP QUERY q; CREATE QUERY q AS SELECT l.k FROM l [UNBOUNDED];")
     assert "another name" in caught.value.hint
     assert [handle.name for handle in running.queries] == ["q"], "all of a request, or nothing"
@@ -230,11 +230,11 @@ def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
 ) -> None:
     streams = {stream.name: stream for stream in running.streams}
     asked = [Asked(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
-    first, second, refused = running.apply(asked)
+    first, second, rejected = running.apply(asked)
     assert isinstance(first, InForce)
     assert isinstance(second, InForce)
     assert first.tick == second.tick == running["a"].since
-    assert isinstance(refused, ModelError)
+    assert isinstance(rejected, ModelError)
     known = [handle.name for handle in running.queries]
 
     def fail(*_: object, **__: object) -> None:
@@ -294,7 +294,7 @@ def test_a_restart_keeps_what_was_added_and_dropped(declare: Declare, tmp_path: 
         assert again["added"].folder == engine.home / "there"
         # The same program adds its own query again. It was promised a tick, whether that came or not.
         assert again.query("own", JOIN, backfill=True).since <= own.since
-        with pytest.raises(ModelError, match="already a query named own"):
+        with pytest.raises(ModelError, match="a query named own exists already"):
             again.query("own", JOIN, backfill=True)
         fed(again, tmp_path, "r", [(6, 20, 8)])
         assert pairs(again["added"].results()) == [(1, 10), (2, 20)]
@@ -332,13 +332,13 @@ def test_a_scripted_backfill_is_done_where_no_data_comes(declare: Declare, tmp_p
         assert pairs(again["q"].results()) == [(1, 10)], "once"
 
 
-def test_a_damaged_log_is_refused(declare: Declare) -> None:
+def test_a_damaged_log_is_rejected(declare: Declare) -> None:
     engine = declare()
     engine.home.mkdir()
     (engine.home / "changes.jsonl").write_text('{"kind": "add"}\n')
     with pytest.raises(StateError, match=r"changes\.jsonl is damaged"):
         engine.start()
-    (engine.home / "changes.jsonl").write_text('{"kind": "ad')  # cut short: it was never in force
+    (engine.home / "changes.jsonl").write_text('{"kind": "ad')  # cut short: it was never active
     with engine:
         engine.start()
         engine.query("q", JOIN)
@@ -355,5 +355,5 @@ def test_a_failure_without_data_reaches_whoever_waits(
 
     monkeypatch.setattr("watersmeet.runtime.loop.commit", full)
     running.drop("q")
-    with pytest.raises(WatersmeetError, match="no space is left"):
+    with pytest.raises(WatersmeetError, match="is full"):
         running.wait(60)

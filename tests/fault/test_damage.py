@@ -1,4 +1,4 @@
-"""A home that is damaged, newer, or in use is refused: with what is wrong and what to do, and nothing is changed."""
+"""A home that is damaged, newer, or in use is rejected: with what is wrong and what to do, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Damage = Callable[[Path], Path]  # damages a home, and says which file the messa
 
 
 def snapshot(home: Path) -> dict[Path, tuple[int, bytes]]:
-    """Every file of a home with its time and content, but for the lock, which a refused start may take."""
+    """Every file of a home with its time and content, but for the lock, which a rejected start may take."""
     files = [path for path in home.rglob("*") if path.is_file() and path.name != "lock"]
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
@@ -114,9 +114,9 @@ def torn_groups(home: Path) -> Path:
 
 
 CASES: list[tuple[Damage, str, str]] = [
-    (torn_state, "bytes, its manifest says", "restore the file from a backup"),
-    (empty_state, "it has 0 bytes, its manifest says", "restore the file from a backup"),
-    (flipped_state, "does not have the checksum", "restore the file from a backup"),
+    (torn_state, "bytes, the manifest has", "restore the file from a backup"),
+    (empty_state, "it has 0 bytes, the manifest has", "restore the file from a backup"),
+    (flipped_state, "its checksum is not the one in the manifest", "restore the file from a backup"),
     (missing_state, "it is missing", "restore the file from a backup"),
     (torn_manifest, "is damaged", "restore the home folder from a backup"),
     (empty_manifest, "is damaged", "restore the home folder from a backup"),
@@ -127,17 +127,17 @@ CASES: list[tuple[Damage, str, str]] = [
 
 
 @pytest.mark.parametrize(("damage", "wrong", "advice"), CASES, ids=[case[0].__name__ for case in CASES])
-def test_a_damaged_home_is_refused_until_it_is_restored(
+def test_a_damaged_home_is_rejected_until_it_is_restored(
     running: Stepwise, damage: Damage, wrong: str, advice: str
 ) -> None:
     backup = snapshot(running.home)
     path = damage(running.home)
     damaged = snapshot(running.home)
-    with pytest.raises(StateError) as refusal:
+    with pytest.raises(StateError) as failure:
         engine_on(running.home).start()
-    assert wrong in str(refusal.value) and str(path) in refusal.value.problem
-    assert advice in refusal.value.hint and "another --home" in refusal.value.hint
-    assert snapshot(running.home) == damaged, "the refusal changed something"
+    assert wrong in str(failure.value) and str(path) in failure.value.problem
+    assert advice in failure.value.hint and "another --home" in failure.value.hint
+    assert snapshot(running.home) == damaged, "the failed start changed something"
     restore(running.home, backup)
     running.restart()
     running.run_until(TICKS)
@@ -148,9 +148,9 @@ def test_a_damaged_home_is_refused_until_it_is_restored(
 def test_a_task_does_not_read_a_damaged_bucket_either(running: Stepwise, damage: Damage) -> None:
     path = damage(running.home)
     info = next(bucket for bucket in running.manifest.buckets if running.home / bucket.file == path)
-    with pytest.raises(StateError, match="is damaged") as refusal:
+    with pytest.raises(StateError, match="is damaged") as failure:
         Bucket.open(running.home, info)
-    assert str(path) in refusal.value.problem and "restore the file from a backup" in refusal.value.hint
+    assert str(path) in failure.value.problem and "restore the file from a backup" in failure.value.hint
 
 
 @pytest.fixture
@@ -166,13 +166,13 @@ def holder(running: Stepwise, tmp_path: Path) -> Iterator[subprocess.Popen[bytes
         yield process
 
 
-def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[bytes]) -> None:
+def test_a_second_engine_is_rejected_while_the_first_lives(running: Stepwise, holder: subprocess.Popen[bytes]) -> None:
     before = snapshot(running.home)
-    for _ in range(2):  # a refused one leaves the lock as it was
-        with pytest.raises(StateError) as refusal:
+    for _ in range(2):  # a rejected one leaves the lock as it was
+        with pytest.raises(StateError) as failure:
             engine_on(running.home).start()
-        assert f"in use by process {holder.pid}" in refusal.value.problem
-        assert "stop that engine first" in refusal.value.hint and "another --home" in refusal.value.hint
+        assert f"in use by process {holder.pid}" in failure.value.problem
+        assert "stop that engine first" in failure.value.hint and "another --home" in failure.value.hint
     assert snapshot(running.home) == before
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait(60)
@@ -182,7 +182,7 @@ def test_a_second_engine_is_refused_while_the_first_lives(running: Stepwise, hol
     running.check_answers()
 
 
-def test_a_refused_start_gives_the_home_back(running: Stepwise) -> None:
+def test_a_rejected_start_gives_the_home_back(running: Stepwise) -> None:
     path = torn_state(running.home)
     with pytest.raises(StateError, match=path.name):
         engine_on(running.home).start()

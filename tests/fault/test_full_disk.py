@@ -102,9 +102,9 @@ def test_a_full_disk_stops_an_engine_and_freeing_space_continues_it(
     # From nothing at all to enough for a tick or two: full under the lock, under Spark's logs, under the files.
     for pages in (0, 6, 32):
         ballast.fill(pages * PAGE)
-        with pytest.raises(RunError) as refusal, engine_for(case, spark, home, tmp_path / "input") as engine:
+        with pytest.raises(RunError) as failure, engine_for(case, spark, home, tmp_path / "input") as engine:
             engine.run_once()
-        check_told(refusal.value, home)
+        check_told(failure.value, home)
         ballast.release()
     with engine_for(case, spark, home, tmp_path / "input") as engine:
         engine.run_once()
@@ -113,8 +113,8 @@ def test_a_full_disk_stops_an_engine_and_freeing_space_continues_it(
 
 
 def check_told(problem: WatersmeetError, home: Path) -> None:
-    assert f"no space is left on the disk of {home}" in problem.problem, problem
-    assert "what was committed before is whole" in problem.detail
+    assert f"the disk of {home} is full" in problem.problem, problem
+    assert "all ticks before it are complete" in problem.detail
     assert "free some space and run again with the same home" in problem.hint
 
 

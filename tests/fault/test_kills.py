@@ -177,7 +177,7 @@ def test_spark_dies_under_the_engine(victim: NewVictim, tally: Callable[[Victim]
     run.wait(may_fail=True)
     assert home.last_code == FAILED and home.kills == ["results.write"]
     assert "watersmeet.errors.RunError: Spark's Java process has ended" in run.tail()
-    assert f"Run again with the same home {home.home}" in run.tail()
+    assert f"run again with the same home {home.home}" in run.tail()
     home.finish()
     check_results(home)
     clean_start(home)

@@ -1,4 +1,4 @@
-"""A home put together from two backups: positions in the sources that do not fit the state are refused.
+"""A home put together from two backups: positions in the sources that do not fit the state are rejected.
 
 Neither shows in any file by itself, and going on would leave rows out or take them twice without a word.
 """
@@ -45,24 +45,24 @@ class Restored:
             if (source / name).is_dir():
                 shutil.copytree(source / name, self.home / name)
 
-    def refused(self, why: str) -> None:
+    def rejected(self, why: str) -> None:
         before = load_newest(self.home)
-        with pytest.raises(StateError, match="do not fit the state") as refusal:
+        with pytest.raises(StateError, match="do not fit the state") as failure:
             self.run(range(4, 6))
-        assert why in refusal.value.problem and str(self.home / "positions" / "0.jsonl") in refusal.value.problem
-        assert "restore the home folder as a whole from one backup" in refusal.value.hint
+        assert why in failure.value.problem and str(self.home / "positions" / "0.jsonl") in failure.value.problem
+        assert "restore the home folder as a whole from a backup" in failure.value.hint
         assert load_newest(self.home) == before
 
 
 def test_positions_and_state_from_different_times(spark: SparkSession, tmp_path: Path) -> None:
     home = Restored(spark, tmp_path)
     home.restore(home.backup, "positions")
-    home.refused("they do not go as far as the state, which has batch 3")
+    home.rejected("they end before batch 3, which the state contains")
     shutil.rmtree(home.home / "positions")
-    home.refused("they do not go as far as the state, which has batch 3")
+    home.rejected("they end before batch 3, which the state contains")
     home.restore(home.newer)
     home.restore(home.backup, "manifests", "state", "results")
-    home.refused("they go on with batch 3, and the state ends with batch 1")
+    home.rejected("they continue with batch 3, but the state ends with batch 1")
     home.restore(home.backup)  # as a whole, and all rows since are read again
     home.run(range(4, 6))
     check_answers(CASE, home.home)

@@ -83,14 +83,14 @@ def test_a_predicate_is_called_with_arrays_or_with_values(tmp_path: Path, partit
     [
         (misbehaving.raises, False, "ValueError: no idea (tick"),
         (misbehaving.raises, True, "ValueError: no idea (tick"),
-        (misbehaving.answers_numbers, False, "TypeError: it answered with int32 of shape"),
-        (misbehaving.answers_numbers, True, "TypeError: it answered with int instead of bool"),
+        (misbehaving.answers_numbers, False, "TypeError: it returned int32 of shape"),
+        (misbehaving.answers_numbers, True, "TypeError: it returned int instead of bool"),
         (misbehaving.answers_too_little, False, "instead of"),
         (misbehaving.leaves, False, "SystemExit: 3"),
-        (misbehaving.never_returns, False, "it took more than 0.2 seconds"),
-        (misbehaving.never_returns, True, "it took more than 0.2 seconds"),
-        (misbehaving.never_leaves_c, False, "it took more than 0.2 seconds"),
-        (misbehaving.never_leaves_c, True, "it took more than 0.2 seconds"),
+        (misbehaving.never_returns, False, "it timed out after 0.2 seconds"),
+        (misbehaving.never_returns, True, "it timed out after 0.2 seconds"),
+        (misbehaving.never_leaves_c, False, "it timed out after 0.2 seconds"),
+        (misbehaving.never_leaves_c, True, "it timed out after 0.2 seconds"),
         (misbehaving.crashes, False, "its process was ended by signal SIGSEGV"),
         (misbehaving.ends_its_process, True, "it ended its process (3)"),
     ],
@@ -123,7 +123,7 @@ def test_a_predicate_that_ran_away_is_off_until_the_next_start(tmp_path: Path) -
     engine = run(tmp_path / "home", (query("bad", "slow(a.v, b.v)", "false"), *OTHERS), slow=(slow, False, 0.5))
     assert called.read_text() == "once\n"
     assert engine.manifest.totals.failed_values["bad"] == 81, "rows that it was not asked about are counted too"
-    assert "it is off now" in complaints_in(tmp_path / "home")["slow"]
+    assert "it is disabled now" in complaints_in(tmp_path / "home")["slow"]
     engine.restart()
     engine.tick(engine.case.pieces(0))
     assert called.read_text() == "once\nonce\n"
@@ -193,7 +193,7 @@ def test_a_predicate_that_raises_for_some_rows_is_false_for_those(tmp_path: Path
     ("condition", "message"),
     [
         ("near(a.v, 1) AND a.v = b.v", "near reads 1 alias here"),
-        ("NOT near(a.v, b.v)", "the registered predicate near stands inside another expression"),
+        ("NOT near(a.v, b.v)", "the registered predicate near is part of another expression"),
         ("near(a.v, nowhere(b.v))", "unknown function nowhere"),
         ("neer(a.v, b.v)", "unknown function neer"),
     ],
@@ -209,7 +209,7 @@ def test_a_name_that_a_predicate_cannot_have(name: str, message: str) -> None:
         register(name, lambda x, y: x == y, False, 1.0)
 
 
-def test_a_function_that_cannot_travel_is_refused() -> None:
+def test_a_function_that_cannot_travel_is_rejected() -> None:
     lock = time.get_clock_info("time"), __import__("threading").Lock()
     with pytest.raises(ModelError, match="cannot be sent to the workers"):
         register("locked", lambda x, y: lock and x == y, False, 1.0)

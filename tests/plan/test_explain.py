@@ -68,10 +68,10 @@ def test_steps_without_an_equality_say_how_they_look_up_rows() -> None:
     assert "→ t by range on ABS(t.c - u.c) < 5 and t.b <> u.c: " in text
     assert "→ u by scan on r.a <> u.c: " in text
     assert "→ t by scan on every pair of r and t: " in text
-    assert ", to 3 places" in text
+    assert ", to 3 partitions" in text
     steps = json.loads(show_plan(mixed.pipeline, "{}", "json"))["steps"]
     assert {step["by"] for step in steps} == {"hash", "range", "scan"}
-    assert all(step["copies"] == 3 for step in steps if step["by"] != "hash")  # stores with a key are in all places
+    assert all(step["copies"] == 3 for step in steps if step["by"] != "hash")  # stores with a key are in all partitions
 
 
 def test_only_a_large_store_without_an_equality_is_spread() -> None:
@@ -82,15 +82,15 @@ def test_only_a_large_store_without_an_equality_is_spread() -> None:
         shown = json.loads(show_plan(unequal.pipeline, json.dumps({"sizes": {"r": size, "t": 100}}), "json"))
         return {store["name"]: store["layouts"][0] for store in shown["stores"]}
 
-    assert stores(10) == {"r": "chance in one place", "t": "chance in one place"}
-    assert stores(1_000_000) == {"r": "chance in 4 places", "t": "chance in one place"}
-    assert stores(10, parallelism="all") == {"r": "chance in 4 places", "t": "chance in 4 places"}
+    assert stores(10) == {"r": "in one partition", "t": "in one partition"}
+    assert stores(1_000_000) == {"r": "round-robin over 4 partitions", "t": "in one partition"}
+    assert stores(10, parallelism="all") == {"r": "round-robin over 4 partitions", "t": "round-robin over 4 partitions"}
 
 
-def test_what_is_kept_is_shown_as_a_tree_with_what_it_costs() -> None:
+def test_what_is_materialized_is_shown_as_a_tree_with_what_it_costs() -> None:
     text = show_plan(engine(searcher="left-deep").pipeline, STATISTICS, "text")
-    assert "what keeping intermediate results is worth" in text
-    assert "flat, nothing kept: probing" in text
+    assert "costs with and without materialized results" in text
+    assert "flat, nothing materialized: probing" in text
     assert re.search(r"q1: \[. ⋈ .\] ⋈ .\n", text)
     text = show_plan(engine(searcher="flat").pipeline, STATISTICS, "text")
     assert "q1: r ⋈ s ⋈ t\n" in text
@@ -144,8 +144,8 @@ def test_a_storage_budget_that_the_streams_exceed_is_told() -> None:
     assert json.loads(show_plan(enough.pipeline, STATISTICS, "json"))["over_budget"] == 0
 
 
-def test_impossible_wishes_are_refused_with_what_to_change() -> None:
-    with pytest.raises(ModelError, match="option searcher cannot be 'luck'"):
+def test_impossible_settings_are_rejected_with_what_to_change() -> None:
+    with pytest.raises(ModelError, match="option searcher: invalid value 'luck'"):
         show_plan(engine(searcher="luck").pipeline, STATISTICS, "text")
-    with pytest.raises(ModelError, match="no format png"):
+    with pytest.raises(ModelError, match="unknown format png"):
         show_plan(engine().pipeline, STATISTICS, "png")

@@ -75,7 +75,7 @@ def test_what_the_handler_raises_is_told_and_the_process_stays(child: ChildProce
     [
         ("exit", 60.0, r"it ended its process \(3\)"),
         ("crash", 60.0, "its process was ended by signal SIGSEGV"),
-        ("stuck", 0.2, "it took more than 0.2 seconds"),
+        ("stuck", 0.2, "it timed out after 0.2 seconds"),
     ],
 )
 def test_how_it_ended_is_told(child: ChildProcess, request_: str, seconds: float, text: str) -> None:

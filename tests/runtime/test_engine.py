@@ -54,7 +54,7 @@ def test_any_streaming_frame_is_a_stream(spark: SparkSession, tmp_path: Path) ->
         )
         engine.run_once()
         assert pairs(query.results()) == [(1, 1), (1, 2)]
-        with pytest.raises(ModelError, match="not a streaming one"):
+        with pytest.raises(ModelError, match="not a streaming DataFrame"):
             engine.stream("y", spark.range(3).toDF("id"), time="id")
 
 
@@ -182,15 +182,15 @@ def test_a_home_has_one_engine_and_its_streams_keep_their_shape(
         renamed.run_once()
 
 
-def test_wrong_requests_are_refused_and_change_nothing(engine: Engine) -> None:
+def test_invalid_requests_are_rejected_and_change_nothing(engine: Engine) -> None:
     engine.query("q", JOIN)
-    with pytest.raises(ModelError, match="already a query named q"):
+    with pytest.raises(ModelError, match="a query named q exists already"):
         engine.query("q", JOIN)
     with pytest.raises(ModelError, match="cannot be the name"):
         engine.query("../q", JOIN)
     with pytest.raises(SqlError, match="nowhere"):
         engine.query("p", "SELECT x.id FROM nowhere x WINDOW 1 SECOND")
-    with pytest.raises(ModelError, match="already a stream named l"):
+    with pytest.raises(ModelError, match="a stream named l exists already"):
         engine.stream("l", engine.streams[0])
     with pytest.raises(ModelError, match="cannot be written as kafka"):
         engine.query("p", JOIN, Sink("kafka"))

@@ -27,7 +27,7 @@ FROM = "SELECT r.x AS a, s.x AS b, t.x AS c FROM r, s, t WHERE {} WINDOW UNBOUND
 
 
 BAD = {
-    "stuck": "it took more than 2 seconds",
+    "stuck": "it timed out after 2 seconds",
     "crashes": "its process was ended by signal SIGSEGV",
     "exits": "it ended its process (3)",
 }
@@ -100,10 +100,10 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
                 **{query: [] for query in bad.values()},
             }
         )
-        assert (engine.home / layout.PREDICATES).read_text() == told, "what is off is not called again"
+        assert (engine.home / layout.PREDICATES).read_text() == told, "a disabled predicate is not called again"
         for name, complaint in BAD.items():
             assert f"{complaint} (" in engine.complaints()[name]
-            assert engine.complaints()[name].endswith("it is off now (tick 1)")
+            assert engine.complaints()[name].endswith("it is disabled now (tick 1)")
         failed = {query.name: query.failed_values for query in engine.stats().queries}
         assert all((failed[name] >= EQUAL) == (name in bad) for name in failed), failed
         shown = command("stats", "--home", engine.home).stdout
@@ -111,7 +111,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
         assert f"{failed['crashes']:,}" in shown
 
 
-def test_a_predicate_that_is_off_is_on_again_when_its_queries_are_added_anew(
+def test_a_disabled_predicate_is_called_again_when_its_queries_are_added_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     write(tmp_path, range(1))
@@ -128,7 +128,7 @@ def test_a_predicate_that_is_off_is_on_again_when_its_queries_are_added_anew(
         wanted = FROM.format("r.x = s.x AND moody(s.x, t.x)")
         engine.query("q", wanted)
         engine.run_once()
-        assert "it is off now" in engine.complaints()["moody"]
+        assert "it is disabled now" in engine.complaints()["moody"]
         flag.touch()
         engine.drop("q")
         again = engine.query("again", wanted, backfill=True)

@@ -86,7 +86,7 @@ def test_backfill() -> None:
 
 def test_duration_as_text() -> None:
     assert parse_duration("5 seconds") == parse_duration("INTERVAL '5' SECOND") == 5_000_000
-    with pytest.raises(SqlError, match="not a length of time"):
+    with pytest.raises(SqlError, match="not a duration"):
         parse_duration("")
 
 
@@ -150,13 +150,18 @@ def test_errors_of_a_query_point_into_the_script() -> None:
         (f"CREATE STREAM s {TIMED} FROM csv", 1, 63, "expected a path in quotes"),
         (f"CREATE STREAM s {TIMED} FROM csv 'p' WITH (a 1)", 1, 76, "expected ="),
         (f"CREATE STREAM s {TIMED} FROM csv 'p' WITH (a=1, a=2)", 1, 79, "option a is given twice"),
-        (f"CREATE STREAM s {TIMED} LATENESS 5 FROM csv 'p'", 1, 64, "not a length of time"),
+        (f"CREATE STREAM s {TIMED} LATENESS 5 FROM csv 'p'", 1, 64, "not a duration"),
         (f"CREATE STREAM s {TIMED} LATENESS 1 MONTH FROM csv 'p'", 1, 64, "no fixed length"),
-        (f"CREATE STREAM s {TIMED} RETAIN FROM csv 'p'", 1, 55, "not a length of time"),
+        (f"CREATE STREAM s {TIMED} RETAIN FROM csv 'p'", 1, 55, "not a duration"),
         (f"CREATE STREAM s {TIMED} RETAIN 1 YEAR FROM csv 'p'", 1, 62, "no fixed length"),
-        (f"CREATE STREAM s {TIMED} RETAIN UNBOUNDED 1 DAY FROM csv 'p'", 1, 62, "not a length of time"),
-        (f"CREATE STREAM s {TIMED} RETAIN 1 DAY LATENESS 1 DAY FROM csv 'p'", 1, 68, "LATENESS stands before RETAIN"),
-        ("CREATE QUERY q INTO json 'p' BACKFILL AS SELECT 1", 1, 30, "BACKFILL stands before INTO"),
+        (f"CREATE STREAM s {TIMED} RETAIN UNBOUNDED 1 DAY FROM csv 'p'", 1, 62, "not a duration"),
+        (
+            f"CREATE STREAM s {TIMED} RETAIN 1 DAY LATENESS 1 DAY FROM csv 'p'",
+            1,
+            68,
+            "LATENESS must precede RETAIN",
+        ),
+        ("CREATE QUERY q INTO json 'p' BACKFILL AS SELECT 1", 1, 30, "BACKFILL must precede INTO"),
         ("CREATE QUERY q BACKFILL BACKFILL AS SELECT 1", 1, 25, "BACKFILL is written twice"),
         ("CREATE QUERY q INTO avro AS SELECT 1", 1, 21, "Formats: parquet, json, csv, console"),
         ("CREATE QUERY q SELECT 1", 1, 16, "expected AS"),
@@ -165,7 +170,7 @@ def test_errors_of_a_query_point_into_the_script() -> None:
         ("DROP QUERY q; /* open", 1, 15, "never closed"),
     ],
 )
-def test_refused(text: str, line: int, column: int, fragment: str) -> None:
+def test_rejected(text: str, line: int, column: int, fragment: str) -> None:
     with pytest.raises(SqlError) as caught:
         parse_script(text)
     assert fragment in str(caught.value)

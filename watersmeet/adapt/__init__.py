@@ -1,1 +1,1 @@
-"""The plan follows the data: statistics at run time, epochs, and the optimizer beside the ticks."""
+"""Adaptation of the plan to the data: statistics at run time, epochs, and the optimizer in the background."""

@@ -22,8 +22,8 @@ class Decision:
     kind: str  # start, queries, statistics
     reason: str
     adopted: bool
-    plan: str  # the version that is in force afterwards
-    # Running costs (`plan/comparison.py`) of the plan that was considered, and of the one in force before, by the
+    plan: str  # the version that is active afterwards
+    # Running costs (`plan/comparison.py`) of the plan that was considered and of the one active before, by the
     # same statistics and for the same queries.
     cost: float
     cost_in_force: float | None = None
@@ -41,7 +41,7 @@ def record(home: Path, decision: Decision) -> None:
 
 
 def decisions(home: Path) -> list[Decision]:
-    """What is told there, the oldest first."""
+    """The recorded decisions, the oldest first."""
     known = {part.name for part in fields(Decision)}
     found = []
     for raw in advice_in(home / layout.PLANS):
@@ -80,7 +80,7 @@ def largest(old: Statistics, new: Statistics) -> float:
 def reason(old: Statistics, new: Statistics) -> str:
     told = [change for change in changes(old, new) if exp(abs(change[0])) >= NOTICEABLE][:_TOLD]
     if not told:
-        return "the data is as it was; the search found a cheaper plan"
+        return "the data is unchanged; the search found a cheaper plan"
     return "; ".join(_text(*change) for change in told)
 
 
@@ -88,7 +88,7 @@ def _text(change: float, what: str) -> str:
     times = exp(abs(change))
     shown = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
     kind = "rows" if what.endswith("has") else "partners"
-    return f"{what} {shown} times {'more' if change > 0 else 'fewer'} {kind} than thought"
+    return f"{what} {shown} times {'more' if change > 0 else 'fewer'} {kind} than estimated"
 
 
 def _equality(pair: frozenset[Named]) -> str:

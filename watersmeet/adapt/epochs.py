@@ -1,13 +1,13 @@
-"""Epochs, without any I/O: ticks and answers go in, instructions come out.
+"""Epochs, without any I/O: ticks and replies go in, instructions come out.
 
     epoch        e               e + 1              e + 2
     ticks    ────────────────┬──────────────────┬──────────────
-             gather facts    │ optimizer works  │ new plan in force
+             measure         │ optimizer works  │ new plan active
                             Ask               Decide
 
-After the last tick of epoch e the optimizer is asked. Its answer is decided on after the last tick of e + 1, or after
-the tick in which it comes if that is later. While it works it is not asked again. When queries change, what it works on
-is of no use: it is asked anew as soon as it is free.
+After the last tick of epoch e the optimizer gets a request. Its reply is decided on after the last tick of e + 1, or
+after the tick in which it arrives if that is later. It has at most one request at a time. When queries change, the
+pending request is of no use: another one follows as soon as the optimizer is free.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Ask:
-    """Give the optimizer what the epoch told."""
+    """Send the measurements of the epoch to the optimizer."""
 
     epoch: int
 
 
 @dataclass(frozen=True)
 class Decide:
-    """Put the answer in force if it is worth it."""
+    """Activate the proposed plan if it is worth it."""
 
     epoch: int  # that the answer is about
 
@@ -71,7 +71,7 @@ class Epochs:
         return replace(self, stale=True) if self.asked is not None else self
 
     def validate(self) -> None:
-        assert self.asked is None or 0 <= self.asked < max(1, self.epoch), "asked about an epoch that has not ended"
+        assert self.asked is None or 0 <= self.asked < max(1, self.epoch), "a request about an epoch that has not ended"
         assert self.asked is not None or not (self.answered or self.stale)
 
 

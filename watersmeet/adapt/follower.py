@@ -1,7 +1,7 @@
-"""Lets the plan of a running engine follow the data: puts measurements, epochs, optimizer and history together.
+"""Adapts the plan of a running engine to the data: combines measurements, epochs, optimizer and history.
 
-It is told of every tick, by the thread that runs ticks, and does only small things there; the search for plans is in a
-process of its own. What fails here must not stop a tick: without an answer, the plan in force stays in force.
+The thread that runs ticks notifies it of every tick, and it does only small things there; the search for plans is in a
+process of its own. A failure here must not stop a tick: without a reply, the active plan stays.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ OLD_SHARE = 0.1  # of what was known before, in what is known after an epoch
 
 
 class Follower:
-    """`current` gives the plan in force; `take` puts another one in force from the next tick on, unless streams or
-    queries are not those that it was made for."""
+    """`current` gives the active plan; `take` activates another one from the next tick on, unless streams or queries
+    are not those that it was made for."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Follower:
         self._running = Measurements()
         self._measured = Measurements()  # of the last epoch that has ended
         self._asked: tuple[Plan, Statistics] | None = None  # what the optimizer works on,
-        self._thought: tuple[Plan, Statistics] | None = None  # what it has thought over,
+        self._thought: tuple[Plan, Statistics] | None = None  # its last request,
         self._proposal: Proposal | None = None  # and its answer
         self._grouped: tuple[Query, ...] = ()  # those for which groups were chosen by what their streams hold
         self._known = self._facts(current())
@@ -70,7 +70,7 @@ class Follower:
         self._steps = step_facts(plan)
         return plan
 
-    # Told by the engine --------------------------------------------------------------------------
+    # Notified by the engine ----------------------------------------------------------------------
 
     def gathered(self, reports: Sequence[GatherReport]) -> None:
         """The reports of the tick that is running."""
@@ -170,7 +170,7 @@ class Follower:
         self._proposal = answer.proposal
         if answer.proposal is None:
             plan = self.current()
-            self._record("statistics", f"no plan was found: {answer.failure}", False, plan)
+            self._record("statistics", f"the optimizer found no plan: {answer.failure}", False, plan)
             self._asked = self._thought = None
 
     def _decide(self) -> None:
@@ -187,7 +187,7 @@ class Follower:
         if proposal.is_worth_it:
             adopted = self.take(new)
             if not adopted:
-                self._thought = None  # queries change at this very moment: think it over again
+                self._thought = None  # queries change at this very moment: plan again
         self._record("statistics", why, adopted, new, proposal.comparison)
 
     def _record(self, kind: str, why: str, adopted: bool, plan: Plan, compared: Comparison | None = None) -> None:

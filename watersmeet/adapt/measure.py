@@ -1,4 +1,4 @@
-"""What ticks tell of the data: a pure value for each tick, added up to the measurements of an epoch.
+"""Measurements of the data: a pure value for each tick, added up for an epoch.
 
 Where the figures come from:
   · rows of streams and of steps from the totals of two manifests that follow each other;

@@ -1,4 +1,4 @@
-"""What the optimizer's process does: a handler of `runtime/child_main.py`."""
+"""The handler of the optimizer's process, for `runtime/child_main.py`."""
 
 from watersmeet.plan.planner import propose as answer
 

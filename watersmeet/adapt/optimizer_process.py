@@ -1,6 +1,6 @@
 """The optimizer in a process of its own: no tick waits for it, and it takes no interpreter time from the engine.
 
-The process is started when it is first asked, and again if it died; a request that it died on has no answer.
+The process starts with the first request, and again if it died; a request during which it died has no reply.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OptimizerProcess:
         return self._child.pid if self._child else None
 
     def ask(self, number: int, request: Request) -> None:
-        assert not self.busy, "the optimizer has not answered yet"
+        assert not self.busy, "the optimizer has not replied yet"
         self._answer = None
         self._thread = threading.Thread(target=self._exchange, args=(number, request), daemon=True)
         self._thread.start()
@@ -82,7 +82,7 @@ class OptimizerProcess:
             return child
         with self._change:
             if self._closed:
-                raise Ended("it was closed")
+                raise Ended("it is closed")
             if child is not None:
                 child.close()
             self._child = child = ChildProcess(optimizer_child.__file__, NICENESS)

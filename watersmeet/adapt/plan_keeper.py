@@ -1,4 +1,4 @@
-"""Keeps the plan that ticks obey. It is replaced as a whole: when queries or streams change, and when the data does."""
+"""Holds the active plan. It is replaced as a whole: when queries or streams change, and when the data does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("watersmeet")
 
 
 class PlanKeeper:
-    """`changing` is held by whoever changes the queries or the streams."""
+    """`changing` is held by the thread that changes the queries or the streams."""
 
     def __init__(self, loop: TickLoop, plan: Plan, options: Options, changing: threading.RLock) -> None:
         self.current = plan
@@ -109,7 +109,7 @@ class PlanKeeper:
 def _warn_of_storage(plan: Plan) -> None:
     if plan.over_budget:
         _log.warning(
-            "the streams alone exceed storage_budget = %g by %.0f tuples, so nothing besides them is stored; "
+            "the streams alone exceed storage_budget = %g by %.0f tuples, so nothing else is stored; "
             "raise storage_budget, or shorten the windows",
             plan.storage_budget,
             plan.over_budget,

@@ -1,6 +1,7 @@
-"""`statistics.json` in the home: what was measured, kept for the first plan after a restart.
+"""`statistics.json` in the home: the measurements, for the first plan after a restart.
 
-It is advice: a file that is missing or damaged means that nothing is known yet, and no result depends on it."""
+It is advice: a missing or damaged file means that nothing is known yet, and no result depends on it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The command line: the app, and which module has which command.
 
-Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error that is explained, 2 wrong usage,
-70 an error of Watersmeet itself, 130 interrupted before anything ran.
+Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error with an explanation, 2 invalid usage,
+70 an internal error of Watersmeet, 130 interrupted before anything ran.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback(
     help=help_text(
         "Many continuous multi-way join queries over shared streams, on Spark, with one shared state.",
-        "To see it work: [bold]watersmeet demo[/bold]. To begin with a project of your own:",
+        "To see it work: [bold]watersmeet demo[/bold]. To start a project of your own:",
         "  watersmeet init shop && cd shop\n  watersmeet run pipeline.sql --once",
     )
 )

@@ -43,7 +43,7 @@ def given_options(settings: list[str] | None) -> dict[str, Any]:
     for setting in settings or ():
         name, equals, value = setting.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{setting!r} is not NAME=VALUE", param_hint="--set")
+            raise typer.BadParameter(f"{setting!r} does not have the form NAME=VALUE", param_hint="--set")
         options[name.strip()] = value.strip()
     try:
         read_options(options)
@@ -54,7 +54,7 @@ def given_options(settings: list[str] | None) -> dict[str, Any]:
 
 def check_format(kind: str) -> None:
     if kind not in ("text", "json"):
-        raise typer.BadParameter(f"{kind} is not text or json", param_hint="--format")
+        raise typer.BadParameter(f"unknown format {kind}; use text or json", param_hint="--format")
 
 
 def text_of(file: Path) -> str:

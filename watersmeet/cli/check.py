@@ -9,7 +9,7 @@ from watersmeet.cli.errors import reporting, show_error
 from watersmeet.cli.help import help_text
 
 HELP = help_text(
-    "Check a pipeline without reading data or starting Spark; reports every error.",
+    "Check a pipeline and report every error, without reading data or starting Spark.",
     examples=("watersmeet check pipeline.sql",),
 )
 
@@ -35,4 +35,4 @@ def check(pipeline: PipelineFile, set_: Settings = None) -> None:
         typer.echo(f"ok: {', '.join(counted)}")
         for stream in streams:
             if problem := missing_folder(stream):
-                typer.echo(f"note: {problem.problem}; it has to exist when the pipeline runs")
+                typer.echo(f"note: {problem.problem}; it must exist when the pipeline runs")

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
+from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, table_of
 
 if TYPE_CHECKING:
     from watersmeet.control.changes import Change
@@ -42,12 +41,12 @@ RESUME_HELP = help_text(
     examples=("watersmeet resume --home state hot",),
 )
 LIST_HELP = help_text(
-    "List the queries of a home: what they join, since which tick, how many results. The engine need not run.",
+    "List the queries of a home: streams, first tick, number of results. The engine need not run.",
     examples=("watersmeet list --home state",),
 )
 STATS_HELP = help_text(
-    "Show the figures of a home: rows, what was set aside and why, results, failed values, complaints about "
-    "predicates, state, times of ticks and of changes. The engine need not run.",
+    "Show the counts of a home: rows, rows and files set aside, results, failed values, failures of predicates, size "
+    "of the state, durations of ticks and changes. The engine need not run.",
     examples=("watersmeet stats --home state --format json",),
 )
 
@@ -86,14 +85,14 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
     from watersmeet.control.stopped_home import declared_in
     from watersmeet.sql import CreateQuery, DropQuery, parse_script
 
-    statements = parse_script(script, file)  # what is no SQL at all need not go to the engine
+    statements = parse_script(script, file)  # a syntax error need not go to the engine
     request = Request("change", script=script, file=file, folder=str(folder))
     answer = _send(
         home, request, timeout, lambda: read_changes(script, file, str(folder), declared_in(home.absolute()))
     )
     for statement in statements:
         if isinstance(statement, CreateQuery | DropQuery):
-            is_now = "in force" if isinstance(statement, CreateQuery) else "dropped"
+            is_now = "active" if isinstance(statement, CreateQuery) else "dropped"
             after = f"{answer.latency:.2f} s after the request"
             typer.echo(f"{statement.name} is {is_now} from tick {answer.tick} ({after})")
 
@@ -160,7 +159,7 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
 
 
 def _query_table(listed: Sequence[QueryStats]) -> Table:
-    table = table_of("query", "since tick", "results", "put in force after", "joins")
+    table = table_of("query", "since tick", "results", "activated after", "joins")
     table.columns[-1].justify = "left"
     for query in listed:
         since = f"{query.since:,}" if query.in_force else f"{query.since:,} (next)"
@@ -185,7 +184,7 @@ def _print_stats(found: Stats) -> None:
     state = "running" if found.running else "stopped"
     typer.echo(f"{state} · tick {found.tick:,} · state {bytes_text(found.state_bytes)}")
     ticks = [tick.total for tick in found.ticks]
-    for title, one in (("ticks", spread(ticks)), ("changes in force after", spread(found.deployments))):
+    for title, one in (("ticks", spread(ticks)), ("changes activated after", spread(found.deployments))):
         if one is not None:
             last, median, longest = (seconds_text(one[key]) for key in ("last", "median", "longest"))
             typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one['count']:,})")
@@ -204,9 +203,3 @@ def _print_stats(found: Stats) -> None:
     _print_suspended(found.queries)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {problem}")
-
-
-def _print(table: Table) -> None:
-    console = Console()
-    # A table that goes into a file or a pipe is as wide as it needs to be.
-    console.print(table, width=None if console.is_terminal else 1000, soft_wrap=not console.is_terminal)

@@ -1,4 +1,4 @@
-"""What a running engine looks like to a person: one Picture, drawn as a live table or as a line of text."""
+"""The live view of a running engine: one Picture, shown as a table or as a line of text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Picture:
 
 
 class Watch:
-    """Looks at an engine again and again; what changed between two looks gives the rates."""
+    """Reads the statistics of an engine repeatedly; the differences give the rates."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -125,7 +125,7 @@ def _summary(picture: Picture) -> Text:
 
 
 def stream_table(picture: Picture) -> Table:
-    table = table_of("stream", "rows", "rows/s", "kept rows", "kept bytes", "set aside")
+    table = table_of("stream", "rows", "rows/s", "stored rows", "stored bytes", "set aside")
     for stream in picture.streams:
         table.add_row(
             stream.name,

@@ -1,4 +1,4 @@
-"""How errors meet a person: what is wrong and what to do, an exit code, and never a traceback."""
+"""How the command line shows errors: a message instead of a traceback, and an exit code."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from watersmeet.home import layout
 
 @contextlib.contextmanager
 def reporting(home: Path | None) -> Iterator[None]:
-    """Errors as a person should see them, each kind with its exit code."""
+    """Show errors to the user, each kind with its exit code."""
     try:
         yield
     except WatersmeetError as error:
         show_error(error)
         if isinstance(error, RunError) and home is not None and (home / layout.SPARK_LOG).exists():
-            typer.echo(f"All details are in {(home / layout.SPARK_LOG).absolute()}", err=True)
+            typer.echo(f"Spark's log is {(home / layout.SPARK_LOG).absolute()}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         typer.echo("\ninterrupted before the first tick; nothing was changed", err=True)

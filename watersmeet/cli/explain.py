@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from watersmeet.plan.render import RenderedPlan
 
 HELP = help_text(
-    "Show the plan: what is stored, which steps serve which queries, what it costs. Does not start Spark.",
-    "With --home instead of a file, the plan of the running engine.",
+    "Show the plan: its stores, its steps with the queries that they serve, and its costs. Does not start Spark.",
+    "With --home instead of a file, it shows the active plan of a running engine.",
     examples=(
         "watersmeet explain pipeline.sql",
         "watersmeet explain --home state",
@@ -42,14 +42,14 @@ def explain(
     statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
     searcher: Annotated[str, typer.Option(help="The algorithm that finds the plan; see docs/optimizer.md.")] = "",
     format_: Annotated[str, typer.Option("--format", help="text, json or svg.")] = "text",
-    what_if: Annotated[str, typer.Option(help="A SELECT: what would this query add?")] = "",
+    what_if: Annotated[str, typer.Option(help="A SELECT: show what this query would add.")] = "",
     set_: Settings = None,
 ) -> None:
     options = given_options([*(set_ or ()), *([f"searcher={searcher}"] if searcher else [])])
     if (pipeline is None) == (home is None):
-        raise typer.BadParameter("give either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
+        raise typer.BadParameter("name either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
     if home is not None and (statistics or what_if or options):
-        raise typer.BadParameter("a running engine shows the plan that it has", param_hint="--home")
+        raise typer.BadParameter("remove other options: a running engine shows its active plan", param_hint="--home")
     with reporting(None):
         if home is not None:
             text = _plan_of_engine(home, format_, timeout)

@@ -1,4 +1,4 @@
-"""`watersmeet plans`: the history of the plan, of a running engine's home or of a stopped one's."""
+"""`watersmeet plans`: the history of the plan, of a running or a stopped engine."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 from dataclasses import asdict
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from watersmeet.adapt.decisions import Decision, decisions
 from watersmeet.cli.arguments import HOME, Format, Home, check_format
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
+from watersmeet.cli.tables import print_table
 from watersmeet.errors import WatersmeetError
 
 HELP = help_text(
-    "Show how the plan followed the data: each decision with its reason, its gain and its price.",
+    "Show the history of the plan: each decision with its reason, gain and price.",
     examples=("watersmeet plans --home shop", "watersmeet plans --home shop --format json"),
 )
 
@@ -25,28 +25,28 @@ def plans(home: Home = HOME, format_: Format = "text") -> None:
     check_format(format_)
     with reporting(None):
         if not home.is_dir():
-            raise WatersmeetError(f"there is no home {home}", hint="give the folder of an engine: --home DIR")
+            raise WatersmeetError(f"the home {home} does not exist", hint="name the folder of an engine: --home DIR")
         told = decisions(home)
         if format_ == "json":
             typer.echo(json.dumps([asdict(decision) for decision in told], indent=1))
         elif told:
-            Console().print(as_table(told))
+            print_table(as_table(told))
         else:
-            typer.echo(f"no plan was made in {home} yet")
+            typer.echo(f"{home} has no plan yet")
 
 
 def as_table(told: list[Decision]) -> Table:
-    table = Table(title="costs in tuples sent while the windows are renewed once; error: median / worst of estimates")
+    table = Table(title="costs: tuples sent while the windows are renewed once; error: median / worst of the estimates")
     for name in ("tick", "epoch", "kind"):
         table.add_column(name, no_wrap=True)
     table.add_column("reason", ratio=1)
-    for name in ("in force", "new", "gain", "price"):
+    for name in ("active", "new", "gain", "price"):
         table.add_column(name, justify="right")
     table.add_column("adopted")
     table.add_column("by")
     table.add_column("error", justify="right")
     for one in told:
-        stores = f" (keeps {', '.join(one.materialized)})" if one.materialized else ""
+        stores = f" (materializes {', '.join(one.materialized)})" if one.materialized else ""
         table.add_row(
             str(one.tick),
             str(one.epoch),

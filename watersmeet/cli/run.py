@@ -1,4 +1,4 @@
-"""`watersmeet run`: a pipeline in front of a person, until Ctrl-C."""
+"""`watersmeet run`: runs a pipeline with a live view, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 HELP = help_text(
     "Run a pipeline and show its progress, until Ctrl-C.",
-    "Ctrl-C or SIGTERM ends it after the running tick. Started again with the same home it resumes where it stopped: "
-    "nothing is lost, nothing repeated. Relative paths in the file are relative to the file's folder.",
+    "Ctrl-C or SIGTERM stops it after the running tick. A run with the same home resumes where it stopped: nothing is "
+    "lost, nothing is repeated. Relative paths in the file are relative to the file's folder.",
     examples=(
         "watersmeet run pipeline.sql --once",
         "watersmeet run pipeline.sql --home /var/lib/shop --set tick='1 second'",
@@ -32,9 +32,9 @@ HELP = help_text(
 
 def run(
     pipeline: PipelineFile,
-    once: Annotated[bool, typer.Option("--once", help="Process what the sources hold now, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what the sources contain now, then stop.")] = False,
     home: Annotated[
-        Path, typer.Option(file_okay=False, help="The folder of all state; a run on the same one resumes it.")
+        Path, typer.Option(file_okay=False, help="The folder of all state; a run with the same folder resumes.")
     ] = HOME,
     set_: Settings = None,
 ) -> None:
@@ -61,7 +61,7 @@ def run(
                 return ended or stop.wanted
 
             waiting = Spinner("dots", "waiting for the first tick …")
-            hint = Text(" Ctrl-C ends it after the running tick.", "dim")
+            hint = Text(" Ctrl-C stops it after the running tick.", "dim")
             show_until(
                 console,
                 finished,

@@ -1,4 +1,4 @@
-"""Running an engine in front of a person: signals, the spinner at the start, the live view or plain lines."""
+"""Running an engine in a terminal: signals, the spinner at the start, the live view or plain lines."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Tables and figures as people read them."""
+"""Tables and numbers for output."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
+
+WIDE = 1000
 
 
 def table_of(first: str, *rest: str) -> Table:
@@ -15,6 +18,12 @@ def table_of(first: str, *rest: str) -> Table:
     for title in rest:
         table.add_column(title, justify="right", no_wrap=True)
     return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as the terminal; in a file or a pipe, as wide as it needs to be."""
+    console = Console()
+    (console if console.is_terminal else Console(width=WIDE)).print(table)
 
 
 def set_aside_text(set_aside: Mapping[str, int]) -> str:

@@ -1,1 +1,1 @@
-"""Control of a running engine: queries come and go, asked for by its own process or by others."""
+"""Control of a running engine: queries are added and dropped, by its own process or by others."""

@@ -1,7 +1,7 @@
 """The queries of an engine: declared before the start, changed while it runs, recalled after a restart.
 
-All changes go one way, whoever asks for them: `apply` checks each request, plans all of them once, writes them into the
-log, and hands the plan over to the tick loop. If planning or the log fails, nothing has changed.
+All changes go one way, whatever process requests them: `apply` checks each request, plans all of them once, writes them
+into the log, and hands the plan over to the tick loop. If planning or the log fails, nothing has changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from watersmeet.runtime.emit.confine import is_full, reason_of
 class ActiveQueries:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self.changing = threading.RLock()  # held by whoever changes the pipeline
+        self.changing = threading.RLock()  # held while the pipeline changes
         self._keeper: PlanKeeper | None = None  # while the engine runs
         self._recalled: set[str] | None = None  # queries that the log brought back; None before it was read
 
@@ -50,7 +50,7 @@ class ActiveQueries:
     # The life of the engine ----------------------------------------------------------------------
 
     def recall(self) -> None:
-        """Queries that were added or dropped while an earlier engine ran on this home stay added or dropped."""
+        """Queries that were added or dropped during the previous run on this home stay added or dropped."""
         if self._recalled is None:
             self.pipeline, self._recalled = recall(self.pipeline.home, self.pipeline)
         # The tick that was promised may never have been committed, and then the next one is the first.
@@ -111,7 +111,7 @@ class ActiveQueries:
         return verdict
 
     def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
-        """Carry out requests as one batch; for each, the tick from which it is active, or why it is rejected.
+        """Execute requests as one batch; for each, the tick from which it is active, or why it is rejected.
 
         A request that is wrong is rejected alone. The others are planned once and become active together, with the
         next tick that begins; if that cannot be done, each is tried for itself. What is rejected changes nothing."""
@@ -158,7 +158,7 @@ class ActiveQueries:
                     ) from None
 
     def _activate(self, after: Pipeline, accepted: Sequence[Asked]) -> tuple[int, float]:
-        """The first tick that obeys the changes, and the time at which that was fixed. Declared only: no tick, 0."""
+        """The first tick with the changes, and the time at which that was fixed. Declared only: no tick, 0."""
         keeper, tick, now = self._keeper, 0, time.time()
         before = self.pipeline.queries
         if keeper is not None:
@@ -177,7 +177,7 @@ class ActiveQueries:
             tick = keeper.obey(plan, record)
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}
             after = replace(after, queries=due)
-            with contextlib.suppress(OSError):  # only for people who look, and the change is active
+            with contextlib.suppress(OSError):  # only for users, and the change is active
                 write_description(after.home, after.queries.values())
         if self._recalled is not None:
             self._recalled &= {name for name, query in after.queries.items() if query is before.get(name)}

@@ -1,7 +1,7 @@
-"""`changes.jsonl` in the home: every change of the queries that was put in force while the engine ran.
+"""`changes.jsonl` in the home: every change of the queries that was activated while the engine ran.
 
-A line is on the disk before the plan with the change is handed over, so a change that any tick has obeyed is in the
-log. A last line that is cut short belongs to a change that was never in force, and is removed.
+A line is on the disk before the plan with the change is handed over, so a change that was active in any tick is in the
+log. A last line that is cut short belongs to a change that was never active, and is removed.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def read_entries(home: Path) -> list[Entry]:
     except (ValueError, KeyError, TypeError) as problem:
         raise StateError(
             f"{path} is damaged: {problem}",
-            detail="It says which queries were added and dropped while the engine ran; nothing was changed.",
-            hint="restore it from a backup of the home folder, or start anew with another --home",
+            detail="It lists the queries that were added and dropped while the engine ran. Nothing was changed.",
+            hint=restore_hint("it"),
         ) from None
 
 
@@ -102,9 +102,9 @@ def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
             query = declared.query(name, entry.sql, entry.sink, entry.backfill)
         except WatersmeetError as problem:
             raise StateError(
-                f"query {name}, which was added while the engine ran, cannot be answered any more: {problem.problem}",
+                f"query {name}, which was added while the engine ran, is no longer valid: {problem.problem}",
                 detail=problem.detail,
-                hint=f"declare its streams as they were; {home / layout.CHANGES} has the query",
+                hint=f"declare its streams as before; {home / layout.CHANGES} has the query",
             ) from None
         # Older versions gave additions no name; the time of one is as good.
         queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")

@@ -1,4 +1,4 @@
-"""Changes of the set of queries: what is asked for, and whether it can be done. Nothing here changes anything."""
+"""Changes of the set of queries: requests, and whether they are valid. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Change = Add | Drop | Resume
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: all of its changes, or none. `at` is the (unix) time when somebody asked."""
+    """One request: all of its changes, or none. `at` is the (unix) time of the request."""
 
     at: float
     changes: tuple[Change, ...]
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class InForce:
-    """From which tick a request is obeyed, and how long that took, in seconds."""
+    """The tick from which a request is active, and the seconds until that was fixed."""
 
     tick: int
     latency: float
@@ -61,7 +61,7 @@ def read_changes(script: str, file: str, folder: str, pipeline: Pipeline) -> tup
         if isinstance(statement, CreateStream):
             raise SqlError(
                 "other processes can add queries to a running engine, but not streams",
-                hint="declare the stream in the pipeline and start again with the same home, or use engine.stream(…)",
+                hint="declare the stream in the pipeline and restart with the same home, or use engine.stream(…)",
                 place=statement.place,
             )
         if isinstance(statement, CreateQuery):
@@ -69,7 +69,7 @@ def read_changes(script: str, file: str, folder: str, pipeline: Pipeline) -> tup
         else:
             changes.append(Drop(statement.name, statement.place))
     if not changes:
-        raise ModelError("there is no statement in the request", hint="write CREATE QUERY … or DROP QUERY …")
+        raise ModelError("the request has no statement", hint="write CREATE QUERY … or DROP QUERY …")
     return tuple(changes)
 
 
@@ -113,5 +113,5 @@ def not_written(home: Path, problem: OSError) -> RunError:
     return RunError(
         f"the change cannot be written into the home {home}",
         detail=f"{problem}. Nothing was changed.",
-        hint="free some space, or see who may write there, and ask again",
+        hint="free some space or check the permissions, and send the request again",
     )

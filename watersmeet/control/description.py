@@ -1,4 +1,4 @@
-"""`queries.json` in the home: the queries as they were last put in force, for whoever looks at a home from outside."""
+"""`queries.json` in the home: the queries as they were last activated, for processes that read a home from outside."""
 
 from __future__ import annotations
 

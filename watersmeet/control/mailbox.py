@@ -1,7 +1,7 @@
-"""Requests of other processes to a running engine, and its answers: small files in `control/` of the home.
+"""Requests of other processes to a running engine, and its replies: small files in `control/` of the home.
 
-A file is written under another name and then renamed, so nobody reads half of it. The engine holds the home's lock as
-long as it runs, which is how others know that somebody will answer.
+A file is written under another name and then renamed, so no process reads half of it. The engine holds the home's lock
+as long as it runs; clients check the lock to know whether an engine will reply.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from watersmeet.home.files import write_whole
 from watersmeet.home.lock import is_running
 
 POLL = 0.05  # seconds
-NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without it"
+NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stats` work without an engine"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """Either an error, or the tick from which the request is obeyed, or the text that was asked for."""
+    """An error, or the tick from which the request is active, or the requested text."""
 
     tick: int = 0
     latency: float = 0.0
@@ -54,7 +54,7 @@ class Mailbox:
     # The engine's side ---------------------------------------------------------------------------
 
     def open(self, began: float) -> None:
-        """Make the folders, and remove what is older than this engine: it was meant for an earlier one."""
+        """Make the folders, and remove requests that are older than this engine: they were for the previous run."""
         for folder in (self.inbox, self.answers):
             folder.mkdir(parents=True, exist_ok=True)
             for path in folder.iterdir():
@@ -63,7 +63,7 @@ class Mailbox:
                         path.unlink()
 
     def take(self) -> Iterator[Request]:
-        """The requests that wait, oldest first. One that cannot be read is removed; its sender will hear nothing."""
+        """The requests that wait, oldest first. One that cannot be read is removed; its sender gets no reply."""
         for path in sorted(self.inbox.glob(layout.JSON_FILES)):
             request: Request | None
             try:
@@ -80,7 +80,7 @@ class Mailbox:
     # The other side ------------------------------------------------------------------------------
 
     def ask(self, request: Request, timeout: float) -> Answer:
-        """Send a request and wait for the answer; raises what the engine refused it for."""
+        """Send a request and wait for the reply; raises the error for which the engine rejected it."""
         if not is_running(self.home) or not self.inbox.exists():
             raise RunError(f"no engine is running on the home {self.home}", hint=NO_ENGINE)
         sent = self.send(request)
@@ -88,7 +88,7 @@ class Mailbox:
         while (answer := self.hear(request)) is None:
             over = time.monotonic() > end
             if over or not is_running(self.home):
-                why = f"did not answer in {timeout:g} seconds" if over else "has stopped"
+                why = f"did not reply within {timeout:g} seconds" if over else "has stopped"
                 raise _unanswered(f"the engine on {self.home} {why}", sent)
             time.sleep(POLL / 2)
         if answer.error is not None:
@@ -118,9 +118,9 @@ def _unanswered(problem: str, sent: Path) -> RunError:
         sent.unlink()
     except FileNotFoundError:
         return RunError(
-            problem, detail="It had taken the request.", hint="`watersmeet list` shows whether it is in force"
+            problem, detail="It had accepted the request.", hint="run `watersmeet list` to see whether it is active"
         )
-    return RunError(problem, detail="The request is withdrawn; nothing was changed.", hint="try a longer --timeout")
+    return RunError(problem, detail="The request is withdrawn; nothing was changed.", hint="use a longer --timeout")
 
 
 def error_of(problem: WatersmeetError) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The thread of a running engine that answers other processes, and lets changes take effect where no data comes."""
+"""The control thread of a running engine: replies to requests, and activates changes where no data arrives."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ControlServer:
             self._engine.settle(IDLE)
 
     def _decide(self, requests: Sequence[Request]) -> None:
-        """All changes that wait are one batch: planned once, and in force from the same tick."""
+        """All changes that wait are one batch: planned once, and active from the same tick."""
         accepted: list[tuple[Request, Asked]] = []
         for request in requests:
             try:
@@ -74,20 +74,20 @@ class ControlServer:
                 changes = self._changes(request)
                 accepted.append((request, Asked(min(request.at, time.time()), changes)))
             except Exception as problem:
-                self._refuse(request, problem)
+                self._reject(request, problem)
         if not accepted:
             return
         try:
             verdicts = self._engine.apply([asked for _, asked in accepted])
-        except Exception as problem:  # the thread must live on, and whoever asked must hear of it
+        except Exception as problem:  # the thread must continue, and the clients must get a reply
             for request, _ in accepted:
-                self._refuse(request, problem)
+                self._reject(request, problem)
             return
         for (request, _), verdict in zip(accepted, verdicts, strict=True):
             if isinstance(verdict, InForce):
                 self._mailbox.answer(request, Answer(verdict.tick, verdict.latency, verdict.text))
             else:
-                self._refuse(request, verdict)
+                self._reject(request, verdict)
 
     def _changes(self, request: Request) -> tuple[Change, ...]:
         if request.kind == "resume":
@@ -96,5 +96,5 @@ class ControlServer:
 
     def _refuse(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, WatersmeetError):
-            problem = RunError(f"the engine could not do it: {type(problem).__name__}: {problem}")
+            problem = RunError(f"the engine could not execute the request: {type(problem).__name__}: {problem}")
         self._mailbox.answer(request, Answer(error=error_of(problem)))

@@ -1,4 +1,4 @@
-"""The figures of an engine: one value for Python, the live view, and the commands that look at a home from outside."""
+"""The statistics of an engine: one value for Python, the live view, and the commands that read a home."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class QueryStats:
     sql: str
     folder: str
     backfill: bool
-    latency: float | None  # seconds from the request to when it was put in force; None if it came with the pipeline
+    latency: float | None  # seconds from the request to its activation; None if it came with the pipeline
     failed_values: int  # values and conditions that could not be computed
     suspended: Suspension | None = None  # why it is not answered, and since which tick
 
@@ -58,9 +58,9 @@ class Stats:
     streams: tuple[StreamStats, ...]
     stores: tuple[StoreStats, ...]
     queries: tuple[QueryStats, ...]
-    predicates: Mapping[str, str]  # registered predicate -> what it did wrong last
+    predicates: Mapping[str, str]  # registered predicate -> its last failure
     ticks: tuple[TickTimes, ...]  # recent ones, the oldest first
-    deployments: tuple[float, ...]  # for each change, the seconds from the request to when it was put in force
+    deployments: tuple[float, ...]  # for each change, the seconds from the request to its activation
 
     @property
     def state_bytes(self) -> int:
@@ -95,7 +95,7 @@ def stats_of_home(home: Path) -> Stats:
     """The figures of a home, whether an engine runs on it or not."""
     if not (home / layout.LOCK).exists():
         raise StateError(
-            f"{home} is not a home of an engine", hint="give the folder that `watersmeet run` has with --home"
+            f"{home} is not the home of an engine", hint="name the folder that `watersmeet run` uses as --home"
         )
     manifest = load_newest(home)
     streams = {*manifest.totals.rows, *(stream for _, stream in manifest.totals.set_aside)}

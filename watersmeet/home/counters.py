@@ -1,4 +1,4 @@
-"""What ticks count: a value that tasks report, that is added up in the manifest, and that statistics are made of."""
+"""The counters of ticks: tasks report them, the manifest has their sums, and the statistics are made of them."""
 
 from __future__ import annotations
 

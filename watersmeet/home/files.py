@@ -1,7 +1,7 @@
 """Files that survive a crash: written whole or not at all, and logs of JSON lines whose last line may be torn.
 
-Logs come in two kinds. What the engine relies on is appended *durably*: a line is on the disk before anybody acts on
-it, and one that could not be written is taken back. *Advice* is for people or a better plan: it may be lost, and no
+Logs come in two kinds. What the engine relies on is appended *durably*: a line is on the disk before anything depends
+on it, and one that could not be written is taken back. *Advice* is for users or a better plan: it may be lost, and no
 tick fails because of it.
 """
 
@@ -66,7 +66,7 @@ def append(path: Path, records: Iterable[Any]) -> None:
 
 
 def append_advice(path: Path, records: Iterable[Any], longest: int | None = None) -> None:
-    """Add lines, if that can be done, to a log that begins anew once it is longer than `longest` bytes."""
+    """Add lines, if that can be done, to a log that is rotated once it is longer than `longest` bytes."""
     with contextlib.suppress(OSError):
         if longest and path.exists() and path.stat().st_size > longest:
             path.replace(layout.rotated(path))

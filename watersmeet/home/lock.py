@@ -23,7 +23,7 @@ def home_lock(home: Path) -> Iterator[None]:
             file.seek(0)
             raise StateError(
                 f"the home {home} is in use by process {file.read().strip() or 'unknown'}",
-                hint="stop that engine first, or give this one another --home",
+                hint="stop that engine first, or start with another --home",
             )
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -32,7 +32,7 @@ def home_lock(home: Path) -> Iterator[None]:
 
 
 def _locked(file: IO[str]) -> bool:
-    """Take the lock; tried a few times, because whoever looks for a running engine holds it for a moment."""
+    """Take the lock; retried a few times, because `is_running` of other processes holds it for a moment."""
     for wait in (0.02, 0.05, 0.1, None):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,5 +53,5 @@ def is_running(home: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError as problem:
-        raise StateError(f"the home {home} cannot be looked at", detail=str(problem)) from None
+        raise StateError(f"the home {home} cannot be read", detail=str(problem)) from None
     return False

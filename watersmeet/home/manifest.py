@@ -1,4 +1,4 @@
-"""The manifest: the one file that says what is committed.
+"""The manifest: the file that commits a tick and lists all files of the state.
 
 Invariants
  1. `manifests/<tick>.json` appears atomically and is written last; what it does not name does not exist.
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from watersmeet import points
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
 from watersmeet.home.files import sync_folder
@@ -75,10 +75,10 @@ class Manifest:
     newest: dict[str, int] = field(default_factory=dict)  # stream -> highest event time seen
     buckets: tuple[BucketInfo, ...] = ()
     results: tuple[ResultFile, ...] = ()  # of this tick only
-    totals: Counters = field(default_factory=Counters)  # since the first tick; of steps, since the plan is in force
+    totals: Counters = field(default_factory=Counters)  # since the first tick; of steps, since the plan is active
     plan: str = ""
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
-    queries: dict[str, int] = field(default_factory=dict)  # query in force -> its first tick
+    queries: dict[str, int] = field(default_factory=dict)  # active query -> its first tick
     additions: dict[str, str] | None = field(default_factory=dict)  # and the change that added it; None: not known
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
 
@@ -110,7 +110,7 @@ def commit(home: Path, manifest: Manifest) -> None:
     except FileExistsError:
         raise StateError(
             f"tick {manifest.tick} of {home} was committed by another process",
-            hint="one engine at a time may use a home; stop the other one",
+            hint="stop the other engine: one at a time may use a home",
         ) from None
     finally:
         draft.unlink(missing_ok=True)
@@ -135,12 +135,12 @@ def load(path: Path) -> Manifest:
     except (ValueError, KeyError, TypeError) as problem:
         raise StateError(
             f"the manifest {path} is damaged: {problem}",
-            detail="The engine does not guess what was committed; nothing was changed.",
-            hint="restore the home folder from a backup, or start anew with another --home",
+            detail="The engine does not guess what was committed. Nothing was changed.",
+            hint=restore_hint("the home folder"),
         ) from None
     if version > FORMAT:
         raise StateError(
-            f"{path} was written by a newer version of Watersmeet (format {version}, this one reads {FORMAT})",
+            f"{path} was written by a newer version of Watersmeet (format {version}; this version reads {FORMAT})",
             hint="run the newer version on this home, or use another --home",
         )
     raw = json.loads(body)

@@ -1,4 +1,4 @@
-"""One line a tick in the home, for whoever watches or measures."""
+"""The log of ticks in the home, one line per tick, for monitoring and benchmarks."""
 
 from __future__ import annotations
 

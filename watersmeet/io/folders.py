@@ -1,7 +1,7 @@
 """Folders of Parquet files as sources that Watersmeet reads itself: which files are new, and how they are read.
 
 Spark's own file source costs a quarter of a second for each batch, and its rows go through Java to Python; see
-decision 10. What it guarantees is kept: files come in the order of their dates, and each is taken once (positions.py).
+decision 10. Its guarantees hold here too: files are read in the order of their dates, each once (positions.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.errors import InputError
+from watersmeet.errors import REPLACE_FILE, InputError
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 
@@ -118,7 +118,7 @@ def _size(path: str) -> int:
     try:
         return os.path.getsize(path)
     except OSError:
-        return 0  # whoever reads it says what is wrong
+        return 0  # the task that reads it reports what is wrong
 
 
 def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -136,8 +136,8 @@ def _row_groups(stream: Stream, piece: Piece, file: pq.ParquetFile, names: list[
                 rows = table.rename_columns(declared).combine_chunks()
             except (pa.ArrowException, OSError) as problem:
                 raise InputError(
-                    f"stream {stream.name}: {piece.path} is damaged inside, only a part of it could be read",
+                    f"stream {stream.name}: {piece.path} is damaged: only a part of it could be read",
                     detail=str(problem).splitlines()[0],
-                    hint="replace it or move it away, and run again with the same home",
+                    hint=REPLACE_FILE,
                 ) from None
             yield from rows.to_batches()

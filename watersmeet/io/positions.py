@@ -1,6 +1,6 @@
-"""Positions in sources that are folders: the files that each batch has.
+"""Positions in sources that are folders: the files of each batch.
 
-A batch is written down before it begins, so that it is begun again with the same files after a crash.
+The files of a batch are logged before it begins, so that a crash repeats it with the same files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import append_durably, cut_torn_line, line, whole_lines, write_whole
 from watersmeet.home.manifest import Manifest
@@ -54,8 +54,8 @@ def load_positions(home: Path, group: str) -> Positions:
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise StateError(
                 f"{path} is damaged in line {number}: {problem!r}",
-                detail="It says which files were read; nothing was changed.",
-                hint="restore the home folder as a whole from one backup, or start anew with another --home",
+                detail="It lists the files that were read. Nothing was changed.",
+                hint=restore_hint("the home folder as a whole"),
             ) from None
     if len(lines) > 1 and path.stat().st_size > _LONG:
         before = {stream: sorted(names - set(found.files.get(stream, ()))) for stream, names in found.taken.items()}
@@ -67,25 +67,25 @@ def check_positions(home: Path, manifest: Manifest) -> None:
     """Reject positions in the sources that do not fit the state: older, gone, or more than one batch ahead.
 
     They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders. Without them
-    batches would be counted anew, and the engine would take batches of new rows for those that it has."""
+    batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
     for group, batch in manifest.batches.items():
         if layout.offsets(home, group, batch).exists():
             continue
         folder, positions = layout.checkpoint(home, group), load_positions(home, group)
         if positions.batch < batch:
             where = folder if folder.exists() else positions.path
-            raise mixed(where, f"they do not go as far as the state, which has batch {batch}")
+            raise mixed(where, f"they end before batch {batch}, which the state contains")
         if positions.batch > batch + 1:
             raise mixed(positions.path, ahead(positions.batch, batch))
 
 
 def ahead(batch: int, last: int) -> str:
-    return f"they go on with batch {batch}, and the state ends with batch {last}"
+    return f"they continue with batch {batch}, but the state ends with batch {last}"
 
 
 def mixed(folder: Path, why: str) -> StateError:
     return StateError(
         f"the positions in the sources, {folder}, do not fit the state: {why}",
-        detail="The engine does not guess which rows it has; nothing was changed.",
-        hint="restore the home folder as a whole from one backup, or start anew with another --home",
+        detail="The engine does not guess which rows it has read. Nothing was changed.",
+        hint=restore_hint("the home folder as a whole"),
     )

@@ -1,4 +1,4 @@
-"""Result files: one writer for each format, all with the same life: staged, then published by a rename.
+"""Result files: one writer for each format. A file is staged, then published by a rename.
 
 A reader of a result folder sees a file only after the manifest of its tick exists (`layout.staged`).
 """
@@ -129,7 +129,7 @@ def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None
         raise ModelError(
             f"query {query}: results cannot be written as {sink.format}",
             detail=f"Formats: {', '.join(SINK_FORMATS)}.",
-            hint="for any other Spark sink, use query.foreach_tick(callable) in Python",
+            hint="use query.foreach_tick(callable) in Python for any other Spark sink",
         )
     allowed = {
         "csv": {"header", "sep"},
@@ -197,11 +197,11 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
 
 
 def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:
-    """Refuse a folder with results of other columns."""
+    """Reject a folder with results of other columns."""
     described = folder / layout.COLUMNS
     if described.exists() and described.read_text() != _columns_text(outputs):
         raise ModelError(
-            f"{folder} holds results with other columns: {described.read_text()}",
+            f"{folder} contains results with other columns: {described.read_text()}",
             hint="give the query another name or INTO path, or move the folder away",
         )
 

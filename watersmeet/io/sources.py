@@ -64,21 +64,21 @@ def missing_folder(stream: Stream) -> InputError | None:
     if any(char in source.path for char in "*?[{") or Path(source.path).exists():
         return None
     return InputError(
-        f"stream {stream.name}: there is nothing at {source.path}",
+        f"stream {stream.name}: {source.path} does not exist",
         hint="create the folder (it may be empty) or correct the path after FROM",
     )
 
 
 def columns_of(schema: StructType) -> tuple[Column, ...]:
-    """The columns of a DataFrame that a person hands over."""
+    """The columns of a user's DataFrame."""
     return tuple(Column(field.name, field.dataType.simpleString()) for field in schema.fields)
 
 
 def check_frame(name: str, frame: DataFrame) -> None:
     if not frame.isStreaming:
         raise ModelError(
-            f"stream {name}: the DataFrame is not a streaming one",
-            hint='use spark.readStream, or for files engine.sql("CREATE STREAM …")',
+            f"stream {name}: the DataFrame is not a streaming DataFrame",
+            hint='use spark.readStream, or engine.sql("CREATE STREAM …") for files',
         )
 
 
@@ -102,7 +102,7 @@ def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
             )
         if not _reads_as(field.type, column):
             raise InputError(
-                f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}, "
+                f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}; "
                 f"the stream declares {column.type.upper()}"
             )
         names.append(field.name)

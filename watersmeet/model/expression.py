@@ -1,4 +1,4 @@
-"""Scalar expressions: what filters, keys, predicates and computed outputs say, as trees that never change.
+"""Scalar expressions of filters, keys, predicates and computed outputs, as immutable trees.
 
 The SQL layer builds a tree once. Its DuckDB text, the bands and programs of predicates (sql/bands.py, sql/programs.py)
 and the comparison tables of filters (store/filters.py) are made of the tree. What only DuckDB has to understand is an
@@ -42,7 +42,7 @@ class Expression:
     operands: tuple[Expression, ...]
 
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
-        """The text, with names of columns as somebody wants them."""
+        """The text, with the names of columns that `name` gives."""
         raise NotImplementedError
 
     def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:

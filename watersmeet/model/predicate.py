@@ -1,6 +1,6 @@
-"""Predicates between two aliases: equalities, and whatever else is true or false of a pair of rows.
+"""Predicates between two aliases: equalities, and other conditions on a pair of rows.
 
-A `Theta` says what a pair of rows must satisfy, whoever they belong to: its columns are those of a left row ("l.x")
+A `Theta` is a condition on a pair of rows of any two aliases: its columns are those of a left row ("l.x")
 and of a right one ("r.y"). So the same predicate in queries with other alias names is the same value.
 """
 

@@ -1,4 +1,4 @@
-"""Column types: Spark's names for people, Arrow's for data, and how a type takes part in an equality.
+"""Column types: Spark's names for users, Arrow's for data, and how a type takes part in an equality.
 
 Inside the engine every timestamp is naive UTC microseconds, with or without a zone outside; `at_rest`
 converts on the way in and `outside` gives the type that leaves.

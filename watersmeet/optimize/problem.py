@@ -4,7 +4,7 @@ A *store* is a stream's, or a materialized subquery's. A *path* is a probe order
 that its tuples visit. A plan has
   · a path to the whole query for each query and each of its relations as the start, and
   · for each materialized store, a path to its subquery for each of its relations as the start,
-  · one or several layouts for each store, if there is more than one place.
+  · one or several layouts for each store, if there is more than one partition.
 
 The partial result after some steps is a *node*: (start, subquery joined so far). A step leads from a node through a
 store to another node. However many paths use it, it is paid once:
@@ -12,20 +12,20 @@ store to another node. However many paths use it, it is paid once:
     step cost = |subquery of the node| · 1/j · factor        (j relations joined so far, the start the last to arrive)
 
 The factor of an equality is χ: 1 where the step knows the attribute of one of the store's layouts, otherwise P, a
-broadcast. Where no equality leads to the store, the tuple goes to all N places that have rows of it, and each of them
-looks at its share of the rows:
+broadcast. Where no equality leads to the store, the tuple is broadcast to all N partitions of it, and each of them
+scans its share of the rows:
 
-    factor = N + rows looked at · cost of looking at one, against that of sending a tuple · 1/N
+    factor = N + rows scanned · cost of scanning one, relative to sending a tuple · 1/N
 
-A store that no step reaches by an equality is spread at random over the N places that make this least, or over more
-where it is too large for that (MultiStream's parallelism of a store). A store with a key is spread over all places.
+A store that no step reaches by an equality is spread round-robin over the N partitions that minimize this, or over
+more where it is too large for that (MultiStream's parallelism of a store). A store with a key is hash-partitioned.
 
 Besides, every tuple of a materialized store, and of each layout of a store beyond the first, is shipped and stored
 once:
 
     cost = probe cost + keeping · shipping        storage = Σ size of each store · its number of layouts
 
-`keeping` is what it costs to store a tuple, against sending one to a probe: 1 in the papers, where both are messages.
+`keeping` is the cost of storing a tuple, relative to sending one to a probe: 1 in the papers, where both are messages.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ class Problem:
     materialize: bool = True
     layouts: str = "one"  # one or many for each store, or ignored: then no probe is a broadcast
     storage_budget: float | None = None
-    parallelism: str = "chosen"  # or all: every store is spread over all places
+    parallelism: str = "chosen"  # or all: every store is spread over all partitions
     keeping: float = 1.0
     larger: Problem | None = field(default=None, repr=False)  # which this is a part of, and whose layouts it has
 
     def __post_init__(self) -> None:
         if self.layouts not in ("one", "many", "ignored"):
-            raise ModelError(f"layouts = {self.layouts} is unknown", hint="use one, many or ignored")
+            raise ModelError(f"unknown value {self.layouts} of layouts", hint="use one, many or ignored")
         if self.parallelism not in ("chosen", "all"):
-            raise ModelError(f"parallelism = {self.parallelism} is unknown", hint="use chosen or all")
+            raise ModelError(f"unknown value {self.parallelism} of parallelism", hint="use chosen or all")
         if self.storage_budget is not None and self.storage_budget < self.least_storage:
             raise ModelError(
-                f"a storage budget of {self.storage_budget:g} tuples cannot hold the streams themselves",
+                f"a storage budget of {self.storage_budget:g} tuples is less than the streams need",
                 detail=f"They have {self.least_storage:g} tuples in their windows.",
                 hint="raise storage_budget, or shorten the windows",
             )
@@ -170,7 +170,7 @@ class Problem:
         return min(self.partitions, max(least, ceil(self.size(store) / ROWS_A_PLACE)))
 
     def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
-        """The attributes worth placing a store by: those that equalities lead to from outside, or else at random."""
+        """Attributes to partition a store by: those that equalities lead to from outside, or else round-robin."""
         return self._candidates.get(store_of(store), ())
 
     @cached_property

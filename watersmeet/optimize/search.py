@@ -1,4 +1,4 @@
-"""The optimizer's front door: a problem in, the best plan that the time allows out."""
+"""The entry point of the optimizer: takes a problem, returns the best plan found within the time limit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def optimize(
     elif searcher in searchers:
         solution = searchers[searcher](problem, time_limit)
     else:
-        raise ModelError(f"there is no searcher {searcher}", hint=f"use one of {', '.join(searchers)}")
+        raise ModelError(f"unknown searcher {searcher}", hint=f"use one of {', '.join(searchers)}")
     verify(problem, solution)
     return solution
 
@@ -77,13 +77,13 @@ def _in_turn(problem: Problem, time_limit: float) -> Solution:
 
 
 def check(problem: Problem, strict: bool = False) -> None:
-    """Refuses what no plan can answer, and says what to change."""
+    """Rejects queries and statistics for which no plan exists, with a hint."""
     for query in problem.queries:
         apart = _apart(query)
         if apart:
             raise ModelError(
                 f"query {query.name} is not connected: nothing compares {', '.join(apart)} to the rest",
-                hint="add an equality between them, or make two queries of it",
+                hint="add an equality between them, or split it into two queries",
             )
     if strict:
         streams = sorted({stream_of(relation) for relation in problem.relations})

@@ -1,4 +1,4 @@
-"""What is known of the streams, and the sizes of subqueries that follow from it."""
+"""Statistics of the streams, and the sizes of subqueries that follow from them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a step finds its rows: where keys are in a store, and what predicates that are no equalities ask for.
+"""How a step finds its rows: where keys are in a store, and which ranges other predicates look up.
 
 Without an equality a step looks up a range of a sorted index, if some predicate bounds a key of the probed store by
-keys of earlier rows; otherwise it looks at all rows within the window. What the range does not prove is tested on the
+keys of earlier rows; otherwise it scans all rows within the window. What the range does not prove is tested on the
 rows found.
 """
 

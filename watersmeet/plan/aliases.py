@@ -1,4 +1,4 @@
-"""Between the queries as they were written (aliases) and as the optimizer sees them (relations)."""
+"""Conversion between queries as written (aliases) and as the optimizer sees them (relations)."""
 
 from __future__ import annotations
 

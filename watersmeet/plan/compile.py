@@ -97,7 +97,7 @@ class _Compiler:
         self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
         self.levels: dict[Subquery, int] = {}
         self.keys: dict[str, tuple[Key, ...]] = {}
-        self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would name itself anew
+        self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
@@ -330,7 +330,7 @@ class _Compiler:
             layout = keys[0][0]  # a store that is probed in several places needs a rule for them
         asked = self.asked.get(stream.name, {})
         blocks = tuple(block for block in asked if block)
-        # History is for queries that nobody knows yet: it has every row.
+        # History is for later queries: it has every row.
         only_wanted = Block() not in asked and stream.retain == 0
         return StoreRule(stream.name, stream.columns, keys, blocks, layout, stream.time, only_wanted, title=stream.name)
 

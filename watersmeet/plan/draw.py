@@ -17,7 +17,7 @@ _STYLE = """
 
 
 def draw(plan: RenderedPlan) -> str:
-    """The plan as an SVG document; a thicker line sends more tuples, a dashed one sends them to all places."""
+    """The plan as an SVG document; a thicker line sends more tuples, a dashed one sends them to several partitions."""
     materialized = {store.name for store in plan.stores if store.materialized}
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:
@@ -57,7 +57,7 @@ def draw(plan: RenderedPlan) -> str:
                 place(step, 1, y)
     width, height = _MARGIN * 2 + (deepest + 1) * _COLUMN, 110 + rows * _ROW
     head = f"cost {plan.cost:,.0f} tuples ({plan.proof}); every query alone {plan.individual_cost:,.0f}"
-    note = "blue: streams, yellow: materialized; width of a line: tuples sent; dashed: to several places"
+    note = "blue: streams, yellow: materialized; width of a line: tuples sent; dashed: to several partitions"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         f"<style>{_STYLE}</style><rect width='100%' height='100%' fill='white'/>"

@@ -1,4 +1,4 @@
-"""A plan in one of the formats that a person may ask for."""
+"""A plan in one of the output formats: text, JSON or SVG."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ def plan_text(plan: RenderedPlan, kind: str) -> str:
 
 def check_format(kind: str) -> None:
     if kind not in FORMATS:
-        raise ModelError(f"there is no format {kind}", hint=f"use one of {', '.join(FORMATS)}")
+        raise ModelError(f"unknown format {kind}", hint=f"use one of {', '.join(FORMATS)}")

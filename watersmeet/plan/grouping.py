@@ -1,8 +1,8 @@
-"""Groups of queries that walk together, one bit of a word each.
+"""Groups of queries that share steps, one bit of a word each.
 
 Queries form a class when they join the same streams by the same equalities. A class of up to 64 queries is one group:
 the probe loop compares query sets, so that a pair of rows which no query wants costs one AND, and separate steps would
-only look at the same rows again. A larger class needs several words, and then it matters which queries are together: a
+only read the same rows again. A larger class needs several words, and then it matters which queries are together: a
 row takes part in the steps of every group that has a query for it. So the cost of a group is the number of rows that
 some query of it wants (their union, as in AJoin's Eq. 1), measured on a sample of each stream, and queries that want
 the same rows come together.
@@ -84,7 +84,7 @@ def choose_groups(
     """Groups by cost for the classes that need several, from samples of the streams' rows.
 
     While at most half of a class has changed, groups stay as they are and a new query goes where it adds the fewest
-    rows; otherwise the class is grouped anew."""
+    rows; otherwise the class is grouped again."""
     rows: dict[str, pa.RecordBatch | None] = {}
     chosen: list[tuple[str, ...]] = []
     for members in classes_of(queries, graphs).values():

@@ -1,7 +1,7 @@
-"""The planner: from streams, queries and what is known of the data to a plan.
+"""The planner: from streams, queries and statistics to a plan.
 
 A plan is made when an engine starts, when its queries change, and after each epoch. What is done then is data: see
-`Occasion`. When one plan is better than another is said in `comparison.py`.
+`Occasion`. The rule for when one plan is better than another is in `comparison.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from watersmeet.plan.ruleset import Ruleset
 # 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
 KEEPING, KEEPING_APART = 8.0, 2.0
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
-NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the plan in force
+NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Occasion:
     """When a plan is made, and what is done then. Times are shares of the option `plan_seconds`."""
 
     search: float  # for a search of all plans; 0: none, because the next tick waits
-    near: float = 0.0  # for a search that begins at the plan in force
+    near: float = 0.0  # for a search that begins at the active plan
     keeps_paths: bool = False  # queries that stay keep their paths, if at most half of the queries changed
-    has_to_pay: bool = False  # only what pays replaces what is in force
+    has_to_pay: bool = False  # a new plan replaces the active one only if it pays
 
 
 START = Occasion(search=1.0)
@@ -149,9 +149,9 @@ def _groups(
     if sample is None:
         return before
     # Other groups move no rows, so they have no price.
-    anew = choose_groups(queries, graphs, sample)
-    now, then = (rows_in_groups(queries, graphs, sample, groups) for groups in (before, anew))
-    return anew if Comparison(now, then).pays else before
+    fresh = choose_groups(queries, graphs, sample)
+    now, then = (rows_in_groups(queries, graphs, sample, groups) for groups in (before, fresh))
+    return fresh if Comparison(now, then).pays else before
 
 
 def _solution(
@@ -182,7 +182,7 @@ def _solution(
 
 
 def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) -> Solution:
-    """The best plan that is found from the one in force, if it costs hardly more than the best of all."""
+    """The best plan that is found from the active one, if it costs hardly more than the best of all."""
     now = price(problem, in_force.paths, in_force.layouts)
     if not problem.allows(now):  # the data grew beyond the storage budget
         return best
@@ -208,7 +208,7 @@ def _with_kept_paths(
         stores = materialized_stores(by_name, Aliases(list(staying.values())), kept)
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
-        """Whether a store holds all that a new query needs: if not, its rows would have to be made anew."""
+        """Whether a store holds all that a new query needs: if not, its rows would have to be rebuilt."""
         query = next(query for query in queries if query.name == graph.name)
         return stores[store].serves(query, Aliases([query]), by_name)
 
@@ -224,7 +224,7 @@ class Request:
     options: Options
     statistics: Statistics
     renewed: float  # share of the windows that an epoch renews
-    solution: Solution  # the plan in force
+    solution: Solution  # the active plan
     rules: Ruleset
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
@@ -232,7 +232,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the plan in force could be replaced by, and whether that pays."""
+    """What the active plan could be replaced by, and whether that pays."""
 
     solution: Solution
     rules: Ruleset

@@ -21,7 +21,8 @@ from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
 from watersmeet.plan.ruleset import Ruleset, Step
 
-MOST_COMPARED = 100  # queries; for more, plans that only serve to compare would take seconds
+MOST_COMPARED = 100  # queries; for more, the plans to compare with would take seconds
+WITHOUT_KEY = ("round-robin over ", "in one partition")  # how the layout of a store without a key begins
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class RenderedStep:
     joined: str  # what the partial results cover before the step
     store: str
     on: tuple[str, ...]
-    by: str  # hash, range or scan: how the store is looked into
-    copies: int  # places that each partial result is sent to
-    cost: float  # estimated tuples sent, and what looking at stored rows costs in that unit
+    by: str  # hash, range or scan: how the rows are found
+    copies: int  # partitions that each partial result is sent to
+    cost: float  # estimated tuples sent, and the cost of scanning stored rows in that unit
     serves: tuple[str, ...]  # queries, and materialized stores
     ends: tuple[str, ...]  # those that are complete after this step
     measured_in: int | None = None
@@ -74,9 +75,9 @@ class RenderedPlan:
     seconds: float
     stores: tuple[RenderedStore, ...]
     steps: tuple[RenderedStep, ...]
-    alternatives: tuple[Alternative, ...]  # nothing kept, and everything kept on the way to each query
+    alternatives: tuple[Alternative, ...]  # nothing materialized, and every step of each query
     trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
-    over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: it is kept to
+    over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: they do not
 
     @property
     def proof(self) -> str:
@@ -131,7 +132,10 @@ def _alternatives(problem: Problem) -> Iterator[Alternative]:
     if len(problem.queries) > MOST_COMPARED or not any(len(query.relations) > 2 for query in problem.queries):
         return
     free = replace(problem, storage_budget=None, materialize=True)
-    for name, plan in (("flat, nothing kept", flat(free)), ("left-deep, every step kept", left_deep(free))):
+    for name, plan in (
+        ("flat, nothing materialized", flat(free)),
+        ("left-deep, every step materialized", left_deep(free)),
+    ):
         yield Alternative(name, plan.probe_cost, plan.shipping, plan.storage)
 
 
@@ -159,7 +163,7 @@ def _tree(query: QueryGraph, solution: Solution) -> str:
     shown: set[Subquery] = set()
     tree = joined(query.whole.relations)
     others = [str(store) for store in kept if store not in shown]
-    return f"{tree}, and beside it {', '.join(f'[{other}]' for other in others)}" if others else tree
+    return f"{tree}, and also {', '.join(f'[{other}]' for other in others)}" if others else tree
 
 
 def _serving(problem: Problem, solution: Solution) -> dict[Want, tuple[str, ...]]:
@@ -254,7 +258,7 @@ def _looked_up_by(links: Sequence[Link]) -> str:
 def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
     if places := places_at_random(part):
-        return f"chance in {places} places" if places > 1 else "chance in one place"
+        return f"{WITHOUT_KEY[0]}{places} partitions" if places > 1 else WITHOUT_KEY[1]
     return f"{relation}.{part.column}" if part.column else part.expression.text
 
 

@@ -1,13 +1,13 @@
-"""The Ruleset: the plan as data, which every task of a tick obeys.
+"""The Ruleset: the plan as data, which every task of a tick executes.
 
 A partial result has *positions* 0, 1, …: position 0 is the row that just arrived, each step adds the row of one
 store. A row of a stream's store is one member of a result; a row of a materialized store is several, whose columns
 carry the relation's name in front (`r.price`).
 
 Queries that join the same streams in the same way, whatever their filters, windows and outputs, form a *group*. A
-partial result carries for each group below it a word with one bit a query, its query set: a bit is left while every row
+partial result carries for each group below it a word with one bit per query, its query set: a bit is 1 while every row
 so far passes that query's filters. So a step is shared by all queries below it, works with the widest of their windows,
-and leaves out rows that nobody wants together. Where that window is wider than a query asked for, `Emit` has its own.
+and leaves out rows that no query needs together. Where that window is wider than a query's own, `Emit` has the latter.
 
 Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick
 adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 begin with the rows

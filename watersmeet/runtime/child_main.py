@@ -1,11 +1,11 @@
 """The main program of a child process: `python child_main.py CONNECTION LIFELINE`, two open file descriptors.
 
 It imports nothing else of Watersmeet, because a tick may wait while it starts. Messages are pickled, with their length
-in front. The first one names a handler, a Python file with a function `answer(request)`, and where to look for modules.
+in front. The first one has a handler, a Python file with a function `answer(request)`, and the search path of modules.
 Each request has one reply: ANSWER and what the function returned, or FAILED and the type and text of what it raised.
 
 The lifeline is the end of a pipe to which nothing is ever written. When the other end is closed, because the parent has
-ended in whatever way, the operating system sends a signal that ends this process too. It does so also while code
+ended, the operating system sends a signal that ends this process too. It does so also while code
 runs that never comes back to Python.
 """
 
@@ -38,7 +38,7 @@ def send(connection: socket.socket, message: Any, end: float = NO_LIMIT) -> None
 
 
 def receive(connection: socket.socket, end: float = NO_LIMIT) -> Any:
-    """Raises a TimeoutError at the (monotonic) time `end`, and an EOFError when nobody is there to send any more."""
+    """Raises a TimeoutError at the (monotonic) time `end`, and an EOFError when the other side is closed."""
     length = int.from_bytes(_read(connection, _LENGTH, end), "little")
     return pickle.loads(_read(connection, length, end))
 
@@ -94,7 +94,7 @@ def _end_with(lifeline: int) -> None:
     signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the process, without help from Python
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:  # closed before anybody was to be told
+    if select.select([lifeline], [], [], 0)[0]:  # closed before the signal was set up
         os._exit(0)
 
 

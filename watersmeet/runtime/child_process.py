@@ -1,6 +1,6 @@
-"""A child process that answers requests, for code that may not return, crash, or take the interpreter's time.
+"""A child process that replies to requests, for code that may not return, crash, or take the interpreter's time.
 
-It ends with this process, in whatever way that ends (see child_main.py). What it prints goes to the standard error."""
+It ends with this process, however that ends (see child_main.py). Its output goes to the standard error."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ChildProcess:
                 kind, content = receive(self._connection, end)
             except TimeoutError:
                 self.close()
-                raise Ended(f"it took more than {seconds:g} seconds") from None
+                raise Ended(f"it timed out after {seconds:g} seconds") from None
             except (EOFError, OSError):
                 raise Ended(self._how_it_ended()) from None
         if kind == FAILED:
@@ -94,7 +94,7 @@ class ChildProcess:
         code = self._process.returncode
         self.close()
         if code is None:
-            return "it broke off the connection of its process"
+            return "it closed the connection of its process"
         return (
             f"its process was ended by signal {signal.Signals(-code).name}"
             if code < 0

@@ -1,4 +1,4 @@
-"""What happens with a tick's results after the commit, beyond files: Python callables and the console."""
+"""Delivery of a tick's results after the commit: to Python callables and to the console."""
 
 from __future__ import annotations
 

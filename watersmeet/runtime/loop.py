@@ -1,7 +1,7 @@
 """The tick loop: begin → gather → probe → commit, for one batch after the other. The only place where ticks run.
 
-Feeds hand over batches, an executor carries out orders, observers are told, and the plan is replaced from outside at
-any moment. While a tick is probed, the next one may be gathered already: its watermarks are known by then. Commits
+Feeds hand over batches, an executor executes orders, observers are notified, and the plan can be replaced at any
+moment. While a tick is probed, the next one may be gathered already: its watermarks are known by then. Commits
 stay in order: a tick is not probed before the one before it is committed. A tick of few rows is one order.
 """
 
@@ -147,7 +147,7 @@ class TickLoop:
             return self._begun + 1
 
     def _keep_off(self, predicates: frozenset[str]) -> None:
-        """A predicate stays off while some query calls it."""
+        """A predicate stays disabled while some query calls it."""
         self._off = predicates & self.plan.rules.registered() if predicates else predicates
 
     def suspend(self, query: str, reason: str) -> None:
@@ -162,7 +162,7 @@ class TickLoop:
         """One tick for a batch. `following` may give the batch that this feed will bring next, if there is one."""
         with self._taking_turn(batch):
             if self._finished:  # an error, or Spark would write down that the batch is done
-                raise RunError("the engine has stopped", hint="the batch is taken up at the next start")
+                raise RunError("the engine has stopped", hint="start it again: it resumes with this batch")
             if self.failure is not None:
                 raise self.failure
             last = self.manifest.batches.get(batch.group, -1)

@@ -1,7 +1,7 @@
 """Types and checks of scalar expressions, by binding them in an empty DuckDB.
 
 Each expression is evaluated over one row of NULLs: that finds unknown functions, wrong argument types and
-literals that cannot be converted, and tells the type of the result, without any data.
+literals that cannot be converted, and gives the type of the result, without any data.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
 from watersmeet.sql.scope import did_you_mean
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Refused, Scalar
-from watersmeet.sql.unsupported import refuse
+from watersmeet.sql.syntax import Scalar, Unsupported
+from watersmeet.sql.unsupported import reject
 
 # DuckDB has them, but their values are its own and may change with its version.
 _OWN_VALUES = {"hash", "md5_number", "md5_number_lower", "md5_number_upper"}
@@ -43,21 +43,21 @@ class Binder:
         self._cursor.close()
 
     def check_functions(self, scalar: Scalar) -> None:
-        """Refuse calls that only DuckDB could explain: unknown ones, aggregates, and those that change with time."""
+        """Reject calls that only DuckDB could explain: unknown ones, aggregates, and those that change with time."""
         known = _functions()
         for call in scalar.functions():
             kinds = known.get(call.text.lower(), frozenset())
             if "stable" in kinds and call.text.lower() not in _OWN_VALUES:
                 continue
             if "aggregate" in kinds:
-                refuse(self._site, Refused("aggregate", call.text, call.span))
+                reject(self._site, Unsupported("aggregate", call.text, call.span))
             if "changing" in kinds or call.text.lower() in _TIMELY:
-                refuse(self._site, Refused("not deterministic", call.text, call.span))
+                reject(self._site, Unsupported("not deterministic", call.text, call.span))
             if self.registered(call.text):
                 self._site.fail(
                     call.span,
-                    f"the registered predicate {call.text} stands inside another expression",
-                    hint="a registered predicate is a condition of its own, with ANDs around it",
+                    f"the registered predicate {call.text} is part of another expression",
+                    hint="use it as a condition of its own, combined by AND",
                 )
             usable = [name for name, kind in known.items() if "stable" in kind and name not in _OWN_VALUES]
             self._site.fail(
@@ -79,7 +79,7 @@ class Binder:
         return found
 
     def bound(self, scalar: Scalar, expression: Expression) -> Expression:
-        """The expression, which is made of `scalar` or a part of it, with its type; complaints point at `scalar`."""
+        """The expression, which is made of `scalar` or a part of it, with its type; errors point at `scalar`."""
         if isinstance(expression, ColumnRef):
             return expression
         row = {column.label: pa.nulls(1, arrow_type(column.type)) for column in expression.columns}
@@ -87,7 +87,7 @@ class Binder:
             self._cursor.register("one_row", pa.table(row or {"": pa.nulls(1)}))
             found = self._cursor.sql(f"SELECT {expression.text} AS value FROM one_row").to_arrow_table()
         except duckdb.Error as error:
-            self._site.fail(scalar.span, _reason(str(error)), hint="CAST(… AS …) converts a value to another type")
+            self._site.fail(scalar.span, _reason(str(error)), hint="convert a value to another type with CAST(… AS …)")
         kind = found.schema.field(0).type
         if pa.types.is_interval(kind) or pa.types.is_duration(kind):
             self._site.fail(

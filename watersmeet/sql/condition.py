@@ -31,7 +31,7 @@ class Condition:
                     self._site.fail(
                         conjunct.span,
                         f"{call[0].text} reads {len(members)} alias{'' if len(members) == 1 else 'es'} here",
-                        hint="a registered predicate joins two aliases: give it columns of both",
+                        hint="pass columns of two aliases: a registered predicate joins two",
                     )
                 pair = Pair(self._site, self._scope, self._binder, members[0], members[1])
                 self._predicates.add(call_predicate(pair, function, call[1]))
@@ -96,7 +96,7 @@ class Condition:
         return reached
 
     def check_connected(self) -> None:
-        """Refuse a cross product that nobody asked for, at the first alias that no predicate leads to."""
+        """Reject a cross product without CROSS JOIN, at the first alias that no predicate leads to."""
         members = self._scope.members
         reached = self._reached(members[0].alias)
         for member in members:
@@ -123,7 +123,7 @@ class Condition:
                 f"cannot compare {kinds[0].upper()} with {kinds[1].upper()}",
                 hint="CAST one side to the type of the other"
                 if kinds[0] != kinds[1]
-                else "join on simple values inside of it",
+                else "join on simple values inside it",
             )
         if self._scope.members.index(left[0]) > self._scope.members.index(right[0]):
             left, right = right, left

@@ -1,4 +1,4 @@
-"""Lengths of time: `10 SECONDS`, `INTERVAL '0.5' HOUR`, `INTERVAL '2 days'`, in microseconds."""
+"""Durations: `10 SECONDS`, `INTERVAL '0.5' HOUR`, `INTERVAL '2 days'`, in microseconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def duration(site: Site, tokens: tuple[Token, ...], span: Span) -> int:
     if rest:
         span = (rest[0].start, rest[-1].end)
     if len(words) != 2:
-        site.fail(span, "this is not a length of time", hint="write for example 10 SECONDS or INTERVAL '1' MINUTE")
+        site.fail(span, "this is not a duration", hint="write for example 10 SECONDS or INTERVAL '1' MINUTE")
     amount, unit = words[0], words[1].lower().removesuffix("s")
     if unit in ("month", "year", "quarter"):
         site.fail(span, f"a {unit} has no fixed length", hint="use DAYS or WEEKS")
@@ -43,9 +43,9 @@ def duration(site: Site, tokens: tuple[Token, ...], span: Span) -> int:
     except InvalidOperation:
         site.fail(span, f"{amount} is not a number", hint="write for example 10 SECONDS")
     if not length.is_finite() or length < 0 or length > LONGEST:
-        site.fail(span, "a length of time is from 0 to 1000 years", hint="use UNBOUNDED to keep rows for ever")
+        site.fail(span, "a duration is from 0 to 1000 years", hint="use UNBOUNDED to retain rows for ever")
     if length != length.to_integral_value():
-        site.fail(span, "this length is not a whole number of microseconds", hint="round it")
+        site.fail(span, "this duration is not a whole number of microseconds", hint="round it")
     return int(length)
 
 

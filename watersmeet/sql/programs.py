@@ -91,7 +91,7 @@ class _Reader:
             limit = self.number(node.operands[0])
             if isinstance(limit, str):
                 raise _NotNumeric
-            self.program.append(("neg" if node.operator == "-" else "abs", 0.0))
+            self.program.append(("neg" if node.operator == "-" else "abs", limit))
             return limit
         if node.operator in ("+", "-", "*"):
             return self._computed(node.operator, *node.operands)

@@ -18,7 +18,7 @@ from watersmeet.sql.outputs import build_outputs
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Select
-from watersmeet.sql.unsupported import refuse
+from watersmeet.sql.unsupported import reject
 from watersmeet.sql.windows import Windows, cut_windows
 
 
@@ -52,15 +52,15 @@ def build_query(
     text = select[: tokens[-1].end]
     windows = cut_windows(site, tokens, text)
     parsed = parse_select(site, windows.blanked, windows.tokens)
-    if parsed.refused:
-        refuse(site, parsed.refused[0])
+    if parsed.unsupported:
+        reject(site, parsed.unsupported[0])
     if not parsed.tables:
         site.fail(tokens[0].span, "this SELECT has no FROM", hint="name the streams to read after FROM")
     if len(parsed.tables) > max_aliases:
         site.fail(
             parsed.tables[max_aliases].alias.span,
             f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
-            hint="make two queries of it, or raise the option max_aliases",
+            hint="split it into two queries, or raise the option max_aliases",
         )
     try:
         with Binder(site, functions or {}) as binder:
@@ -113,7 +113,7 @@ def _lengths(site: Site, parsed: Select, windows: Windows) -> list[int | None]:
     for table in parsed.tables:
         mine = [bracket for bracket in free if bracket.after in (table.stream.span[1], table.alias.span[1])]
         if len(mine) > 1:
-            site.fail(mine[1].span, f"alias {table.alias.text} has two windows", hint="keep one of them")
+            site.fail(mine[1].span, f"alias {table.alias.text} has two windows", hint="remove one of them")
         if not mine and not windows.has_overall:
             site.fail(
                 table.alias.span,
@@ -124,5 +124,5 @@ def _lengths(site: Site, parsed: Select, windows: Windows) -> list[int | None]:
         lengths.append(mine[0].window if mine else windows.overall)
         free = [bracket for bracket in free if bracket not in mine]
     if free:
-        site.fail(free[0].span, "this window belongs to no stream", hint="put it behind a stream's name or alias")
+        site.fail(free[0].span, "this window belongs to no stream", hint="move it after a stream's name or alias")
     return lengths

@@ -19,7 +19,7 @@ def register(name: str, function: Callable[..., Any], by_row: bool, seconds: flo
     pickler: Any = pyspark.cloudpickle
     check_name("predicate", name)
     if is_built_in(name) or is_known_function(name):
-        raise ModelError(f"there is a built-in function named {name}", hint="choose another name")
+        raise ModelError(f"a built-in function named {name} exists already", hint="choose another name")
     if not callable(function):
         raise ModelError(f"predicate {name} is not a function but {type(function).__name__}")
     try:
@@ -28,6 +28,6 @@ def register(name: str, function: Callable[..., Any], by_row: bool, seconds: flo
         raise ModelError(
             f"predicate {name} cannot be sent to the workers",
             detail=str(problem).split("\n", maxsplit=1)[0],
-            hint="let it use only what can be pickled: no locks, connections or open files",
+            hint="use only values that can be pickled in it: no locks, connections or open files",
         ) from None
     return Registered(name, code, hashlib.sha256(code).hexdigest()[:12], by_row, seconds)

@@ -1,4 +1,4 @@
-"""What the names in a SELECT stand for. Streams, aliases and columns are found whatever their case."""
+"""Resolves the names in a SELECT. The names of streams, aliases and columns ignore case."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _statement(cursor: Cursor) -> Statement:
     words = " ".join(token.text for token in cursor.tokens[:2] if token.kind == "word").upper()
     cursor.site.fail(
         (first.start, cursor.tokens[:2][-1].end if words else first.end),
-        f"statements that start with {words or first.text} are not supported",
+        f"statements that begin with {words or first.text} are not supported",
         hint="use CREATE STREAM, CREATE QUERY or DROP QUERY",
     )
 
@@ -106,7 +106,7 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     name = cursor.name("stream")
     _check(cursor, "stream", name)
     columns = _columns(cursor, name)
-    cursor.expect("TIMESTAMP", hint="TIMESTAMP BY names the column that holds the event time")
+    cursor.expect("TIMESTAMP", hint="write TIMESTAMP BY and the column of the event time")
     cursor.expect("BY")
     time = cursor.name("column")
     if time.text.lower() not in {column.name.lower() for column in columns}:
@@ -134,7 +134,7 @@ def _retain(cursor: Cursor, word: Token) -> int | None:
     written = cursor.until("LATENESS", "FROM")
     following = cursor.peek()
     if following and following.means("LATENESS"):
-        cursor.site.fail(following.span, "LATENESS stands before RETAIN", hint="write LATENESS … RETAIN … FROM …")
+        cursor.site.fail(following.span, "LATENESS must precede RETAIN", hint="write LATENESS … RETAIN … FROM …")
     if len(written) == 1 and written[0].is_word("UNBOUNDED"):
         return None
     return duration(cursor.site, written, word.span)
@@ -147,7 +147,7 @@ def _columns(cursor: Cursor, stream: Token) -> tuple[Column, ...]:
     while True:
         name = cursor.name("column")
         if any(name.text.lower() == column.name.lower() for column in columns):
-            site.fail(name.span, f"stream {stream.text} has two columns named {name.text}", hint="names ignore case")
+            site.fail(name.span, f"stream {stream.text} has two columns named {name.text}", hint="rename one of them")
         kind = cursor.type_tokens()
         if not kind:
             site.fail(name.span, f"column {name.text} has no type", detail=f"Types: {', '.join(KNOWN_TYPES)}.")
@@ -178,7 +178,7 @@ def _create_query(cursor: Cursor) -> CreateQuery:
     following = cursor.peek()
     if following and following.is_word("BACKFILL"):
         hint = "write CREATE QUERY name BACKFILL INTO … AS SELECT …"
-        site.fail(following.span, "BACKFILL is written twice" if backfill else "BACKFILL stands before INTO", hint=hint)
+        site.fail(following.span, "BACKFILL is written twice" if backfill else "BACKFILL must precede INTO", hint=hint)
     cursor.expect("AS", hint="write CREATE QUERY name [BACKFILL] [INTO format 'path'] AS SELECT …")
     body = cursor.rest()
     if not body:

@@ -1,4 +1,4 @@
-"""Where a piece of SQL stands, so that errors point into the file that a person wrote."""
+"""The position of a piece of SQL, so that errors point into the user's file."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Refused:
-    """Something this system does not do: the word for it, what was written, and where."""
+class Unsupported:
+    """Something that is not supported: its kind, what was written, and where."""
 
     what: str
     written: str
@@ -64,7 +64,7 @@ class Scalar(Protocol):
     def references(self) -> tuple[Reference, ...]: ...
 
     def functions(self) -> tuple[Name, ...]:
-        """Calls of functions that the parser does not know, so that nobody has translated them."""
+        """Calls of functions that the parser does not know and has not translated."""
 
     def call(self) -> tuple[Name, tuple[Scalar, ...]] | None:
         """The function and its arguments, where this is a call of one that the parser does not know."""
@@ -105,4 +105,4 @@ class Select:
     items: tuple[Item, ...]
     tables: tuple[Table, ...]
     where: Scalar | None
-    refused: tuple[Refused, ...]  # in the order of the text
+    unsupported: tuple[Unsupported, ...]  # in the order of the text

@@ -1,7 +1,7 @@
 """The windows of a SELECT: `[RANGE 10 SECONDS]` or `[UNBOUNDED]` at a stream, `WINDOW …` at the end.
 
 They are not part of any SQL dialect. They are cut out before the text is parsed, with spaces in their
-place, so that every position the parser reports is still a position in what the person wrote.
+place, so that every position the parser reports is still a position in the user's text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
                 site.fail((token.start, tokens[at + 1].end), "this window has no closing bracket", hint="add ]")
             span = (token.start, tokens[close].end)
             if not kept:
-                site.fail(span, "a window stands behind a stream's name or alias", hint="move it")
+                site.fail(span, "this window belongs to no stream", hint="move it after a stream's name or alias")
             brackets.append(Bracket(_window(site, tokens[at + 1 : close], span), span, kept[-1].end))
             spans.append(span)
             at = close + 1
@@ -81,12 +81,12 @@ def _check_last(site: Site, clause: tuple[Token, ...]) -> None:
     length = 1 if clause[0].is_word("UNBOUNDED") else 2
     at = length + sum(token.is_word("RANGE", "INTERVAL") for token in clause[:2])
     if len(clause) > at and clause[at].kind == "word":
-        site.fail(clause[at].span, "WINDOW is the last clause of a query", hint="move it to the end")
+        site.fail(clause[at].span, "WINDOW must be the last clause of the query", hint="move WINDOW to the end")
 
 
 def _window(site: Site, tokens: tuple[Token, ...], span: Span) -> int | None:
     if tokens[0].is_word("UNBOUNDED"):
         if len(tokens) > 1:
-            site.fail((tokens[1].start, tokens[-1].end), "nothing may follow UNBOUNDED", hint="end the query here")
+            site.fail((tokens[1].start, tokens[-1].end), "nothing may follow UNBOUNDED", hint="remove it")
         return None
     return duration(site, tokens[1:] if tokens[0].is_word("RANGE") else tokens, span)

@@ -2,11 +2,11 @@
 
 Invariants
  1. A bucket file never changes after it was written. Its name is new for every attempt to write it, so a
-    late write of a dead process can only make a file that nobody names.
+    late write of a dead process can only make a file that no manifest names.
  2. The rows stand in columns, as one Arrow record batch; `tau` is their event time in microseconds, never
     NULL. The rows of a bucket belong to one partition of one layout of the store.
  3. Everything else in the file is derived from the rows: an index for a key, the codes of a key, the query sets of
-    a block of filters. A part that is missing (a query came after the bucket) is derived when it is first asked for.
+    a block of filters. A part that is missing (a query came after the bucket) is derived when it is first needed.
  4. `BucketInfo` repeats size and checksum, so that a torn or exchanged file is found before it is used.
 
 File: sections, each aligned to 64 bytes, a JSON directory of them, its length, and a magic word.
@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet import points
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
@@ -79,8 +79,8 @@ def key_text(key: Key) -> str:
 def damaged(path: Path, why: str) -> StateError:
     return StateError(
         f"the state file {path} is damaged: {why}",
-        detail="The engine does not go on with damaged state; nothing was changed.",
-        hint="restore the file from a backup of the home folder, or start anew with another --home",
+        detail="The engine does not start with damaged state. Nothing was changed.",
+        hint=restore_hint("the file"),
     )
 
 
@@ -116,13 +116,13 @@ class Bucket:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size != info.bytes:
-                    raise damaged(path, f"it has {size} bytes, its manifest says {info.bytes}")
+                    raise damaged(path, f"it has {size} bytes, the manifest has {info.bytes}")
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             raise damaged(path, "it is missing") from None
         length, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
         if magic != MAGIC:
-            raise damaged(path, "it does not end as a bucket file does")
+            raise damaged(path, "it does not have the end of a bucket file")
         directory = json.loads(mapped[size - _TAIL.size - length : size - _TAIL.size])
         whole = pa.py_buffer(mapped)
         begin, stop = directory["rows"]
@@ -312,11 +312,11 @@ def verify_file(home: Path, info: BucketInfo) -> None:
     checksum = 0
     try:
         if path.stat().st_size != info.bytes:
-            raise damaged(path, f"it has {path.stat().st_size} bytes, its manifest says {info.bytes}")
+            raise damaged(path, f"it has {path.stat().st_size} bytes, the manifest has {info.bytes}")
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 checksum = zlib.crc32(chunk, checksum)
     except FileNotFoundError:
         raise damaged(path, "it is missing") from None
     if checksum != info.checksum:
-        raise damaged(path, "its content does not have the checksum that its manifest names")
+        raise damaged(path, "its checksum is not the one in the manifest")

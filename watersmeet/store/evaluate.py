@@ -1,7 +1,7 @@
 """Scalar SQL over Arrow data, by an embedded DuckDB: filters, key expressions, computed columns.
 
 A value that cannot be computed (an overflow, a failed conversion) is NULL and counted; it never stops a
-tick, because one row must not stop the queries that do not look at it.
+tick, because one row must not stop the queries that do not read it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The filters of many queries on one row, as the bits of one word: the row's query set.
 
-A bit is 1 where one of its alternatives is true; a bit without alternatives asks nothing. Filters that only compare
+A bit is 1 where one of its alternatives is true; a bit without alternatives is always 1. Filters that only compare
 integer columns with constants are not evaluated one by one: the constants that a block compares a column with, sorted,
 cut its values into ranges, and a table holds for each constant and each range between two of them the bits that such a
 value leaves. A row costs one bisection for each column, however many filters compare it. Other filters go to DuckDB.

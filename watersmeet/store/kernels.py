@@ -139,7 +139,7 @@ def probe(
 ) -> tuple[int, int, int]:
     """Matches of partial results in one bucket, until the outputs are full.
 
-    Returns how many were found and where to go on: (found, row, position in `order`). A position of -1
+    Returns how many were found and where to continue: (found, row, position in `order`). A position of -1
     means the row is untouched. A stored row of a stream has the deadline t + window (`stored_deadline` is empty); one
     of a materialized store brings its own, no later than t + window. Each match satisfies
     max(latest, t) <= min(deadline, stored deadline), and some query wants both rows: their sets have a common bit.

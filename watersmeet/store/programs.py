@@ -1,7 +1,7 @@
 """Numeric predicates as programs: what they mean, when float64 is good enough for them, and how they are arranged.
 
-A program lists operations of a stack machine, operands before operations. `is_safe` says beforehand whether float64
-gives SQL's answer for all rows at hand: from the least and the largest value of each operand it follows how large any
+A program lists operations of a stack machine, operands before operations. `is_safe` decides beforehand whether float64
+gives SQL's result for all rows at hand: from the least and the largest value of each operand it follows how large any
 intermediate value can be. `arranged` makes codes for the loop of store/blocks.py: what depends on one side alone is
 computed outside of that loop, once for each row instead of once for each pair.
 """
@@ -36,12 +36,11 @@ def is_safe(program: Program, lows: list[float], highs: list[float]) -> bool:
             stack.append((lows[int(argument)], highs[int(argument)]))
         elif name == "number":
             stack.append((argument, argument))
-        elif name == "neg":
+        elif name in ("neg", "abs"):
             low, high = stack.pop()
-            stack.append((-high, -low))
-        elif name == "abs":
-            low, high = stack.pop()
-            stack.append((0.0, max(abs(low), abs(high))))
+            stack.append((-high, -low) if name == "neg" else (0.0, max(abs(low), abs(high))))
+            if argument and not max(-stack[-1][0], stack[-1][1]) <= argument:  # the least number has no opposite
+                return False
         elif name in ("+", "-", "*"):
             (b, d), (a, c) = stack.pop(), stack.pop()
             corners = {"+": (a + b, c + d), "-": (a - d, c - b), "*": (a * b, a * d, c * b, c * d)}[name]

@@ -1,10 +1,10 @@
-"""How long a store must keep its rows.
+"""How long a store must retain its rows.
 
 A row of alias i can still take part in a result while some other alias j of the query may deliver a row
 with τj ≤ τi + wi. Rows of j below j's watermark are dropped as late, so once every other alias's watermark
 has passed τi + wi the row is dead. The horizon of a stream's store is the smallest τ that is still alive. A row of a
 materialized store is dead once every stream outside of it has passed the row's deadline. A stream may also be declared
-to keep its rows for some time behind its own watermark, so that queries to come have history.
+to retain its rows for some time behind its own watermark, so that later queries have history.
 """
 
 from __future__ import annotations

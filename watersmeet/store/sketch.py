@@ -1,4 +1,4 @@
-"""What a stream's key looks like, in a few kilobytes: a key-correlated sample and a histogram of key groups.
+"""A sketch of a stream's keys in a few kilobytes: a key-correlated sample and a histogram of key groups.
 
 The sample keeps the `KEYS` keys with the smallest hashes, each with the number of its rows. Whether a key is kept
 depends on nothing but the key (and how many smaller ones there are), so samples of two streams hold the same keys: what

@@ -14,17 +14,17 @@ from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Watch seven join queries over the live events of an auction site, with their rates and latencies.",
-    "The events are written into files at a steady rate, as another program would do it; Spark reads them, and the "
-    "results are Parquet files. It ends by itself; Ctrl-C ends it earlier.",
+    "The demo writes the events into files at a steady rate; Spark tasks read them, and the results are Parquet files. "
+    "It stops by itself; Ctrl-C stops it earlier.",
     examples=("watersmeet demo", "watersmeet demo --seconds 60 --rate 10000"),
 )
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=1, help="How long events happen.")] = 30,
-    rate: Annotated[float, typer.Option(min=10, max=1_000_000, help="Events each second.")] = 2000,
+    seconds: Annotated[float, typer.Option(min=1, help="Duration in seconds.")] = 30,
+    rate: Annotated[float, typer.Option(min=10, max=1_000_000, help="Events per second.")] = 2000,
     home: Annotated[
-        Path, typer.Option(file_okay=False, help="The demo's folder; what an earlier demo left there is removed.")
+        Path, typer.Option(file_okay=False, help="The demo's folder; files of a previous demo are deleted.")
     ] = Path("watersmeet-demo"),
     set_: Settings = None,
 ) -> None:

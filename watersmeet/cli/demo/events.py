@@ -1,7 +1,7 @@
 """The events of an auction site, after the Nexmark benchmark: of 50 events 1 is a person, 3 are auctions, 46 bids.
 
 Everything about event n follows from n alone: a hash of (n, field) stands for the random numbers. So any
-part of the history can be made by anybody, in any order, and a second run sees the same events.
+part of the history can be made in any process, in any order, and a second run sees the same events.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Feeder(threading.Thread):
             (folder / stream).mkdir(parents=True, exist_ok=True)
 
     def write_history(self) -> None:
-        """The first events, all at once; nobody measures how long they take."""
+        """The first events, all at once; their latency is not measured."""
         self._write(self._site.tables(0, HISTORY))
 
     def run(self) -> None:

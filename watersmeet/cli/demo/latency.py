@@ -1,4 +1,4 @@
-"""How long it takes from a file's arrival to the results that its rows lead to, measured on the results."""
+"""The latency of results: the time from a file's arrival to the results of its rows, measured on the results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Latencies:
 
     def __init__(self, engine: Engine, feeder: Feeder) -> None:
         self._feeder = feeder
-        # Queries that somebody adds from outside do not tell when their events happened.
+        # Queries that are added from outside have no column with the time of their events.
         timed = [handle for handle in engine.queries if any(out.name == "happened" for out in handle.query.outputs)]
         self._folders = {handle.name: handle.folder for handle in timed}
         self._measured: dict[str, deque[_Measured]] = {name: deque() for name in self._folders}

@@ -42,7 +42,7 @@ def pipeline_text() -> str:
 
 
 def run_demo(console: Console, home: Path, seconds: float, rate: float, options: Mapping[str, Any]) -> None:
-    """Run the demo until its time is over or a person stops it, then tell what came out of it."""
+    """Run the demo until its time is over or the user stops it, then print a summary."""
     prepare_home(home)
     engine = Engine(home=home, **options)
     feeder = Feeder(home / "input", rate, seconds)
@@ -66,15 +66,15 @@ def run_demo(console: Console, home: Path, seconds: float, rate: float, options:
 
 
 def prepare_home(home: Path) -> None:
-    """An empty folder; one that an earlier demo left is emptied, any other is refused."""
+    """An empty folder; one of a previous demo is emptied, any other is rejected."""
     if (home / MARK).exists():
         shutil.rmtree(home)
     if home.exists() and any(home.iterdir()):
         raise WatersmeetError(
-            f"{home} holds something else than an earlier demo", hint="give the demo a folder of its own with --home"
+            f"{home} contains files that are not of a previous demo", hint="choose another folder with --home"
         )
     home.mkdir(parents=True, exist_ok=True)
-    (home / MARK).write_text("This folder was made by `watersmeet demo`. The next demo empties it.\n")
+    (home / MARK).write_text("This folder was created by `watersmeet demo`. The next demo deletes its files.\n")
 
 
 class _Demo:
@@ -125,9 +125,9 @@ class _Demo:
             Text(" Watersmeet demo", "bold"),
             Text(f"{elapsed:.0f} of {self._seconds:.0f} s"),
             ProgressBar(total=self._seconds, completed=elapsed, width=24),
-            Text("people, auctions and bids come in" if self._feeder.is_alive() else "catching up", "dim"),
+            Text("people, auctions and bids arrive" if self._feeder.is_alive() else "catching up", "dim"),
         )
-        hint = Text(f" Latency: from a row's file to its results, last {RECENT:.0f} s. Ctrl-C ends the demo.", "dim")
+        hint = Text(f" Latency: from a row's file to its results, last {RECENT:.0f} s. Ctrl-C stops the demo.", "dim")
         return Group(Text(), title, Text(), as_table(self._picture), hint)
 
     def line(self) -> str:
@@ -151,7 +151,7 @@ class _Demo:
                 )
         ticks = count_text(picture.tick, "tick", "ticks")
         say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
-        say(console, f"Results:  {_nearby(home / layout.RESULTS)} (a folder for each query)")
+        say(console, f"Results:  {_nearby(home / layout.RESULTS)} (one folder per query)")
         say(console, f"Plan:     watersmeet explain {_nearby(home / 'pipeline.sql')}")
         files = _nearby(layout.results(home, "high_bids") / "*.parquet")
         look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"

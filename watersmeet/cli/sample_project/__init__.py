@@ -24,9 +24,9 @@ def write_sample(folder: Path) -> None:
     """Write the project into a new or empty folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WatersmeetError(
-            f"{folder} is there already, and it is not an empty folder",
-            detail="A sample project never writes over anything.",
-            hint="give another name",
+            f"{folder} exists already and is not an empty folder",
+            detail="A sample project never overwrites files.",
+            hint="choose another name",
         )
     orders, payments, shipments = _history()
     _write_stream(folder / "data" / "orders", ("id", "customer", "product", "amount", "at"), orders)

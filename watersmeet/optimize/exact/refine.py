@@ -96,7 +96,7 @@ def _grown(query: int, near: dict[int, set[int]], count: int, rng: random.Random
 
 
 def _free(program: Program, queries: set[int], values: Sequence[float]) -> list[int]:
-    """The variables to decide anew: those of the queries, and what other queries pay for their streams' layouts."""
+    """The variables to decide again: those of the queries, and what other queries pay for their streams' layouts."""
     lattice = program.lattice
     inside = {sub for sub, homes in lattice.homes.items() if homes & queries}
     stores = {s for s, store in enumerate(lattice.stores) if store.subquery in inside}

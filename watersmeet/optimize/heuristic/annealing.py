@@ -1,7 +1,7 @@
 """Anytime search from any plan: change a part, keep the change by simulated annealing, remember the best plan.
 
 The parts are those of `neighbourhoods`: a materialized store more or less, other layouts of a store, the paths of a
-query found anew. The same seed and number of iterations give the same plan.
+query searched again. The same seed and number of iterations give the same plan.
 """
 
 from __future__ import annotations

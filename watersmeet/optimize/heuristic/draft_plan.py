@@ -130,7 +130,7 @@ class Draft(Ledger):
                 chosen = chosen or [self.space.any_layout(store)]
                 break
             most = max(saved.values()) * (1 - 1e-9)
-            # Of equally good ones the layout in force, then the first: a change must be worth it.
+            # Of equally good ones the active layout, then the first: a change must be worth it.
             best = min((end for end in saved if saved[end] >= most), key=lambda end: (end not in now, end))
             worth = saved[best] * (self.copies - 1) > kept * (1 + 1e-9)
             if chosen and not (worth and self._fits(store, len(chosen) + 1)):
@@ -185,7 +185,7 @@ class Draft(Ledger):
         self.load(paths, layouts)
 
     def solution(self, searcher: str, seconds: float) -> Solution:
-        """The plan as others know it, priced anew."""
+        """The plan as a Solution, priced again."""
         space = self.space
         paths: dict[Want, Path] = {want: () for want in self.problem.wants if len(want[1]) == 1}
         for want in sorted(self.paths):

@@ -2,7 +2,7 @@
 
   1. Every want takes the path that is best for it alone.
   2. Every store takes the layout that avoids most broadcasts of the moves in use.
-  3. Wants are routed anew, one after the other, where a move that another path pays for is free.
+  3. Wants are routed again, one after the other, where a move that another path pays for is free.
   2 and 3 are repeated while the cost falls.
   4. Where there is time left, each subquery of several wants is tried as a materialized store.
 

@@ -1,4 +1,4 @@
-"""A plan for few new queries beside many that stay: their paths, stores and layouts are not touched.
+"""A plan for few new queries in addition to many others, whose paths, stores and layouts do not change.
 
 Each path of a new query is the one that adds least, given the steps that are paid for. It is found at once, however
 many queries there are; what a search of all paths could save is left to the next epoch.

@@ -1,4 +1,4 @@
-"""Rows of stores become new buckets, one for each place that some of them belong to."""
+"""Rows of stores become new buckets, one for each of their partitions."""
 
 from __future__ import annotations
 

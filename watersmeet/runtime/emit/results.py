@@ -1,4 +1,4 @@
-"""Where paths end: results of queries go to files, rows of materialized stores to buckets.
+"""The ends of paths: results of queries go to files, rows of materialized stores to buckets.
 
 References are collected until they are worth a piece of a file; only then are rows put together.
 """

@@ -1,4 +1,4 @@
-"""A file of a tick that people may read: staged while it is written, published by a rename after the commit."""
+"""A file of a tick that users may read: staged while it is written, published by a rename after the commit."""
 
 from __future__ import annotations
 

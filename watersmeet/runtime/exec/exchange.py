@@ -1,6 +1,6 @@
-"""Probes on their way from place to place: partial results that have to take their next step elsewhere, packed.
+"""Exchange between partitions: packed partial results whose next step is in another partition.
 
-Somebody brings the blobs to their places: Spark's shuffle, or a `LocalExecutor`. Reports travel in the same way.
+Spark's shuffle or a `LocalExecutor` brings the blobs to their partitions. Reports travel in the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProbeTask:
     def run(self) -> ProbeReport:
         """All of it, where nothing changes its place."""
         for departure in self._begin():
-            raise AssertionError(f"{departure.step} happens in {departure.places}, and nobody brings it there")
+            raise AssertionError(f"{departure.step} happens in {departure.places}, and nothing brings it there")
         return self.results.finish(self.walk)
 
     def step(self, blobs: Iterable[Blob] | None) -> Iterator[Blob]:

@@ -1,9 +1,9 @@
-"""Who carries out the orders of a tick.
+"""Executors: they execute the orders of a tick.
 
     SparkExecutor   tasks of Spark: resident ones, or a job for each tick (exec/spark.py); the default everywhere
-    LocalExecutor   this process, without Spark tasks (exec/local.py); for tests and for those who ask for it
+    LocalExecutor   this process, without Spark tasks (exec/local.py); for tests, or with executor=local
 
-Both carry out the same orders by the same `Worker`, so that nothing else depends on which one it is.
+Both execute the same orders by the same `Worker`, so nothing else depends on the choice.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.orders import HeadOrder, Order, ProbeOrder, ProbeReport, VerifyOrder
 
 SAMPLED_ROWS = 1000
-TRIES = 4  # of a task, of a job that somebody cancels, and of jobs in a row from which no resident task comes
+TRIES = 4  # of a task, of a cancelled job, and of jobs in a row without a resident task
 
 
 class Rank(IntEnum):
     """Which tasks go first where some have to wait."""
 
-    TICK = 0  # somebody waits for the tick that runs
+    TICK = 0  # of the tick that runs
     AHEAD = 1  # the next tick is gathered
     BESIDE = 2  # no tick waits for it; one at a time, so that it leaves the others to ticks
 
@@ -71,7 +71,7 @@ def verify(executor: Executor, home: Path, buckets: tuple[BucketInfo, ...]) -> N
 
 
 class Sampler:
-    """The first rows of the newest bucket of a stream, for whoever makes plans."""
+    """The first rows of the newest bucket of a stream, for the planner."""
 
     def __init__(self, executor: Executor, home: Path, manifest: Manifest) -> None:
         self._executor, self._home, self._manifest = executor, home, manifest

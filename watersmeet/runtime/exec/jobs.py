@@ -38,7 +38,7 @@ class Jobs:
 
 
 def collected(found: RDD[Any]) -> list[Any]:
-    """What a job makes. One that somebody cancels is begun again: its tasks have new names then."""
+    """The result of a job. A cancelled job is repeated; its tasks then have new names."""
     from py4j.protocol import Py4JJavaError
 
     for _ in range(TRIES - 1):

@@ -1,4 +1,4 @@
-"""The connection between the driver and a resident task: found by address, opened by whoever knows the key.
+"""The connection between the driver and a resident task: found by address, authenticated by a key.
 
 On the driver's own host it is a Unix socket in a folder that only its user may enter, elsewhere TCP. Both sides prove
 that they know the key, which reaches tasks in the way that Spark brings them their code, before anything else is read.

@@ -1,4 +1,4 @@
-"""Orders carried out by this process, one task after the other: embedded, without Spark tasks."""
+"""Executes orders in the engine's own process, one task after the other, without Spark tasks."""
 
 from __future__ import annotations
 

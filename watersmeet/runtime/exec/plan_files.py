@@ -1,4 +1,4 @@
-"""Orders on their way to tasks. The plan is by far their largest part and seldom changes, so it goes ahead of them:
+"""Orders as they are sent to tasks. The plan is by far their largest part and seldom changes, so it is sent separately:
 as a file that each worker reads once and keeps.
 
 The file is named by the run of the engine, the version of the plan and a number, and never changes. So what a dead

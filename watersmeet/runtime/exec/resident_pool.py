@@ -1,11 +1,11 @@
 """Resident tasks: the driver's side. A long-lived Spark job whose tasks take orders over a connection.
 
 A Spark job costs 55 to 300 ms however little it does, an order to a resident some hundreds of microseconds. Spark
-places the residents, isolates them, and starts one again that has died; if it has given up on the job, or somebody
-has cancelled it, another job is begun. The task of a resident that was lost is given to another one under a new name,
-so that files of the lost try are named by nobody.
+places the residents, isolates them, and restarts one that has died; if Spark has given up on the job, or the job was
+cancelled, another job is begun. The task of a lost resident goes to another one under a new name, so that no manifest
+names files of the lost attempt.
 
-`wanted` says how many there should be, and is asked again and again: executors of a cluster come and go.
+`wanted` returns how many there should be, and is called repeatedly: executors of a cluster come and go.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOK = 1.0  # seconds between two looks at an idle resident, and at how many ar
 
 
 class Lost(Exception):
-    """A resident is gone, or gives no sign of life."""
+    """A resident is gone, or sends no heartbeat."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Task:
 
 class Residents:
     def __init__(self, context: SparkContext, wanted: Callable[[], int], seconds: float, remote: bool) -> None:
-        """`seconds` without a sign of life and a resident is given up. `remote`: tasks may run on other hosts."""
+        """A resident is given up after `seconds` without a heartbeat. `remote`: tasks may run on other hosts."""
         self._context = context
         self._wanted = wanted
         self._seconds = seconds
@@ -184,9 +184,9 @@ class Residents:
                 with self._changed:
                     self._connected -= 1
                     self._changed.notify_all()
-        except Exception as problem:  # whatever it is, somebody waits for the task
+        except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
-                problem = Lost(f"process {hello.process} gave no sign of life for {self._seconds:g} seconds")
+                problem = Lost(f"process {hello.process} sent no heartbeat for {self._seconds:g} seconds")
                 self._kill(hello.attempt)
             if task is not None:
                 self._again(task, problem)
@@ -211,9 +211,9 @@ class Residents:
                     self._running_beside += 1
                     return self._waiting[Rank.BESIDE].popleft()
                 self._changed.wait(_LOOK)
-                while connection.poll(0):  # nothing was asked: a late sign of life, or the end
+                while connection.poll(0):  # no request is open: a late heartbeat, or the end
                     if connection.recv_bytes() != ALIVE:
-                        raise Lost("a resident answered what nobody had asked")
+                        raise Lost("a resident sent a reply without a request")
 
     def _ask(self, connection: Connection, task: _Task) -> None:
         if task.order.future.done():
@@ -264,4 +264,4 @@ class Residents:
     def _kill(self, attempt: int) -> None:
         """Let Spark end a try of a task and start another."""
         with contextlib.suppress(Exception):  # it may have ended by itself
-            self._context._jsc.sc().killTaskAttempt(attempt, True, "it gave no sign of life")
+            self._context._jsc.sc().killTaskAttempt(attempt, True, "it sent no heartbeat")

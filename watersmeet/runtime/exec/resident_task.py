@@ -1,8 +1,8 @@
 """A resident task: the side of it that runs in Spark's Python worker.
 
-It connects to the driver, says who it is, and then takes one order after the other until it is told to end. Its buckets
-stay open from tick to tick. While it works, it gives a sign of life every second: the loops that take long let other
-threads run. If the connection ends, the task fails, and Spark starts it again.
+It connects to the driver, identifies itself, and then executes one order after the other until the driver ends it. Its
+buckets stay open from tick to tick. While it works, it sends a heartbeat every second: the loops that take long let
+other threads run. If the connection ends, the task fails, and Spark starts it again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _serve(connection: Connection) -> None:
             try:
                 message = connection.recv_bytes()
             except EOFError:
-                raise ConnectionError("the engine of this resident task has ended, or has cut the connection") from None
+                raise ConnectionError("the engine of this resident task has ended or closed the connection") from None
             if message == END:
                 return
             points.reach("resident.order")
@@ -79,14 +79,14 @@ def _obey(worker: Worker, packed: bytes, task: int, name: str) -> bytes:
 
 
 class _Signs:
-    """Sends a sign of life every second inside of a `with`."""
+    """Sends a heartbeat every second inside a `with`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._sending = threading.Lock()
         self._working = threading.Event()
         self._ended = False
-        self._thread = threading.Thread(target=self._beat, name="signs of life", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._thread.start()
 
     def send(self, message: bytes) -> None:

@@ -1,8 +1,8 @@
-"""Orders carried out by tasks of Spark. The driver opens no input file and no bucket.
+"""Executes orders in Spark tasks. The driver opens no input file and no bucket.
 
 Whatever needs no exchange goes to resident tasks (exec/resident_pool.py), if Spark has slots for them: at most half of
-those that it has, so that other jobs of the same session find some. Otherwise each order is a job (exec/jobs.py).
-Exchanges between places are Spark's shuffle.
+those that it has, so that other jobs of the same session have some. Otherwise each order is a job (exec/jobs.py).
+Exchanges between partitions are Spark's shuffle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one process does for one engine: carries out orders, and keeps what later orders need again.
+"""The worker: executes orders in one process for one engine, and keeps what later orders need again.
 
 A worker belongs to its owner: a resident task, a `LocalExecutor`, or, for Spark jobs of a tick, the process
 (`worker_of`). It holds the buckets that are open and the plans that it has read, and does one thing at a time.
@@ -104,10 +104,10 @@ class Worker:
         declared = {stream.name: stream for stream in order.streams}
         reports = []
         for stream, pieces in by_stream.items():
-            refused: list[tuple[str, InputError]] = []
-            rows = _rows_of(declared[stream], pieces, refused)
+            rejected: list[tuple[str, InputError]] = []
+            rows = _rows_of(declared[stream], pieces, rejected)
             report = self.gather_rows(order, declared[stream], rows, name)
-            report.refused += refused
+            report.rejected_files += rejected
             reports.append(report)
         return reports
 
@@ -209,12 +209,12 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], refused: list[tuple[str, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[str, InputError]]) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:
-            refused.append((piece.path, problem))
+            rejected.append((piece.path, problem))
             continue
         yield from rows
 

@@ -1,4 +1,4 @@
-"""Batches: how the rows that a feed has found come into buckets."""
+"""Batches: how the rows of a feed become buckets."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class FileBatch:
         self.write_down()
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        refused: dict[str, dict[str, InputError]] = {}  # a large file may have been refused by several tasks
+        rejected: dict[str, dict[str, InputError]] = {}  # several tasks may have rejected a large file
         for report in reports:
-            for path, problem in report.refused:
-                refused.setdefault(report.stream, {})[path] = problem
-        return [set_aside(self.home, stream, list(files.items())) for stream, files in refused.items()]
+            for path, problem in report.rejected_files:
+                rejected.setdefault(report.stream, {})[path] = problem
+        return [set_aside(self.home, stream, list(files.items())) for stream, files in rejected.items()]
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ class FrameBatch:
     home: Path
     check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
 
-    bytes = None  # nobody knows before it is gathered
+    bytes = None  # not known before it is gathered
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
         return order  # Spark shares it out
@@ -113,12 +113,12 @@ def gathering(
     return gather
 
 
-def set_aside(home: Path, name: str, refused: Sequence[tuple[str, InputError]]) -> GatherReport:
+def set_aside(home: Path, name: str, rejected: Sequence[tuple[str, InputError]]) -> GatherReport:
     """Name the files that are not the stream's where people find them; the report counts them."""
     listing = layout.rejected_files(home, name)
     known = list(advice_in(listing))  # a tick may be tried again
-    named = [{"file": path, "because": problem.problem, "detail": problem.detail} for path, problem in refused]
+    named = [{"file": path, "because": problem.problem, "detail": problem.detail} for path, problem in rejected]
     append(listing, [record for record in named if record not in known])
     report = GatherReport(name)
-    report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(refused)
+    report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(rejected)
     return report

@@ -1,4 +1,4 @@
-"""What reads the streams of an engine and brings their batches to the tick loop: a feed for each group of streams."""
+"""The feeds of an engine, one for each group of streams: they pass batches to the tick loop."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     strange = [stream for stream in streams if not is_folder(stream)]
     if strange and layout.positions(home, group).exists():
         raise missing_folder(strange[0]) or StateError(
-            f"stream {strange[0].name} is a folder of Parquet files in this home, and is declared otherwise now",
-            hint="declare it as it was, with no option but maxFilesPerTrigger, or use another --home",
+            f"stream {strange[0].name} is a folder of Parquet files in this home, but is declared differently now",
+            hint="declare it as before, with no option other than maxFilesPerTrigger, or use another --home",
         )
     return not strange
 

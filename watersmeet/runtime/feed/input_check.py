@@ -1,8 +1,8 @@
-"""Checks what Spark read against what the files promise.
+"""Checks that Spark has read all rows of the files.
 
-Spark skips a file that it cannot read when told to, which keeps the other streams going, but says nothing. So
-a task looks at the files of each batch: one that is no Parquet file of the declared columns is set aside by name,
-and a file that promised more rows than arrived stops the tick before anything is committed.
+Spark is set to skip a file that it cannot read, so that other streams continue, but it does not report it. So a task
+inspects the files of each batch: one that is no Parquet file of the declared columns is set aside by name, and a file
+with more rows than arrived stops the tick before anything is committed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from watersmeet.errors import InputError
+from watersmeet.errors import REPLACE_FILE, InputError
 from watersmeet.home import layout
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.feed.batches import set_aside
 from watersmeet.runtime.tick.orders import GatherReport, InspectOrder
-
-_MOVE = "replace it or move it away, and run again with the same home"
 
 
 class InputCheck:
@@ -39,18 +37,18 @@ class InputCheck:
             arrived = sum(report.counts.rows[stream.name] for report in reports if report.stream == stream.name)
             found = executor.submit(InspectOrder(stream, tuple(paths))).result() if paths else []
             promised = sum(rows for rows in found if isinstance(rows, int))
-            refused = [(path, why) for path, why in zip(paths, found, strict=True) if isinstance(why, InputError)]
-            if arrived > promised and refused:  # Spark made something of it all the same, such as NULLs
-                first = refused[0][1]
-                raise InputError(first.problem, detail=first.detail, hint=_MOVE)
+            rejected = [(path, why) for path, why in zip(paths, found, strict=True) if isinstance(why, InputError)]
+            if arrived > promised and rejected:  # Spark made something of it all the same, such as NULLs
+                first = rejected[0][1]
+                raise InputError(first.problem, detail=first.detail, hint=REPLACE_FILE)
             if arrived != promised:
                 raise InputError(
-                    f"stream {stream.name}: {promised} rows are in this tick's files, {arrived} could be read",
+                    f"stream {stream.name}: this tick's files have {promised} rows, but only {arrived} could be read",
                     detail="Files: " + ", ".join(paths[:5]) + (" …" if len(paths) > 5 else ""),
-                    hint=f"one of them is damaged inside or changed while it was read; {_MOVE}",
+                    hint=f"find the file that is damaged or was changed while it was read; {REPLACE_FILE}",
                 )
-            if refused:
-                more.append(set_aside(self._home, stream.name, refused))
+            if rejected:
+                more.append(set_aside(self._home, stream.name, rejected))
         return more
 
     def _files(self, number: int, batch: int) -> list[str]:

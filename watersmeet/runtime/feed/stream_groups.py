@@ -1,4 +1,4 @@
-"""Which streams share a streaming query. Spark's offsets belong to a fixed list of sources, so this is kept."""
+"""Groups of streams that share a streaming query. Stored, as Spark's offsets belong to a fixed list of sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.model import Stream
@@ -23,28 +23,28 @@ class Groups:
         except ValueError as problem:
             raise StateError(
                 f"{self._path} is damaged: {problem}",
-                detail="It says which streams the positions in the sources belong to; nothing was changed.",
-                hint="restore it from a backup of the home folder, or start anew with another --home",
+                detail="It lists the streams that the positions in the sources belong to. Nothing was changed.",
+                hint=restore_hint("it"),
             ) from None
 
     def members(self) -> dict[str, list[str]]:
         return {group: list(streams) for group, streams in self._groups.items()}
 
     def join(self, streams: Iterable[Stream]) -> None:
-        """Give streams that are new to this home a group of their own; refuse a change of those that are not."""
+        """Give streams that are new to this home a group of their own; reject a change of the others."""
         declared = {stream.name: stream for stream in streams}
         known = {name: shape for members in self._groups.values() for name, shape in members.items()}
         for name, shape in known.items():
             if name not in declared:
                 raise StateError(
-                    f"stream {name} is part of this home but is not declared any more",
+                    f"stream {name} is part of this home but is no longer declared",
                     hint="declare it again (a stream without queries costs little), or use another --home",
                 )
             if _shape(declared[name]) != shape:
                 raise StateError(
                     f"stream {name} is declared differently than in this home",
-                    detail=f"There: {shape}. Now: {_shape(declared[name])}.",
-                    hint="declare it as it was, give it another name, or use another --home",
+                    detail=f"In the home: {shape}. Now: {_shape(declared[name])}.",
+                    hint="declare it as before, choose another name, or use another --home",
                 )
         fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
         if fresh:

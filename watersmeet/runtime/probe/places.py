@@ -1,7 +1,7 @@
-"""Places: which of them a new row is stored in, and in which the next step of a partial result happens.
+"""Partitions: in which of them a new row is stored, and in which the next step of a partial result happens.
 
-With one place the answer is always "here". With several, a step happens where the rows are that it may find; a store
-whose places say nothing about the key is probed in all of them.
+With one partition it is always "here". With several, a step happens where the rows are that it may find; a store that
+is not partitioned by the key is probed in all of its partitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Testing predicates that are no equalities on rows that are only known by reference.
+"""Tests of predicates other than equalities, on rows that are only known by reference.
 
-A test with a program runs as one wherever float64 gives SQL's answer for the values at hand (see store/programs.py);
+A test with a program runs as one wherever float64 gives SQL's result for the values at hand (see store/programs.py);
 other tests are evaluated by DuckDB in blocks, and registered predicates by calling them. A test that is NULL or cannot
 be computed is false.
 """

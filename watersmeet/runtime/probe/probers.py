@@ -1,7 +1,7 @@
-"""How a step looks into a bucket: by hash of a key, by a range of a sorted index, or at all rows in the window.
+"""How a step probes a bucket: by hash of a key, by a range of a sorted index, or by a scan of the window.
 
 A prober is made for a chunk of partial results. It leaves out those that cannot find anything, and `open` gives the
-compiled loop for one bucket, which fills output arrays and says where to go on when they are full.
+compiled loop for one bucket, which fills output arrays and returns where to continue when they are full.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Between steps a partial result is only row references, two scalars for the windo
 later steps look up. Rows go through in chunks of bounded size, depth first, so the memory of a task does
 not grow with the tick or with the number of matches.
 
-A walk goes as far as it can in the place of its task. What has to take its next step elsewhere departs: whoever
-runs the walk brings it there, where another walk resumes with it. With one place nothing ever departs.
+A walk goes as far as it can in the partition of its task. A partial result whose next step is in another partition
+departs: the executor brings it there, and another walk continues with it. With one partition nothing ever departs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Any failure of a tick as an error for a person."""
+"""Turns any failure of a tick into an error with a hint."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def explain_failure(problem: BaseException, home: Path) -> WatersmeetError:
     if spark_has_ended(problem):
         return RunError(
             "Spark's Java process has ended",
-            detail="The tick that was running was not committed; what was committed before is whole.",
-            hint=f"was memory short (see spark.driver.memory)? Run again with the same home {home}: it goes on there",
+            detail="The running tick was not committed; all ticks before it are complete.",
+            hint=f"check spark.driver.memory and run again with the same home {home}: the run resumes there",
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("[")]
@@ -37,7 +37,7 @@ def spark_has_ended(problem: BaseException) -> bool:
 
 def no_space(home: str) -> RunError:
     return RunError(
-        f"no space is left on the disk of {home}",
-        detail="The tick was not committed; what was committed before is whole.",
-        hint="free some space and run again with the same home: it goes on where it stopped",
+        f"the disk of {home} is full",
+        detail="The tick was not committed; all ticks before it are complete.",
+        hint="free some space and run again with the same home: the run resumes where it stopped",
     )

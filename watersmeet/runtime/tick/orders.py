@@ -1,6 +1,6 @@
-"""What the driver tells the tasks of a tick, and what they report back: plain values that travel.
+"""Orders of the driver to the tasks of a tick, and the reports of the tasks: plain values.
 
-Each order has a number of tasks, which are numbered from 0 and may run anywhere and at any time beside each other.
+Each order has a number of tasks, which are numbered from 0 and may run anywhere and in parallel.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GatherReport:
     counts: Counters = field(default_factory=Counters)
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
-    refused: list[tuple[str, InputError]] = field(default_factory=list)  # files that are not of this stream, and why
+    rejected_files: list[tuple[str, InputError]] = field(default_factory=list)  # not files of this stream
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 
 
@@ -145,7 +145,7 @@ class Phases(Protocol):
 
 @dataclass(frozen=True)
 class TickOrder:
-    """All of a tick of few rows, for one task: it reads, merges and probes without asking anybody in between."""
+    """All of a tick of few rows, for one task: it reads, merges and probes without requests in between."""
 
     tick: Phases
     gather: GatherOrder

@@ -1,10 +1,10 @@
 """The tick, without any I/O: what was committed and what tasks report goes in, orders and manifests come out.
 
     begin ► GatherOrder ─(tasks)─► for each phase: probe_order ► ProbeOrder ─(tasks)─► finished ► Manifest, garbage
-                                   beside it:      merge_order ► MergeOrder ─(tasks)─►
+                                   in parallel:    merge_order ► MergeOrder ─(tasks)─►
 
-`loop.py` has these carried out. Nothing here is visible to anybody until the manifest is committed, so a tick that
-fails anywhere is simply begun again under another attempt name.
+`loop.py` has these executed. Nothing here is visible outside until the manifest is committed, so a tick that fails
+anywhere is repeated under another attempt name.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Tick:
     def finished(
         self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
     ) -> tuple[Manifest, list[str]]:
-        """The manifest that commits the tick, and the state files that nobody needs after it.
+        """The manifest that commits the tick, and the state files that are unused after it.
 
         A merge that took several ticks counts only if all that it read is still part of the state."""
         newest = self._newest(gathered)

@@ -1,9 +1,9 @@
-"""Calling registered predicates: code of users, which may raise, answer nonsense, never return, or end its process.
+"""Calls of registered predicates: user code, which may raise, return other values than booleans, hang, or crash.
 
 None of that may disturb other queries, so the calls are made in another process (see predicate_process.py). Where a
-call raises or does not answer with booleans, the predicate is false and the rows are counted. Where one takes longer
-than it may, or ends the process, the predicate is off: false without being called. The driver hears of that and tells
-the tasks of the ticks that follow. The first complaint about each predicate is kept, for people.
+call raises or does not return booleans, the predicate is false and the rows are counted. Where one times out, or ends
+the process, the predicate is disabled: false without being called. The tasks report that to the driver, which notifies
+the tasks of the following ticks. The first failure of each predicate is recorded for the user.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Called:
 class Calls:
     """The calls of one task."""
 
-    complaints: dict[str, str] = field(default_factory=dict)  # by predicate, what went wrong first, or why it is off
-    off: set[str] = field(default_factory=set)  # predicates that are not called any more
+    complaints: dict[str, str] = field(default_factory=dict)  # by predicate, its first failure, or why it is disabled
+    off: set[str] = field(default_factory=set)  # predicates that are disabled
 
     def call(self, function: Registered, arguments: list[pa.Array]) -> Called:
         """Whether the predicate is true of each row. A NULL among the arguments makes it not true, without a call."""
@@ -52,7 +52,7 @@ class Calls:
             answer = call_outside(function, values)
         except Ended as problem:
             self.off.add(function.name)
-            self.complaints[function.name] = f"{problem} ({len(asked):,} rows); it is off now"
+            self.complaints[function.name] = f"{problem} ({len(asked):,} rows); it is disabled now"
             return Called(passed, len(asked))
         if answer.problem:
             self.complaints.setdefault(function.name, described(*answer.problem))
@@ -61,14 +61,14 @@ class Calls:
         return Called(passed, answer.failed)
 
     def tell(self, home: Path, tick: int) -> None:
-        """Write down what went wrong, where `complaints_in` finds it."""
+        """Record the failures, for `complaints_in`."""
         if self.complaints:
             told = [{"tick": tick, "predicate": name, "problem": why} for name, why in self.complaints.items()]
             append_advice(home / layout.PREDICATES, told)
 
 
 def complaints_in(home: Path) -> dict[str, str]:
-    """For each predicate that failed what was last said of it, with the tick."""
+    """For each predicate that failed, its last failure with the tick."""
     found = {}
     for told in advice_in(home / layout.PREDICATES):
         with contextlib.suppress(KeyError, TypeError):  # a part of a line that happens to be JSON

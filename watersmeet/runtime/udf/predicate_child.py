@@ -1,4 +1,4 @@
-"""What the process does in which registered predicates run: a handler of `runtime/child_main.py`.
+"""The handler of the process in which registered predicates run, for `runtime/child_main.py`.
 
 It imports nothing of Watersmeet, because a tick waits while it starts. Requests are plain values:
 
@@ -21,7 +21,7 @@ _functions: dict[str, Callable[..., Any]] = {}  # by digest
 
 
 class Answer(NamedTuple):
-    passed: bytes  # one byte a row, 0 or 1; empty where no row has an answer
+    passed: bytes  # one byte per row, 0 or 1; empty where all rows failed
     failed: int = 0  # rows
     problem: tuple[str, str] | None = None  # type and text of the first exception
 
@@ -41,7 +41,7 @@ def call_at_once(function: Callable[..., Any], arguments: Sequence[Any]) -> Answ
     rows = len(arguments[0])
     found = np.asarray(function(*arguments))
     if found.dtype != np.bool_ or found.shape != (rows,):
-        raise TypeError(f"it answered with {found.dtype} of shape {found.shape} instead of {rows} booleans")
+        raise TypeError(f"it returned {found.dtype} of shape {found.shape} instead of {rows} booleans")
     return Answer(found.tobytes())
 
 
@@ -52,7 +52,7 @@ def call_by_row(function: Callable[..., Any], arguments: Sequence[Any]) -> Answe
         try:
             found = function(*values)
             if not isinstance(found, boolean):
-                raise TypeError(f"it answered with {type(found).__name__} instead of bool")
+                raise TypeError(f"it returned {type(found).__name__} instead of bool")
             passed[row] = bool(found)
         except BaseException as problem:  # also SystemExit: a call must not end the process
             first = first or (type(problem).__name__, str(problem))

@@ -1,4 +1,4 @@
-"""Calls registered predicates in the process beside this one, which is started at the first call."""
+"""Calls registered predicates in a child process, which starts with the first call."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _turn = threading.Lock()  # two embedded engines may call at the same time
 
 
 def call_outside(function: Registered, arguments: list[Any]) -> Answer:
-    """Call a function in the process beside this one, which is started, or started again, if it is not there."""
+    """Call a function in the child process, which is started if it does not run."""
     global _process
     with _turn:
         if _process is None or not _process.child.is_there:

@@ -1,6 +1,6 @@
 """All contact with sqlglot: nothing outside this package imports it or sees its nodes.
 
-A new version of it is therefore met here alone.
+A new version of sqlglot therefore affects only this package.
 """
 
 from watersmeet.sql.adapter.scalar import is_known_function

@@ -25,7 +25,7 @@ _MICROS = {
     **{"HOUR": 3_600_000_000, "DAY": 86_400_000_000, "WEEK": 604_800_000_000},
 }
 _DEEPEST = 40  # nodes below each other; pickle and Python itself bear some hundreds
-_MARK = uuid.uuid4().hex  # nobody's column has it in its name
+_MARK = uuid.uuid4().hex  # no column has it in its name
 
 
 class Columns:

@@ -1,7 +1,7 @@
 """A scalar expression of Spark's dialect, and how it becomes an `Expression` with Spark's meaning kept.
 
-A `CAST` stays one that raises, as in Spark: whoever evaluates the expression counts the rows on which it does and
-goes on with NULL. What sqlglot leaves different between the dialects is mended in `_mended`. Times are naive
+A `CAST` stays one that raises, as in Spark: the evaluation counts the rows on which it does and
+continues with NULL. What sqlglot leaves different between the dialects is mended in `_mended`. Times are naive
 UTC here: a TIMESTAMPTZ never leaves an expression, and the session that evaluates one has UTC as its time zone.
 """
 

@@ -1,4 +1,4 @@
-"""One SELECT, parsed and turned into plain values; what is not supported is collected with its place."""
+"""One SELECT, parsed and turned into plain values; what is not supported is collected with its position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from watersmeet.sql.adapter.scalar import SparkScalar
 from watersmeet.sql.adapter.tokens import SPARK, backslashed
 from watersmeet.sql.site import Site, Span
-from watersmeet.sql.syntax import Item, Name, Refused, Select, Table, Token
+from watersmeet.sql.syntax import Item, Name, Select, Table, Token, Unsupported
 
 _JOIN_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "JOIN")
 # Clauses by sqlglot's name for them, with the words that open each.
@@ -30,16 +30,16 @@ _ZONES = (exp.AtTimeZone, exp.FromTimeZone, exp.ConvertTimezone)
 
 
 def parse_select(site: Site, text: str, tokens: tuple[Token, ...]) -> Select:
-    """Parse one SELECT whose windows are blanked in `text`; what is not supported comes back as `refused`."""
+    """Parse one SELECT whose windows are blanked in `text`; what is not supported is in `unsupported`."""
     for before, after in pairwise(tokens):
         if before.kind == "symbol" and before.text == ";":
-            site.fail(after.span, "one query is one SELECT", hint="end the text before the semicolon")
+            site.fail(after.span, "a query has one SELECT", hint="remove the text after the semicolon")
     try:
         roots = SPARK.parse(backslashed(text))
     except ParseError as error:
         _syntax_error(site, text, tokens, error)
     except (SqlglotError, RecursionError) as error:
-        site.fail((0, len(text)), "this is not SQL that can be read", detail=f"{error}".partition("\n")[0])
+        site.fail((0, len(text)), "this text cannot be parsed as SQL", detail=f"{error}".partition("\n")[0])
     return _Reader(tokens, len(text)).select(roots[0] if roots else None)
 
 
@@ -63,7 +63,7 @@ class _Reader:
         self.tokens = tokens
         self.starts = [token.start for token in tokens]
         self.whole: Span = (tokens[0].start, tokens[-1].end) if tokens else (0, length)
-        self.refused: list[Refused] = []
+        self.unsupported: list[Unsupported] = []
 
     def select(self, root: Any) -> Select:
         if not isinstance(root, exp.Select):
@@ -71,7 +71,7 @@ class _Reader:
             what = "set operation" if isinstance(root, exp.SetOperation) else "statement"
             if isinstance(root, exp.SetOperation):
                 word = next((t.text.upper() for t in self.tokens if t.is_word("UNION", "INTERSECT", "MINUS")), "EXCEPT")
-            return Select((), (), None, (Refused(what, word, self.word(word)),))
+            return Select((), (), None, (Unsupported(what, word, self.word(word)),))
         self.clauses(root)
         from_ = root.args.get("from_")
         tables = [table for table in [self.table(from_.this, None)] if table] if from_ else []
@@ -85,32 +85,32 @@ class _Reader:
             tuple(item for item in items if item),
             tuple(tables),
             self.scalar(where.this) if where else None,
-            tuple(sorted(self.refused, key=lambda refused: (refused.span[0], -refused.span[1]))),
+            tuple(sorted(self.unsupported, key=lambda found: (found.span[0], -found.span[1]))),
         )
         return selected
 
-    def refuse(self, what: str, written: str, span: Span) -> None:
-        self.refused.append(Refused(what, written, span))
+    def reject(self, what: str, written: str, span: Span) -> None:
+        self.unsupported.append(Unsupported(what, written, span))
 
     def clauses(self, node: Any) -> None:
         for arg, value in node.args.items():
             if value and arg not in _PLAIN_ARGS and isinstance(value, exp.Expression | list):
                 words = _CLAUSES.get(arg, arg.upper().strip("_"))
-                self.refuse("clause", words, self.word(words))
+                self.reject("clause", words, self.word(words))
 
     def table(self, node: Any, join: Any) -> Table | None:
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            self.refuse("source", type(node).__name__.lower(), self.span(node))
+            self.reject("source", type(node).__name__.lower(), self.span(node))
             return None
         self.clauses(node)
         if node.args.get("joins"):
-            self.refuse("nested join", "JOIN", self.span(node))
+            self.reject("nested join", "JOIN", self.span(node))
         if node.args.get("db"):
-            self.refuse("qualified name", node.sql(), self.span(node))
+            self.reject("qualified name", node.sql(), self.span(node))
         stream = self.name(node.this)
         alias = node.args.get("alias")
         if alias and alias.args.get("columns"):
-            self.refuse("column aliases", alias.sql(), self.span(alias))
+            self.reject("column aliases", alias.sql(), self.span(alias))
         on = join.args.get("on") if join else None
         using = join.args.get("using") or [] if join else []
         return Table(
@@ -129,7 +129,7 @@ class _Reader:
             words.insert(0, before.pop())
         written = " ".join(word.text.upper() for word in words)
         if written not in ("", "JOIN", "INNER JOIN", "CROSS JOIN"):
-            self.refuse("join", written, (words[0].start, words[-1].end))
+            self.reject("join", written, (words[0].start, words[-1].end))
         return written == "CROSS JOIN"
 
     def item(self, node: Any) -> Item | None:
@@ -137,11 +137,11 @@ class _Reader:
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
         if isinstance(star, exp.Star):
             if any(star.args.values()):
-                self.refuse("star", "* with EXCEPT or REPLACE", span)
+                self.reject("star", "* with EXCEPT or REPLACE", span)
             table = node.args.get("table")
             return Item(None, None, self.name(table) if table else None, span)
         if isinstance(node, exp.Aliases | exp.QueryTransform):
-            self.refuse("clause", "several names for one output", span)
+            self.reject("clause", "several names for one output", span)
             return None
         if isinstance(node, exp.Alias):
             return Item(self.scalar(node.this), self.name(node.args["alias"]), None, self.span(node.this))
@@ -149,13 +149,13 @@ class _Reader:
 
     def scalar(self, node: Any) -> SparkScalar:
         for inner in node.walk():
-            what = _refusal(inner)
+            what = _unsupported(inner)
             if what:
                 word = inner.sql_name() if isinstance(inner, exp.Func) else ""
                 span = self.span(inner, word)
                 # sqlglot has one name for each function; people look for the one they wrote.
                 first = next((token.text for token in self.tokens if token.start == span[0]), word)
-                self.refuse(what, first, span)
+                self.reject(what, first, span)
         return SparkScalar(node, self.span)
 
     def name(self, node: Any) -> Name:
@@ -190,7 +190,7 @@ class _Reader:
         return self.tokens[first].start, self.tokens[last].end
 
 
-def _refusal(node: Any) -> str | None:
+def _unsupported(node: Any) -> str | None:
     """The kind of construct, where no single row could answer it or no translation keeps its meaning."""
     if isinstance(node, exp.Query):
         return "subquery"
