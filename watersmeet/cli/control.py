@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 ADD_HELP = help_text(
     "Add queries: one or more CREATE QUERY statements, or a file of them. If no engine runs, the next start obeys.",
-    "All are in force from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
-    "gives the results among rows that are stored already.",
+    "All are active from the same tick, or none is. With BACKFILL (CREATE QUERY name BACKFILL AS …) a query also "
+    "emits the results among rows that were stored before.",
     examples=(
         'watersmeet add --home state "CREATE QUERY hot AS SELECT … FROM bids [RANGE 10 SECONDS] b, …"',
         "watersmeet add --home state more.sql",
@@ -142,7 +142,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
         if format_ == "json":
             typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
         else:
-            _print(_query_table(listed))
+            print_table(_query_table(listed))
             _print_suspended(listed)
 
 
@@ -199,7 +199,7 @@ def _print_stats(found: Stats) -> None:
         queries.add_row(query.name, f"{query.results:,}", f"{query.failed_values:,}")
     for table in (streams, stores, queries):
         if table.row_count:
-            _print(table)
+            print_table(table)
     _print_suspended(found.queries)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {problem}")

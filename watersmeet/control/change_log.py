@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from watersmeet.control.changes import Asked, Drop, Resume
-from watersmeet.errors import StateError, WatersmeetError
+from watersmeet.errors import StateError, WatersmeetError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import append_durably, whole_lines
 from watersmeet.home.manifest import Manifest, Suspension
@@ -22,7 +22,7 @@ from watersmeet.pipeline import Pipeline
 
 @dataclass(frozen=True)
 class Entry:
-    at: float  # unix time at which it was put in force
+    at: float  # unix time at which it was activated
     tick: int  # the first tick that obeys it
     kind: str  # add, drop or resume
     name: str
@@ -37,7 +37,7 @@ class Entry:
 def entries_of(
     accepted: Sequence[Asked], after: Mapping[str, Query], resumed: Mapping[str, str], tick: int, now: float
 ) -> list[Entry]:
-    """One entry for each change of a batch that is put in force now; `after` has the queries as they will run, and
+    """One entry for each change of a batch that is activated now; `after` has the queries as they will run, and
     `resumed` names the suspensions that queries are resumed from."""
     entries = []
     for asked in accepted:

@@ -94,7 +94,7 @@ class ControlServer:
             return tuple(Resume(name) for name in request.script.split())
         return self._checker.read_changes(request.script, request.file, request.folder, self._engine.pipeline)
 
-    def _refuse(self, request: Request, problem: Exception) -> None:
+    def _reject(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, WatersmeetError):
             problem = RunError(f"the engine could not execute the request: {type(problem).__name__}: {problem}")
         self._mailbox.answer(request, Answer(error=error_of(problem)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from watersmeet import points
-from watersmeet.errors import StateError, restore_hint
+from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, load_newest
 
