@@ -43,7 +43,7 @@ WRONG = [
     ("max_terms", "0", "1 or more"),
     ("max_depth", "0", "1 or more"),
     ("max_literal", "0", "1 or more"),
-    ("check_seconds", "0", "more than 0"),
+    ("check_seconds", "0", "above 0"),
     ("max_queries", "0", "1 or more"),
     ("max_aliases", "0", "1 or more"),
 ]

@@ -167,7 +167,7 @@ def test_full_disk_of_the_home_stops_the_engine(poisoned: Poisoned) -> None:
     poisoned.declare(PLAIN, Sink("csv", str(poisoned.folder / OUT)))
     poisoned.live()
     full = OSError(28, "No space left on device")
-    with _failing_writer(full), pytest.raises(Exception, match="no space is left"):  # type: ignore[attr-defined]
+    with _failing_writer(full), pytest.raises(Exception, match="is full"):  # type: ignore[attr-defined]
         poisoned.live()
     assert not poisoned.suspended
     with poisoned.running() as engine:
