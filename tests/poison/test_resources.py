@@ -66,9 +66,9 @@ SLOW = "levenshtein(repeat(r.s, r.n), repeat(r.s, r.n + 1))"
     ("select", "n"),
     [
         (f"SELECT {SLOW} AS a {JOIN}", 100),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", 400),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} = l.n", 400),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id > 5", 400),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", 600),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} = l.n", 600),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id > 5", 600),
         (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id <> 5", 100),
     ],
     ids=["output", "filter", "key", "band", "predicate"],
