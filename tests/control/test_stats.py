@@ -76,13 +76,13 @@ def test_stats_as_json_keep_their_keys(engine: Engine) -> None:
     }
     assert told == {
         "running": False,
-        "suspended": {},
         "tick": 2,
         "plan": "v",
         "stores": [{"name": "l", "rows": 90, "bytes": 1234, "buckets": 1}],
         "state_bytes": 1234,
         "queries": {"q": 12, "added": 0},
         "failed_values": {"q": 7},
+        "suspended": {},
         "predicates": {"near": "ValueError: no idea (tick 2)"},
         "ticks": {
             "count": 1,

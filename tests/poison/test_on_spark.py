@@ -77,7 +77,7 @@ def test_limits_of_tasks(spark: SparkSession, tmp_path: Path) -> None:
         engine.start()
         fed(poisoned, engine)
         assert not engine.newest.suspended
-        fed(poisoned, engine, count=24, n=400)
+        fed(poisoned, engine, count=48, n=1000)
         assert set(engine.newest.suspended) == {"many", "slow"}
         poisoned.check()
         fed(poisoned, engine)

@@ -65,9 +65,9 @@ JOIN = "FROM l [RANGE 10 SECONDS] l, r [RANGE 10 SECONDS] r WHERE l.k = r.k"
     ("select", "n"),
     [
         (f"SELECT {SLOW} AS a {JOIN}", 100),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", 400),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} = l.n", 400),
-        (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id > 5", 400),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", 600),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} = l.n", 600),
+        (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id > 5", 600),
         (f"SELECT l.id AS a {JOIN} AND {SLOW} + l.id <> 5", 100),
     ],
     ids=["output", "filter", "key", "band", "predicate"],
