@@ -37,14 +37,7 @@ SETTINGS = {
 }
 
 # With all of Spark in one process no other host connects to it; on a cluster Spark finds the right address itself.
-LOCAL_SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    # Other users of the machine can reach the ports too. All that goes through them is encrypted at no cost, because
-    # with everything in one process nothing does.
-    "spark.network.crypto.enabled": "true",
-}
-
+LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _IS_SECRET = re.compile("secret|password|token", re.IGNORECASE)  # not for the list of processes, which everybody sees
 

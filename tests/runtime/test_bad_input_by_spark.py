@@ -50,7 +50,7 @@ def test_a_file_read_by_spark_with_a_column_that_spark_converts_is_rejected(
     pq.write_table(
         pa.table({"ts": pa.array([EPOCH], TIMESTAMP), "v": pa.array([1], pa.int32())}), tmp_path / "x/1.parquet"
     )
-    with pytest.raises(InputError, match=r"1.parquet has v as INT, the stream declares DOUBLE\nHint: .*move it away"):
+    with pytest.raises(InputError, match=r"1.parquet has v as INT; the stream declares DOUBLE\nHint: .*move it away"):
         engine.run_once()
 
 
@@ -123,7 +123,7 @@ def test_a_folder_with_special_characters_that_spark_reads_is_a_folder(
 
 def test_a_pattern_in_a_folder_that_does_not_exist_is_named(spark: SparkSession, tmp_path: Path) -> None:
     engine = engine_reading(spark, tmp_path, "json", files="/nowhere[1]/*.json")
-    with pytest.raises(InputError, match="there is nothing at"):
+    with pytest.raises(InputError, match=r"nowhere.* does not exist"):
         engine_reading(spark, tmp_path / "other", "json", files="/nowhere/*.json").run_once()
     with engine:
         engine.run_once()  # files that match may come
