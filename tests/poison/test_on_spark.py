@@ -70,7 +70,7 @@ def test_lost_folder_and_resumption(spark: SparkSession, tmp_path: Path, options
 
 def test_limits_of_tasks(spark: SparkSession, tmp_path: Path) -> None:
     """Matches of all tasks, and an expression that takes too long in a task."""
-    poisoned = Poisoned(tmp_path, {"executor": "spark", "max_matches": 300, "expression_seconds": 0.3}, spark=spark)
+    poisoned = Poisoned(tmp_path, {"executor": "spark", "max_matches": 1000, "expression_seconds": 0.3}, spark=spark)
     poisoned.declare("SELECT l.id AS a FROM l [RANGE 10 SECONDS] l CROSS JOIN r [RANGE 10 SECONDS] r", name="many")
     poisoned.declare(f"SELECT l.id AS a {JOIN} AND {SLOW} > 5", name="slow")
     with poisoned.running() as engine:

@@ -23,6 +23,13 @@ from watersmeet.store.guard import ExpressionError, bounded, bounds, end_of_time
 _REWRITING = "expression_rewriter"
 # What these compute once for several places would be computed outside of TRY or of the branch that asks for it.
 _HASTY = f"{_REWRITING},common_subexpressions,in_clause,statistics_propagation,regex_range"
+_BROKEN = (
+    duckdb.FatalException,
+    duckdb.InternalException,
+    duckdb.ConnectionException,
+    duckdb.OutOfMemoryException,
+    MemoryError,
+)
 _BAD_VALUE = (duckdb.Error, pa.ArrowException, MemoryError)  # what a value may cause
 
 
@@ -83,8 +90,8 @@ def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) 
                 result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
         finally:
             connection.unregister("input_rows")
-    except (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException):
-        _connection.cache_clear()  # such a database answers nothing more
+    except _BROKEN:
+        _connection.cache_clear()  # such a database answers nothing more, or holds memory that others need
         raise
     return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
 
