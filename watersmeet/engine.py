@@ -50,7 +50,7 @@ from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.failure import explain_failure, is_full, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
-from watersmeet.session import make_session
+from watersmeet.session import check_settings, make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
 from watersmeet.store.guard import bounds
 
@@ -200,6 +200,7 @@ class Engine:
     def spark(self) -> SparkSession:
         if self._spark is None:
             self._spark = make_session(self.options.master or None, self._spark_settings, self.home / layout.SPARK_LOG)
+            check_settings(self._spark)
         return self._spark
 
     # Running -------------------------------------------------------------------------------------
@@ -283,6 +284,8 @@ class Engine:
             return
         if not self.streams:
             raise ModelError("the pipeline has no stream", hint="declare one: CREATE STREAM … or engine.stream(…)")
+        if self._spark is not None:
+            check_settings(self._spark)
         self._held.enter_context(home_lock(self.home))
         try:
             began = time.time()

@@ -23,6 +23,8 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
     "spark.sql.adaptive.enabled": "false",
     # Files below this size are not split: half of a Parquet file with one row group is a task without rows.
     "spark.sql.files.openCostInBytes": "16777216",
@@ -38,6 +40,24 @@ SETTINGS = {
 LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _IS_SECRET = re.compile("secret|password|token", re.IGNORECASE)  # not for the list of processes, which everybody sees
+
+# What expressions mean depends on these. They are computed as with the first value, so nothing else may be set.
+MEANINGS = {
+    "spark.sql.session.timeZone": ("UTC", "Etc/UTC", "Z", "GMT", "+00:00"),
+    "spark.sql.ansi.enabled": ("true",),
+    "spark.sql.caseSensitive": ("false",),
+}
+
+
+def check_settings(session: SparkSession) -> None:
+    """Reject a session in which SQL means something else than here."""
+    for name, allowed in MEANINGS.items():
+        value = str(session.conf.get(name))
+        if value not in allowed:
+            raise RunError(
+                f"the Spark session has {name} = {value}, and expressions are computed as with {allowed[0]}",
+                hint=f'set it before the engine starts: spark.conf.set("{name}", "{allowed[0]}")',
+            )
 
 
 def make_session(

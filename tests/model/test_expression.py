@@ -10,6 +10,7 @@ import pytest
 
 from watersmeet.model.expression import (
     TRUE,
+    Cast,
     ColumnRef,
     Expression,
     Literal,
@@ -20,7 +21,6 @@ from watersmeet.model.expression import (
     conjuncts,
     constant,
     field_of,
-    try_cast,
 )
 
 X, Y = ColumnRef("x", "int"), ColumnRef("y", "double")
@@ -47,8 +47,8 @@ TEXTS = [
     (op("BETWEEN", X, FIVE, Y), '"x" BETWEEN 5 AND "y"'),
     (Sql(("LOWER(", ") || ", ""), (X, Y)), 'LOWER("x") || "y"'),
     (field_of(field_of(X, "f"), 'g"'), '"x"."f"."g"""'),
-    (try_cast(op("+", X, FIVE), "decimal(21,2)"), 'TRY_CAST("x" + 5 AS DECIMAL(21, 2))'),
-    (try_cast(X, "string"), 'TRY_CAST("x" AS TEXT)'),
+    (Cast((op("+", X, FIVE),), "decimal(21,2)"), 'CAST("x" + 5 AS DECIMAL(21, 2))'),
+    (Cast((X,), "string"), 'CAST("x" AS TEXT)'),
     (call("near", (L, FIVE, R)), 'near("l.x", 5, "r.y")'),
     (all_of([op(">", X, FIVE)]), '"x" > 5'),
     (all_of([op(">", X, FIVE), TRUE]), '("x" > 5) AND (TRUE)'),
@@ -105,7 +105,7 @@ def test_renaming_leaves_the_rest() -> None:
         (op("+", X, Y), ""),
         (op("+", X, Y).typed("double"), "double"),
         (Sql(("now()",)), ""),
-        (try_cast(X, "bigint"), "bigint"),
+        (Cast((X,), "bigint"), "bigint"),
     ],
 )
 def test_types(expression: Expression, kind: str) -> None:

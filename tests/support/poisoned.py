@@ -39,8 +39,20 @@ _ORACLE = {
     "single": "SELECT l.id, l.k FROM l WHERE l.k > 1",
 }
 _NEAR = "abs(epoch(l.ts) - epoch(r.ts)) <= 10"
-_COLUMNS = "ts TIMESTAMP, id BIGINT, k BIGINT, s STRING, n INT, list ARRAY<BIGINT>, raw BINARY, d DOUBLE"
+_COLUMNS = (
+    "ts TIMESTAMP, id BIGINT, k BIGINT, s STRING, n INT, list ARRAY<BIGINT>, raw BINARY, d DOUBLE, "
+    "struct STRUCT<x: BIGINT>"
+)
 VICTIM = "victim"
+
+
+def repeated(text: str, times: int) -> str:
+    """A string that is 100 ** times as long."""
+    return f"repeat({repeated(text, times - 1)}, 100)" if times else text
+
+
+SLOW = f"if(r.n > 50, length(sha2({repeated('r.s', 3)}, 256)), r.n)"  # about 20 ms for a row with a large n
+HUGE = f"if(r.n > 50, length({repeated('r.s', 4)}), r.n)"  # 600 MB for such a row
 
 
 @dataclass
@@ -97,6 +109,7 @@ class Poisoned:
                 "list": pa.array([[1, 2]] * count, pa.list_(pa.int64())),
                 "raw": pa.array([b"\x00\xff"] * count, pa.binary()),
                 "d": pa.array([poisoned.get("d", 0.5)] * count, pa.float64()),
+                "struct": pa.array([{"x": 1}] * count, pa.struct([("x", pa.int64())])),
             }
             append_file(self.folder / name, pa.table(columns))
         self.rows += count

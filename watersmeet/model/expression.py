@@ -41,6 +41,11 @@ class Expression:
     type: str
     operands: tuple[Expression, ...]
 
+    @property
+    def fallible(self) -> bool:
+        """Whether it may raise on some row, where Spark raises too."""
+        return any(operand.fallible for operand in self.operands)
+
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         """The text, with the names of columns that `name` gives."""
         raise NotImplementedError
@@ -133,10 +138,16 @@ class Operation(Expression):
     operator: str
     operands: tuple[Expression, ...]
     type: str = ""
+    lazy: bool = False  # of AND and OR: what stands behind is computed only where the answer is still open
 
     def __post_init__(self) -> None:
         if not self.type and self.operator in _BOOLEAN:
             object.__setattr__(self, "type", "boolean")
+
+    @property
+    def fallible(self) -> bool:
+        overflows = self.operator in ("+", "-", "*", "ABS") and self.type not in ("float", "double")
+        return overflows or super().fallible
 
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         first, *others = (operand.spelled(name) for operand in self.operands)
@@ -150,7 +161,13 @@ class Operation(Expression):
             return f"{first} BETWEEN {others[0]} AND {others[1]}"
         if not others:
             return f"- {first}" if first.startswith("-") else f"-{first}"  # -- begins a comment
-        return f" {self.operator} ".join((first, *others))
+        joined = f" {self.operator} ".join((first, *others))
+        if self.lazy:  # DuckDB computes all operands of AND and OR, but only those branches of CASE that it needs
+            ends = [first, *others[:-1]]
+            if self.operator == "AND":
+                return f"CASE {' '.join(f'WHEN NOT ({end}) THEN FALSE' for end in ends)} ELSE {joined} END"
+            return f"CASE {' '.join(f'WHEN {end} THEN TRUE' for end in ends)} ELSE {joined} END"
+        return joined
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,6 +177,11 @@ class Sql(Expression):
     fragments: tuple[str, ...]
     operands: tuple[Expression, ...] = ()
     type: str = ""
+    raises: bool = False  # on some values of its operands
+
+    @property
+    def fallible(self) -> bool:
+        return self.raises or super().fallible
 
     def __post_init__(self) -> None:
         assert len(self.fragments) == len(self.operands) + 1, self.fragments
@@ -169,17 +191,32 @@ class Sql(Expression):
         return self.fragments[0] + "".join(operand.spelled(name) + after for operand, after in pairs)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Cast(Expression):
+    """A conversion that DuckDB and Spark do alike. It is `exact` where every value keeps its meaning: INT to BIGINT."""
+
+    operands: tuple[Expression, ...]
+    type: str
+    exact: bool = False
+
+    @property
+    def fallible(self) -> bool:
+        return not self.exact or super().fallible
+
+    def spelled(self, name: Callable[[ColumnRef], str]) -> str:
+        return f"CAST({self.operands[0].spelled(name)} AS {duckdb_type(self.type)})"
+
+
 TRUE = Literal(True, "boolean", "TRUE")
 
 
-def field_of(struct: Expression, name: str) -> Expression:
-    return Sql(("", f".{quoted(name)}"), (struct,))
+def duckdb_type(declared: str) -> str:
+    """DuckDB's name of a simple type or a decimal."""
+    return _DUCKDB_TYPES.get(declared) or declared.upper().replace(",", ", ")
 
 
-def try_cast(expression: Expression, declared: str) -> Expression:
-    """Converted to a type that keys can have, a simple one or a decimal; NULL where that fails."""
-    kind = _DUCKDB_TYPES.get(declared) or declared.upper().replace(",", ", ")
-    return Sql(("TRY_CAST(", f" AS {kind})"), (expression,), declared)
+def field_of(struct: Expression, name: str, declared: str = "") -> Expression:
+    return Sql(("", f".{quoted(name)}"), (struct,), declared)
 
 
 def call(name: str, arguments: tuple[Expression, ...]) -> Expression:
@@ -198,6 +235,15 @@ def unnested(expression: Expression) -> Expression:
     while isinstance(expression, Operation) and expression.operator == "()":
         (expression,) = expression.operands
     return expression
+
+
+def bare(expression: Expression) -> Expression:
+    """Without parentheses and conversions that keep every value."""
+    while True:
+        expression = unnested(expression)
+        if not isinstance(expression, Cast) or not expression.exact:
+            return expression
+        (expression,) = expression.operands
 
 
 def conjuncts(expression: Expression) -> Iterator[Expression]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from watersmeet.model.expression import TRUE, ColumnRef, Expression, try_cast
+from watersmeet.model.expression import TRUE, Cast, ColumnRef, Expression
 from watersmeet.model.types import arrow_type
 
 LEFT, RIGHT = "l", "r"  # the two rows
@@ -30,9 +30,9 @@ class KeyPart:
 
     @classmethod
     def of(cls, expression: Expression, compared_in: str) -> KeyPart:
-        """An expression whose type is known, cast if it has to be."""
+        """An expression whose type is known, converted to a wider one if it has to be."""
         same = arrow_type(expression.type) == arrow_type(compared_in)
-        return cls(expression if same else try_cast(expression, compared_in), compared_in)
+        return cls(expression if same else Cast((expression,), compared_in, exact=True), compared_in)
 
     @property
     def name(self) -> str:

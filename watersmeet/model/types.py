@@ -138,27 +138,3 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 def is_integer(declared: str) -> bool:
     return declared in _INTEGERS
-
-
-def common_key_type(left: str, right: str) -> str | None:
-    """The type in which two key expressions are compared, or None where an equality makes no sense."""
-    if left == right:
-        return None if left.startswith(("array", "map", "struct")) else left
-    if is_integer(left) and is_integer(right):
-        return "bigint"
-    numeric = [kind for kind in (left, right) if is_integer(kind) or kind in ("float", "double") or "decimal" in kind]
-    if len(numeric) == 2:
-        if any(kind in ("float", "double") for kind in numeric):
-            return "double"
-        shapes = [(19, 0) if is_integer(kind) else _decimal_shape(kind) for kind in numeric]
-        scale = max(shape[1] for shape in shapes)
-        whole = max(shape[0] - shape[1] for shape in shapes)
-        return f"decimal({min(38, whole + scale)},{scale})"
-    if {left, right} <= {"date", "timestamp", "timestamp_ntz"}:
-        return "timestamp"
-    return None
-
-
-def _decimal_shape(declared: str) -> tuple[int, int]:
-    kind = arrow_type(declared)
-    return kind.precision, kind.scale

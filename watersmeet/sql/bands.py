@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from watersmeet.model.expression import COMPARISONS, INTERVAL, Expression, Literal, Operation, constant, unnested
+from watersmeet.model.expression import COMPARISONS, INTERVAL, Expression, Literal, Operation, bare, constant, unnested
 from watersmeet.model.predicate import RIGHT
 
 
@@ -23,6 +23,7 @@ class Difference:
     is_time: bool  # an offset is a length of time
     shifted: bool  # there is an offset, so that the text adds or subtracts
     compares: bool  # it is nothing but a comparison of the two sides
+    nan_passes: bool = False  # a difference that is NaN, which no band holds, would satisfy it
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def difference_of(condition: Expression) -> Difference | None:
     condition = unnested(condition)
     if not isinstance(condition, Operation) or condition.operator not in COMPARISONS or condition.operator == "<>":
         return None
-    one, other, operator = *map(unnested, condition.operands), condition.operator
+    one, other, operator = *map(bare, condition.operands), condition.operator
     if constant(one) is not None:
         one, other, operator = other, one, COMPARISONS[operator]
     bound = constant(other)
@@ -54,17 +55,17 @@ def difference_of(condition: Expression) -> Difference | None:
 
 def _of_constant(expression: Expression, operator: str, bound: Literal) -> Difference | None:
     absolute = isinstance(expression, Operation) and expression.operator == "ABS"
-    expression = unnested(expression.operands[0]) if absolute else expression
+    expression = bare(expression.operands[0]) if absolute else expression
     if not _adds(expression, "-") or (absolute and operator not in ("<", "<=")):
         return None
-    first, second = (_sum(unnested(operand)) for operand in expression.operands)
+    first, second = (_sum(bare(operand)) for operand in expression.operands)
     if first is None or second is None or first.row == second.row:
         return None
     # (first + o1) - (second + o2) < c is second - first > o1 - o2 - c
     shift, is_time = first.offset - second.offset, bound.type == INTERVAL
     found = _made(first, second, COMPARISONS[operator], shift - bound.number, is_time, compares=False)
     if not absolute:
-        return found
+        return replace(found, nan_passes=operator in (">", ">="))  # NaN is larger than all other numbers
     other = _made(first, second, operator, shift + bound.number, is_time, compares=False)
     return replace(
         found,
@@ -82,8 +83,8 @@ def _made(first: _Sum, second: _Sum, operator: str, bound: float | int, is_time:
     low = bound if operator in (">", ">=", "=") else None
     high = bound if operator in ("<", "<=", "=") else None
     return Difference(
-        _bare(first.expression),
-        _bare(second.expression),
+        _of_one_row(first.expression),
+        _of_one_row(second.expression),
         low,
         high,
         operator == ">",
@@ -106,7 +107,7 @@ def _sum(expression: Expression) -> _Sum | None:
             break
         offset += added.number if expression.operator == "+" else -added.number
         is_time = added.type == INTERVAL
-        expression = unnested(expression.operands[0])
+        expression = bare(expression.operands[0])
     return _Sum(expression, rows.pop(), offset, is_time)
 
 
@@ -114,6 +115,6 @@ def _adds(expression: Expression, *operators: str) -> TypeGuard[Operation]:
     return isinstance(expression, Operation) and expression.operator in operators and len(expression.operands) == 2
 
 
-def _bare(expression: Expression) -> Expression:
+def _of_one_row(expression: Expression) -> Expression:
     """The same over the only row that it reads."""
     return expression.renamed(lambda column: replace(column, row=""))

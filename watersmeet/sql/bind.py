@@ -1,7 +1,7 @@
-"""Types and checks of scalar expressions, by binding them in an empty DuckDB.
+"""A last check of typed expressions, in an empty DuckDB.
 
-Each expression is evaluated over one row of NULLs: that finds unknown functions, wrong argument types and
-literals that cannot be converted, and gives the type of the result, without any data.
+Each expression is evaluated over one row of NULLs. That finds constants that can never be computed; and the type that
+DuckDB gives has to be the one that Spark's rules gave (sql/functions/), or the expression is rejected.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ import pyarrow as pa
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Registered
-from watersmeet.model.expression import ColumnRef, Expression
+from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
 from watersmeet.private_duckdb import connect
-from watersmeet.sql.scope import did_you_mean
+from watersmeet.sql.functions import TABLE
+from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Scalar, Unsupported
-from watersmeet.sql.unsupported import reject
-
-# DuckDB has them, but their values are its own and may change with its version.
-_OWN_VALUES = {"hash", "md5_number", "md5_number_lower", "md5_number_upper"}
+from watersmeet.sql.spark_types import MONTHS, VOID, shown
+from watersmeet.sql.syntax import Scalar
 
 
 class Binder:
@@ -44,28 +42,18 @@ class Binder:
         self._cursor.close()
 
     def check_functions(self, scalar: Scalar) -> None:
-        """Reject calls that only DuckDB could explain: unknown ones, aggregates, and those that change with time."""
-        known = _functions()
+        """Reject calls of functions that are not in the table."""
         for call in scalar.functions():
-            kinds = known.get(call.text.lower(), frozenset())
-            if "stable" in kinds and call.text.lower() not in _OWN_VALUES:
+            if call.text.lower() in TABLE:
                 continue
-            if "aggregate" in kinds:
-                reject(self._site, Unsupported("aggregate", call.text, call.span))
-            if "changing" in kinds or call.text.lower() in _TIMELY:
-                reject(self._site, Unsupported("not deterministic", call.text, call.span))
             if self.registered(call.text):
                 self._site.fail(
                     call.span,
                     f"the registered predicate {call.text} is part of another expression",
                     hint="use it as a condition of its own, combined by AND",
                 )
-            usable = [name for name, kind in known.items() if "stable" in kind and name not in _OWN_VALUES]
-            self._site.fail(
-                call.span,
-                f"unknown function {call.text}",
-                hint=did_you_mean(call.text, usable) or "use one of Spark's built-in scalar functions",
-            )
+            problem, hint = reason(call.text)
+            self._site.fail(call.span, problem, hint=hint)
 
     def registered(self, name: str) -> Registered | None:
         return self._registered.get(name.lower())
@@ -83,62 +71,44 @@ class Binder:
         """The expression, which is made of `scalar` or a part of it, with its type; errors point at `scalar`."""
         if isinstance(expression, ColumnRef):
             return expression
+        if expression.type in (INTERVAL, MONTHS):
+            self._site.fail(
+                scalar.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
+            )
+        if expression.type == VOID:
+            self._site.fail(scalar.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
         row = {column.label: pa.nulls(1, arrow_type(column.type)) for column in expression.columns}
         try:
             self._cursor.register("one_row", pa.table(row or {"": pa.nulls(1)}))
             found = self._cursor.sql(f"SELECT {expression.text} AS value FROM one_row").to_arrow_table()
+            kind = type_of_arrow(found.schema.field(0).type)
         except duckdb.Error as error:
             self._site.fail(scalar.span, _reason(str(error)), hint="convert a value to another type with CAST(… AS …)")
-        kind = found.schema.field(0).type
-        if pa.types.is_interval(kind) or pa.types.is_duration(kind):
-            self._site.fail(
-                scalar.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
-            )
-        try:
-            return expression.typed(type_of_arrow(kind))
         except ModelError as error:
             self._site.adopt(scalar.span, error, hint="CAST the expression to a known type")
-
-
-# Functions of Spark that no other part recognizes and that depend on the moment or on the machine.
-_TIMELY = {"monotonically_increasing_id", "spark_partition_id", "input_file_name", "sysdate", "randstr", "uniform"}
+        if kind != ("timestamp" if expression.type == "timestamp_ntz" else expression.type):
+            self._site.fail(
+                scalar.span,
+                f"this expression would be {shown(kind)} here and {shown(expression.type)} in Spark",
+                hint=f"CAST it to {shown(expression.type)}",
+            )
+        return expression
 
 
 def _reason(message: str) -> str:
     first = message.strip().splitlines()[0]
     first = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first)
     first = re.sub(r"\s*(You might need to add explicit type casts\.|Did you mean.*|Use TRY.*)$", "", first)
-    first = first.replace("STRING_LITERAL", "VARCHAR").replace("INTEGER_LITERAL", "INTEGER")
-    missing = re.match(r"Scalar Function with name (\S+) does not exist", first)
-    return f"function {missing[1]} is not available" if missing else first[:1].lower() + first[1:]
+    return first[:1].lower() + first[1:]
 
 
 @cache
 def _database() -> Any:
-    connection = connect()
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_database.cache_clear)
-    return connection
-
-
-@cache
-def _functions() -> dict[str, frozenset[str]]:
-    """What DuckDB has under each name: stable or changing scalar functions, aggregates."""
-    rows = (
-        _database()
-        .cursor()
-        .execute(
-            "SELECT DISTINCT lower(function_name), function_type, stability FROM duckdb_functions()"
-            " WHERE function_type IN ('scalar', 'aggregate')"
-        )
-    )
-    known: dict[str, set[str]] = {}
-    for name, kind, stability in rows.fetchall():
-        label = "aggregate" if kind == "aggregate" else "stable" if stability == "CONSISTENT" else "changing"
-        known.setdefault(name, set()).add(label)
-    return {name: frozenset(kinds) for name, kinds in known.items()}
+    return connect()
 
 
 def is_built_in(name: str) -> bool:
-    """Whether DuckDB has something under this name, whatever it is."""
-    return name.lower() in _functions() or name.lower() in _TIMELY
+    """Whether Spark has a function of this name that somebody may mean."""
+    return name.lower() in TABLE or name.lower() in ALL

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from watersmeet.model import Equality, Expression, KeyPart, Predicate
 from watersmeet.model.expression import all_of
-from watersmeet.model.types import common_key_type
 from watersmeet.sql.bind import Binder
+from watersmeet.sql.functions.logic import compared_in
 from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
+from watersmeet.sql.spark_types import INTEGERS, Unsupported
 from watersmeet.sql.syntax import Name, Scalar
 from watersmeet.sql.theta import Pair, call_predicate, cross_product, make_predicate
 
@@ -115,16 +116,12 @@ class Condition:
         self._filters.setdefault(member.alias, set()).add(self._binder.condition(scalar, self._expression(scalar)))
 
     def _add_equality(self, span: Span, left: tuple[Member, Expression], right: tuple[Member, Expression]) -> None:
-        kinds = left[1].type, right[1].type
-        common = common_key_type(*kinds)
-        if common is None:
-            self._site.fail(
-                span,
-                f"cannot compare {kinds[0].upper()} with {kinds[1].upper()}",
-                hint="CAST one side to the type of the other"
-                if kinds[0] != kinds[1]
-                else "join on simple values inside it",
-            )
+        try:
+            pair = compared_in(left[1], right[1])
+        except Unsupported as error:
+            self._site.fail(span, error.problem, hint=error.hint)
+        common = pair[0].type if pair[0].type not in INTEGERS or pair[0].type == pair[1].type else "bigint"
+        left, right = (left[0], pair[0]), (right[0], pair[1])
         if self._scope.members.index(left[0]) > self._scope.members.index(right[0]):
             left, right = right, left
         keys = [KeyPart.of(expression, common) for _, expression in (left, right)]

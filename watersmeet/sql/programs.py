@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.model.expression import COMPARISONS, INTERVAL, ColumnRef, Expression, Operation, constant, unnested
+from watersmeet.model.expression import (
+    COMPARISONS,
+    INTERVAL,
+    Cast,
+    ColumnRef,
+    Expression,
+    Operation,
+    constant,
+    unnested,
+)
 from watersmeet.model.predicate import Program
 
 # The largest number of each type. Below 2⁵³ instead of 2⁶³ for the long ones: there float64 has every whole number.
 _LARGEST = {"tinyint": 2.0**7 - 1, "smallint": 2.0**15 - 1, "int": 2.0**31 - 1, "bigint": 2.0**53 - 1}
 _DOUBLE = 1.7e308
-_DECIMAL = "decimal"
 _TIMES = {"timestamp": "time", "timestamp_ntz": "time", "date": "date"}
 
 
@@ -67,24 +75,26 @@ class _Reader:
 
     def _compare(self, operator: str, one: Expression, other: Expression) -> None:
         first, second = self.number(one), self.number(other)
-        if first != second or first == _DECIMAL:  # a date, say, is not counted in the units of a time
+        if first != second:  # a date, say, is not counted in the units of a time
             _larger(first, second)
         self.program.append((operator, 0.0))
 
     def number(self, node: Expression) -> float | str:
-        """Adds what computes a number; says how large its type lets it be, or that it is a time, a date, a decimal."""
+        """Adds what computes a number; says how large its type lets it be, or that it is a time or a date."""
         node = unnested(node)
         if isinstance(node, ColumnRef):
             return self._column(node)
         literal = constant(node)
         if literal is not None:
             value = literal.number
-            if literal.type == INTERVAL or abs(value) > _LARGEST["bigint"]:
-                raise _NotNumeric
-            self.program.append(("number", float(value)))
-            if isinstance(value, int):
-                return next(top for top in _LARGEST.values() if abs(value) <= top)
-            return _DOUBLE if literal.type == "double" else _DECIMAL
+            if literal.type in _TIMES or literal.type in _LARGEST or literal.type == "double":
+                if not abs(value) <= _LARGEST["bigint"]:  # also NaN
+                    raise _NotNumeric
+                self.program.append(("number", float(value)))
+                return _TIMES.get(literal.type) or _LARGEST.get(literal.type, _DOUBLE)
+            raise _NotNumeric
+        if isinstance(node, Cast):
+            return self._converted(node)
         if not isinstance(node, Operation):
             raise _NotNumeric
         if len(node.operands) == 1 and node.operator in ("-", "ABS"):
@@ -96,6 +106,13 @@ class _Reader:
         if node.operator in ("+", "-", "*"):
             return self._computed(node.operator, *node.operands)
         raise _NotNumeric
+
+    def _converted(self, node: Cast) -> float | str:
+        """A conversion that changes no number: to a wider integer or to a double."""
+        limit = self.number(node.operands[0])
+        if not node.exact or isinstance(limit, str) or (node.type not in _LARGEST and node.type != "double"):
+            raise _NotNumeric
+        return _LARGEST.get(node.type, _DOUBLE)
 
     def _column(self, column: ColumnRef) -> float | str:
         if column.type not in _LARGEST and column.type not in _TIMES and column.type != "double":
@@ -116,9 +133,7 @@ class _Reader:
 
 
 def _larger(first: float | str, second: float | str) -> float:
-    """The type of two numbers together. A decimal becomes a double only beside one; otherwise DuckDB keeps it exact."""
-    if _DECIMAL in (first, second) and _DOUBLE in (first, second):
-        return _DOUBLE
+    """The type of two numbers together."""
     if isinstance(first, str) or isinstance(second, str):
         raise _NotNumeric
     return max(first, second)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Column, Stream
-from watersmeet.model.expression import ColumnRef, Expression, field_of
+from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.stream import check_name
+from watersmeet.sql.functions.nested import field
 from watersmeet.sql.site import Site, Span
+from watersmeet.sql.spark_types import Unsupported
 from watersmeet.sql.syntax import Name, Reference, Table
 
 
@@ -44,15 +47,17 @@ class Resolved:
         """The value, where the member's row has this name among those that an expression reads."""
         found: Expression = column_ref(self.column.name, self.column.type, row)
         for name in self.fields:
-            found = field_of(found, name)
+            found = field(found, name)
         return found
 
 
 @dataclass
 class Scope:
     site: Site
-    members: list[Member] = field(default_factory=list)
-    merged: dict[str, list[Member]] = field(default_factory=dict)  # columns made one by USING, by lower-case name
+    members: list[Member] = dataclasses.field(default_factory=list)
+    merged: dict[str, list[Member]] = dataclasses.field(
+        default_factory=dict
+    )  # columns made one by USING, by lower-case name
 
     def add(self, table: Table, streams: Mapping[str, Stream]) -> Member:
         stream = streams.get(table.stream.text) or next(
@@ -98,6 +103,14 @@ class Scope:
         return Resolved(left, left.stream.column(name.text), ()), Resolved(right, right.stream.column(name.text), ())
 
     def resolve(self, reference: Reference) -> Resolved:
+        found = self._resolved(reference)
+        try:
+            found.expression()
+        except Unsupported as error:
+            self.site.fail(reference.span, error.problem, hint=error.hint)
+        return found
+
+    def _resolved(self, reference: Reference) -> Resolved:
         first = reference.parts[0]
         member = self.member(first)
         if member and len(reference.parts) > 1:

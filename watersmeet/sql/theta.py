@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from watersmeet.errors import SqlError
 from watersmeet.model import CROSS, Band, Expression, KeyPart, Predicate, Registered, Theta
 from watersmeet.model.expression import call
 from watersmeet.model.predicate import LEFT, RIGHT
-from watersmeet.model.types import common_key_type, is_integer
+from watersmeet.model.types import is_integer
 from watersmeet.sql.bands import Difference, difference_of
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.programs import program_of
 from watersmeet.sql.scope import Member, Scope
 from watersmeet.sql.site import Site
+from watersmeet.sql.spark_types import FLOATS, wider
 from watersmeet.sql.syntax import Reference, Scalar
 
 
@@ -41,7 +41,7 @@ def cross_product(left: Member, right: Member) -> Predicate:
 
 def make_predicate(pair: Pair, scalar: Scalar) -> Predicate:
     condition = pair.binder.condition(scalar, pair.expression(scalar))
-    thetas = [_theta(pair.binder, scalar, each) for each in (condition, _mirrored(condition))]
+    thetas = [_theta(each) for each in (condition, _mirrored(condition))]
     return Predicate(pair.left.alias, pair.right.alias, thetas[0], thetas[1])
 
 
@@ -71,23 +71,20 @@ def _read(expression: Expression, row: str) -> tuple[KeyPart, ...]:
     return tuple(KeyPart(column, column.type) for column in sorted(bare, key=str))
 
 
-def _theta(binder: Binder, scalar: Scalar, condition: Expression) -> Theta:
+def _theta(condition: Expression) -> Theta:
     left, right = _read(condition, LEFT), _read(condition, RIGHT)
     operands = [(row, part.column) for row, parts in ((LEFT, left), (RIGHT, right)) for part in parts]
     program, strict = program_of(condition, lambda column: operands.index((column.row, column.name)))
     difference = difference_of(condition)
-    band = _band(binder, scalar, difference) if difference else None
+    band = _band(difference) if difference else None
     return Theta(condition, left, right, band, program, strict)
 
 
-def _band(binder: Binder, scalar: Scalar, found: Difference) -> Band | None:
+def _band(found: Difference) -> Band | None:
     """The band that a difference is, if its two sides are of a type that a sorted index can hold."""
-    try:
-        left, right = binder.bound(scalar, found.left), binder.bound(scalar, found.right)
-    except SqlError:  # an INTERVAL, say: as a part of a condition it is all right
-        return None
-    common = common_key_type(left.type, right.type)
-    if common is None:
+    left, right = found.left, found.right
+    common = wider(left.type, right.type)
+    if common is None or "string" in (left.type, right.type):
         return None
     whole = isinstance(found.low, int | None) and isinstance(found.high, int | None)
     if is_integer(common) and whole and not found.is_time:
@@ -97,6 +94,8 @@ def _band(binder: Binder, scalar: Scalar, found: Difference) -> Band | None:
     elif (common in ("float", "double") or "decimal" in common or is_integer(common)) and not found.is_time:
         kind = "double"
     else:
+        return None
+    if kind == "double" and found.nan_passes and (left.type in FLOATS or right.type in FLOATS):
         return None
     # Whole numbers leave out an end by starting one behind it; of others the end itself is tested.
     step = 0 if kind == "double" else 1

@@ -27,7 +27,7 @@ _REASONS = {
         "function {} is not deterministic",
         "use the event time or another column: a result must not depend on when it is computed",
     ),
-    "array exists": ("exists() over an array is not supported", "write size(filter(…)) > 0"),
+    "tuple": ("tuples are not supported", "compare one value with one: a.x = b.x AND a.y = b.y"),
     "parameter": ("parameters are not supported", "write the value"),
     "time zone": ("time zones are not supported: every time is UTC", "add or subtract an INTERVAL"),
 }

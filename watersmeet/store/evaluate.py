@@ -1,15 +1,14 @@
 """Scalar SQL over Arrow data, by an embedded DuckDB: filters, key expressions, computed columns.
 
 A value that cannot be computed (an overflow, a failed conversion) is NULL and counted; it never stops a
-tick, because one row must not stop the queries that do not read it.
+tick, because one row must not stop the queries that do not read it. An expression that takes too long, or cannot be
+evaluated whatever the row, raises an `ExpressionError`, which names it.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,17 +17,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.private_duckdb import connect
-from watersmeet.store.guard import ExpressionError, bounded, bounds, reason_of_duckdb
+from watersmeet.store.guard import ExpressionError, bounded, bounds, end_of_time, reason_of_duckdb
+
+# It makes x > -1 of x + 1 > 0, which then no longer overflows.
+_REWRITING = "expression_rewriter"
+# What these compute once for several places would be computed outside of TRY or of the branch that asks for it.
+_HASTY = f"{_REWRITING},common_subexpressions,in_clause,statistics_propagation,regex_range"
+_BROKEN = (
+    duckdb.FatalException,
+    duckdb.InternalException,
+    duckdb.ConnectionException,
+    duckdb.OutOfMemoryException,
+    MemoryError,
+)
+_BAD_VALUE = (duckdb.Error, pa.ArrowException, MemoryError)  # what a value may cause
 
 
 @lru_cache(maxsize=2)
-def _connection(megabytes: int, careful: bool = False) -> duckdb.DuckDBPyConnection:
+def _connection(careful: bool, megabytes: int) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
-    settings = {"memory_limit": f"{megabytes}MB"} if megabytes else {}
-    if careful:  # what occurs twice must not be computed once, because that would be outside of TRY
-        settings["disabled_optimizers"] = "common_subexpressions"
-    return connect(settings)
+    limit = {"memory_limit": f"{megabytes}MB"} if megabytes else {}
+    return connect({"disabled_optimizers": _HASTY if careful else _REWRITING, **limit})
 
 
 _turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time
@@ -52,52 +62,59 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     with _turn:
         try:
-            return _evaluated(table, expressions)
-        except (duckdb.Error, pa.ArrowException, TimeoutError, MemoryError) as problem:
-            failed = {expressions[0]: reason_of_duckdb(problem)}
-        if len(expressions) > 1:  # which of them is it?
-            failed = {}
-            for expression in expressions:
-                try:
-                    _evaluated(table, [expression])
-                except (duckdb.Error, pa.ArrowException, TimeoutError, MemoryError) as problem:
-                    failed[expression] = reason_of_duckdb(problem)
-        raise ExpressionError.of(failed or dict.fromkeys(expressions, "they cannot be evaluated together"))
+            return Evaluated(_select(table, expressions, end_of_time(), careful=False), [0] * len(expressions))
+        except TimeoutError as problem:
+            if len(expressions) == 1:
+                raise ExpressionError.of({expressions[0]: reason_of_duckdb(problem)}) from None
+        except _BAD_VALUE:
+            pass
+        each = []
+        failed = {}
+        for expression in expressions:
+            try:
+                each.append(_evaluate_carefully(table, expression, end_of_time()))
+            except (*_BAD_VALUE, TimeoutError) as problem:
+                failed[expression] = reason_of_duckdb(problem)
+        if failed:
+            raise ExpressionError.of(failed)
+        return Evaluated([values for values, _ in each], [count for _, count in each])
 
 
-def _evaluated(table: pa.Table, expressions: list[str]) -> Evaluated:
-    try:
-        try:
-            with _reading(table) as connection:
-                return Evaluated(_select(connection, expressions), [0] * len(expressions))
-        except duckdb.InterruptException:
-            raise
-        except duckdb.Error:
-            with _reading(table, careful=True) as connection:
-                return _evaluate_carefully(connection, expressions)
-    except duckdb.Error:
-        _connection.cache_clear()  # an error inside of DuckDB may have invalidated it
-        raise
-
-
-@contextlib.contextmanager
-def _reading(table: pa.Table, careful: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = _connection(bounds.megabytes, careful)
-    connection.register("input_rows", table)
-    try:
-        with bounded(connection):
-            yield connection
-    finally:
-        connection.unregister("input_rows")
-
-
-def _select(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> list[pa.Array]:
+def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) -> list[pa.Array]:
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
-    result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
+    try:
+        connection = _connection(careful, bounds.megabytes)
+        connection.register("input_rows", table)
+        try:
+            with bounded(connection, end):
+                result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
+        finally:
+            connection.unregister("input_rows")
+    except _BROKEN:
+        _connection.cache_clear()  # such a database answers nothing more, or holds memory that others need
+        raise
     return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
 
 
-def _evaluate_carefully(connection: duckdb.DuckDBPyConnection, expressions: list[str]) -> Evaluated:
-    # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
-    packed = _select(connection, [f"TRY(struct_pack(v := ({expression})))" for expression in expressions])
-    return Evaluated([pc.struct_field(values, [0]) for values in packed], [values.null_count for values in packed])
+def _evaluate_carefully(table: pa.Table, expression: str, end: float) -> tuple[pa.Array, int]:
+    """The values, NULL where the expression raises, and on how many rows it does."""
+    try:
+        # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
+        (packed,) = _select(table, [f"TRY(struct_pack(v := ({expression})))"], end, careful=True)
+        return pc.struct_field(packed, [0]), packed.null_count
+    except _BAD_VALUE:
+        return _evaluate_in_halves(table, expression, end)
+
+
+def _evaluate_in_halves(table: pa.Table, expression: str, end: float) -> tuple[pa.Array, int]:
+    """The same where TRY is of no help."""
+    try:
+        (values,) = _select(table, [expression], end, careful=True)
+        return values, 0
+    except _BAD_VALUE:
+        if table.num_rows > 1:
+            half = table.num_rows // 2
+            parts = [_evaluate_in_halves(part, expression, end) for part in (table.slice(0, half), table.slice(half))]
+            return pa.concat_arrays([values for values, _ in parts]), sum(failed for _, failed in parts)
+        (empty,) = _select(table.slice(0, 0), [expression], end, careful=True)
+        return pa.nulls(table.num_rows, empty.type), table.num_rows

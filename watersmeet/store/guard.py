@@ -6,6 +6,7 @@ The bounds are those of the process: a task has those of the plan that it obeys.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import threading
@@ -90,13 +91,18 @@ class _Watch:
 _watch = _Watch()
 
 
+def end_of_time() -> float:
+    """The monotonic time at which an evaluation that begins now is interrupted."""
+    return time.monotonic() + bounds.seconds if bounds.seconds else math.inf
+
+
 @contextlib.contextmanager
-def bounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Whatever the connection does inside is interrupted after a time."""
-    if not bounds.seconds:
+def bounded(connection: duckdb.DuckDBPyConnection, end: float) -> Iterator[None]:
+    """What the connection does inside is interrupted at a monotonic time."""
+    if end == math.inf:
         yield
         return
-    watched = _Watched(connection, time.monotonic() + bounds.seconds)
+    watched = _Watched(connection, end)
     _watch.begin(watched)
     try:
         yield

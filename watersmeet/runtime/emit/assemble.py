@@ -99,8 +99,16 @@ class Assembly:
         """Those combinations whose keys are equal by value, not only by code."""
         keep = np.ones(len(self), bool)
         for left, right in checks:
-            keep &= np.asarray(pc.equal(self.key(*left), self.key(*right)).fill_null(False))
+            keep &= _equal(self.key(*left), self.key(*right))
         return self if keep.all() else self.keep(np.flatnonzero(keep))
+
+
+def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
+    """Where two keys are equal, as in Spark: NaN is, NULL is not."""
+    same = pc.equal(left, right).fill_null(False)
+    if pa.types.is_floating(left.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)).fill_null(False))
+    return np.asarray(same)
 
 
 def concatenate(partials: list[Partial]) -> Partial:

@@ -1,82 +1,234 @@
-"""sqlglot's tree, already in Spark's meaning, as an `Expression`.
+"""From sqlglot's tree to a typed `Expression`, by the closed table of sql/functions/.
 
-Arithmetic, comparisons, logic and constants become nodes of their own. Anything else is left to DuckDB: sqlglot writes
-its text, in which each column is a mark, and the text is cut at the marks.
+Every node becomes a call of an entry of the table, or a constant, a column, a cast. A node that is not known here, or a
+function that is not in the table, is rejected at its place.
 """
 
 from __future__ import annotations
 
-import uuid
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NoReturn
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
-from watersmeet.model.expression import INTERVAL, Expression, Literal, Operation, Sql
+from watersmeet.errors import ModelError
+from watersmeet.model.expression import Expression, Literal, Operation
+from watersmeet.model.types import canonical_type
+from watersmeet.sql.functions import TABLE, build_call
+from watersmeet.sql.functions.arithmetic import negated
+from watersmeet.sql.functions.casts import cast, check_target
+from watersmeet.sql.functions.constants import interval_constant
+from watersmeet.sql.functions.logic import try_cast
+from watersmeet.sql.functions.nested import field
+from watersmeet.sql.functions.rejected import reason
+from watersmeet.sql.functions.rendering import constant_of, null
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.spark_types import VOID, Unsupported
 
+_COMPARISONS = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.NullSafeEQ: "<=>",
+}
+_BITS = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 _BINARY = {
-    **{exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>"},
-    **{exp.Add: "+", exp.Sub: "-", exp.Mul: "*"},
+    **_COMPARISONS,
+    **_BITS,
+    **{exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||"},
+    **{exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"},
 }
-_UNARY = {exp.Neg: "-", exp.Not: "NOT", exp.Abs: "ABS", exp.Paren: "()"}
-_CHAINED = {exp.And: "AND", exp.Or: "OR"}
-_MICROS = {
-    **{"MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000},
-    **{"HOUR": 3_600_000_000, "DAY": 86_400_000_000, "WEEK": 604_800_000_000},
-}
-_DEEPEST = 40  # nodes below each other; pickle and Python itself bear some hundreds
-_MARK = uuid.uuid4().hex  # no column has it in its name
+_UNARY = {exp.Not: "not", exp.BitwiseNot: "~"}
+_CHAINED = {exp.And: "and", exp.Or: "or"}
+_TESTS = (
+    *_COMPARISONS,
+    exp.In,
+    exp.Between,
+    exp.Is,
+    exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
+    exp.Escape,
+    exp.Not,
+    exp.And,
+    exp.Or,
+)
+_NO_CALLS = ("between", "in", "and", "or", "not", "case", "item", "div")  # which the grammar has other words for
+_DEEPEST = 60  # nodes below each other; Python and pickle bear some hundreds
+_LONGEST = 200_000  # characters of DuckDB text
 
 
-class Columns:
-    """What stands in place of the columns of a tree."""
+class Reader:
+    """Reads the expressions of one query. `resolve` says what a column stands for, `locate` where a node is."""
 
-    def __init__(self) -> None:
-        self._found: list[Expression] = []
+    def __init__(self, site: Site, locate: Callable[[Any], Span], resolve: Callable[[Any], Expression]) -> None:
+        self._site = site
+        self._locate = locate
+        self._resolve = resolve
 
-    def mark(self, column: Expression) -> Any:
-        self._found.append(column)
-        return exp.Column(this=exp.to_identifier(f"{_MARK}{len(self._found) - 1}{_MARK}", quoted=True))
+    def read(self, node: Any, depth: int = 0) -> Expression:
+        if isinstance(node, exp.Column):
+            return self._resolve(node)
+        if depth >= _DEEPEST:
+            self._fail(node, "this expression is nested too deeply", "split it into several conditions or outputs")
+        try:
+            return self._read(node, depth + 1)
+        except Unsupported as error:
+            self._fail(node, error.problem, error.hint)
 
-    def marked(self, node: Any) -> Expression:
-        return self._found[int(node.name.split(_MARK)[1])]
+    def whole(self, node: Any) -> Expression:
+        found = self.read(node)
+        if len(found.text) > _LONGEST:
+            self._fail(node, "this expression is too long", "split it into several conditions or outputs")
+        return found
 
-    def cut(self, text: str) -> Expression:
-        first, *marked = text.split(f'"{_MARK}')
-        pairs = [part.split(f'{_MARK}"') for part in marked]
-        operands = tuple(self._found[int(number)] for number, _ in pairs)
-        return Sql((first, *(after for _, after in pairs)), operands)
+    def _fail(self, node: Any, problem: str, hint: str) -> NoReturn:
+        self._site.fail(self._locate(node), problem, hint=hint)
+
+    def _read(self, node: Any, depth: int) -> Expression:
+        kind = type(node)
+        if kind is exp.Paren:
+            inner = self.read(node.this, depth)
+            return inner if isinstance(inner, Literal) else Operation("()", (inner,), inner.type)
+        if kind in _CHAINED:
+            return build_call(_CHAINED[kind], [self.read(each, depth) for each in _chain(node)])
+        if kind in (exp.Like, exp.ILike, exp.Escape):
+            return self._like(node, depth)
+        if kind in _BINARY:
+            self._check_precedence(node)
+            return build_call(_BINARY[kind], [self.read(node.this, depth), self.read(node.expression, depth)])
+        if kind in _UNARY:
+            return build_call(_UNARY[kind], [self.read(node.this, depth)])
+        if kind is exp.Neg:
+            inner = self.read(node.this, depth)
+            return (
+                negated(inner)
+                if isinstance(inner, Literal) and isinstance(node.this, exp.Literal)
+                else build_call("-", [inner])
+            )
+        return self._constant(node) or self._other(node, depth)
+
+    def _check_precedence(self, node: Any) -> None:
+        """Spark binds some operators otherwise than the parser does: only parentheses make them mean the same."""
+        kind = type(node)
+        for operand in (node.this, node.expression):
+            inner = type(operand)
+            mixed = (kind in _BITS and inner in _BITS and inner is not kind) or (
+                exp.DPipe in (kind, inner)
+                and kind is not inner
+                and inner in _BINARY
+                and inner not in _COMPARISONS
+                and kind not in _COMPARISONS
+            )
+            if mixed or inner in _TESTS:
+                self._fail(
+                    node, "this needs parentheses: which operator comes first?", "put the inner part in parentheses"
+                )
+
+    def _constant(self, node: Any) -> Expression | None:
+        if isinstance(node, exp.Null):
+            return null(VOID)
+        if isinstance(node, exp.Boolean):
+            return constant_of(bool(node.this), "boolean")
+        if isinstance(node, exp.RawString):
+            return constant_of(node.name, "string")
+        if isinstance(node, exp.Interval):
+            if not isinstance(node.this, exp.Literal) or not isinstance(node.unit, exp.Var):
+                raise Unsupported("this INTERVAL is not supported", "write a number of one unit: INTERVAL '90' SECOND")
+            return interval_constant(node.this.name, node.unit.name)
+        if isinstance(node, exp.Literal):
+            return constant_of(node.name, "string") if node.is_string else _number(node.name)
+        return None
+
+    def _other(self, node: Any, depth: int) -> Expression:
+        def read(*inner: Any) -> list[Expression]:
+            return [self.read(each, depth) for each in inner if each is not None]
+
+        match node:
+            case exp.Cast():
+                return self._cast(node, depth)
+            case exp.Between() if not node.args.get("symmetric"):
+                found = build_call("between", read(node.this, node.args["low"], node.args["high"]))
+                return Operation("()", (found,), "boolean") if found.type == "boolean" and _is_and(found) else found
+            case exp.In() if node.expressions and not isinstance(node.this, exp.Tuple):
+                return build_call("in", read(node.this, *node.expressions))
+            case exp.Is():
+                word = {exp.Null: "is null", exp.Boolean: "is true"}.get(type(node.expression), "")
+                if isinstance(node.expression, exp.Boolean) and not node.expression.this:
+                    word = "is false"
+                if word:
+                    return build_call(word, read(node.this))
+            case exp.Case():
+                return self._case(node, depth)
+            case exp.If():
+                return build_call("if", read(node.this, node.args.get("true"), node.args.get("false") or exp.Null()))
+            case exp.Bracket() if len(node.expressions) == 1:
+                return build_call("item", read(node.this, node.expressions[0]))
+            case exp.Dot():
+                return field(self.read(node.this, depth), node.expression.name)
+            case exp.Substring():
+                return build_call("substring", read(node.this, node.args.get("start"), node.args.get("length")))
+            case exp.Trim() if not node.args.get("expression") and not node.args.get("position"):
+                return build_call("trim", read(node.this))
+            case exp.StrPosition() if not node.args.get("position"):
+                return build_call("locate", read(node.args["substr"], node.this))
+            case exp.Extract():
+                return build_call("extract", [constant_of(node.this.name, "string"), *read(node.expression)])
+            case exp.Anonymous():
+                return self._call(node, depth)
+        what = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+        raise Unsupported(f"{what} is not supported", "docs/semantics.md lists what is")
+
+    def _call(self, node: Any, depth: int) -> Expression:
+        name = node.name.lower()
+        if name not in TABLE or name in _NO_CALLS:
+            problem, hint = reason(node.name)
+            raise Unsupported(problem, hint)
+        return build_call(name, [self.read(each, depth) for each in node.expressions])
+
+    def _cast(self, node: Any, depth: int) -> Expression:
+        try:
+            kind = canonical_type(node.to.sql(dialect="spark"))
+        except ModelError as error:
+            raise Unsupported(error.problem, error.hint) from None
+        check_target(kind)
+        value = self.read(node.this, depth)
+        return try_cast(value, kind) if node.args.get("safe") else cast(value, kind)
+
+    def _case(self, node: Any, depth: int) -> Expression:
+        parts = []
+        for branch in node.args["ifs"]:
+            test = exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if node.this else branch.this
+            parts += [test, branch.args["true"]]
+        if node.args.get("default") is not None:
+            parts.append(node.args["default"])
+        return build_call("case", [self.read(part, depth) for part in parts])
+
+    def _like(self, node: Any, depth: int) -> Expression:
+        escape: list[Expression] = []
+        inner = node
+        if isinstance(node, exp.Escape):
+            escape, inner = [self.read(node.expression, depth)], node.this
+        self._check_precedence(inner)
+        name, value = _BINARY[type(inner)], self.read(inner.this, depth)
+        pattern = inner.expression
+        if isinstance(pattern, exp.Any | exp.All):
+            listed = pattern.this.expressions if isinstance(pattern.this, exp.Tuple) else [pattern.this.this]
+            each = [build_call(name, [value, self.read(one, depth), *escape]) for one in listed]
+            chain = "or" if isinstance(pattern, exp.Any) else "and"
+            found = each[0] if len(each) == 1 else build_call(chain, each)
+            found = Operation("()", (found,), "boolean")
+        else:
+            found = build_call(name, [value, self.read(pattern, depth), *escape])
+        return build_call("not", [found]) if inner.args.get("negate") else found
 
 
-def expression_of(node: Any, columns: Columns, depth: int = 0) -> Expression:
-    """Raises SqlglotError where DuckDB has nothing of this meaning."""
-    if isinstance(node, exp.Column):
-        return columns.marked(node)
-    if depth >= _DEEPEST:
-        return columns.cut(_text(node))
-    found = _operation(node)
-    if found is not None:
-        operator, operands = found
-        return Operation(operator, tuple(expression_of(operand, columns, depth + 1) for operand in operands))
-    return _literal(node) or columns.cut(_text(node))
-
-
-def _operation(node: Any) -> tuple[str, list[Any]] | None:
-    kind = type(node)
-    if kind in _BINARY:
-        return _BINARY[kind], [node.this, node.expression]
-    if kind in _UNARY:
-        return _UNARY[kind], [node.this]
-    if kind in _CHAINED:
-        return _CHAINED[kind], _chain(node)
-    if kind is exp.Between and node.args.get("symmetric") is None:
-        return "BETWEEN", [node.this, node.args["low"], node.args["high"]]
-    return None
-
-
-def _text(node: Any) -> str:
-    # Not of a copy: what some nodes become depends on what they stand in.
-    return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False, copy=False))
+def _is_and(found: Expression) -> bool:
+    return isinstance(found, Operation) and found.operator == "AND"
 
 
 def _chain(node: Any) -> list[Any]:
@@ -88,35 +240,21 @@ def _chain(node: Any) -> list[Any]:
     return [node, *reversed(found)]
 
 
-def _literal(node: Any) -> Literal | None:
-    if isinstance(node, exp.Boolean):
-        return Literal(bool(node.this), "boolean", _text(node))
-    if isinstance(node, exp.Literal):
-        return Literal(node.name, "string", _text(node)) if node.is_string else _number(node.name)
-    if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal) and node.unit is not None:
-        unit = node.unit.name.upper().removesuffix("S")
-        try:
-            count = float(node.this.name)
-        except ValueError:
-            return None
-        # DuckDB cuts off fractions of all units but seconds.
-        if unit in _MICROS and (count.is_integer() or (unit == "SECOND" and (count * 1e6).is_integer())):
-            return Literal(int(count * _MICROS[unit]), INTERVAL, _text(node))
-    return None
-
-
-def _number(text: str) -> Literal | None:
-    """A number as DuckDB reads it: with a point it is a decimal while that has room, with an exponent a double."""
-    try:
-        if "e" in text.lower():
-            return Literal(float(text), "double", text)
-        value = Decimal(text)
-    except (ValueError, InvalidOperation):
-        return None
+def _number(text: str) -> Expression:
+    """A number as Spark reads it: with a point it is a decimal, with an exponent a double."""
+    if "e" in text.lower():
+        value = float(text)
+        if value in (float("inf"), 0.0) and value:
+            raise Unsupported(f"{text} is out of the range of DOUBLE", "write another number")
+        return constant_of(value, "double")
+    number = Decimal(text)
     if "." not in text:
         whole = int(text)
-        fits = [kind for kind, bits in (("int", 31), ("bigint", 63)) if whole < 1 << bits]
-        return Literal(whole, fits[0] if fits else f"decimal({len(str(whole))},0)", text)
-    digits, scale = len(value.as_tuple().digits), -int(value.as_tuple().exponent)
-    precision = max(digits, scale)
-    return Literal(value, f"decimal({precision},{scale})" if precision <= 38 else "double", text)
+        for kind, bits in (("int", 31), ("bigint", 63)):
+            if whole < 1 << bits:
+                return Literal(whole, kind, str(whole))
+    digits, exponent = number.as_tuple().digits, int(number.as_tuple().exponent)
+    precision = max(len(digits), -exponent)
+    if precision > 38:
+        raise Unsupported(f"{text} has more than 38 digits", "write it with an exponent: 1e40")
+    return constant_of(number, f"decimal({precision},{-exponent})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from dataclasses import replace
 from itertools import pairwise
@@ -13,6 +12,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from watersmeet.sql.adapter.scalar import SparkScalar
 from watersmeet.sql.adapter.tokens import SPARK, backslashed
+from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Item, Name, Select, Table, Token, Unsupported
 
@@ -25,8 +25,7 @@ _CLAUSES = {
     **{"pivots": "PIVOT", "into": "INTO", "locks": "FOR", "version": "AS OF"},
 }
 _PLAIN_ARGS = {"expressions", "from_", "joins", "where", "hint", "this", "alias", "db", "catalog"}
-_CLOCKS = re.compile(r"(Current|Localtime|Rand|Uuid|Sys|Utc|Shuffle)")
-_ZONES = (exp.AtTimeZone, exp.FromTimeZone, exp.ConvertTimezone)
+_WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 
 
 def parse_select(site: Site, text: str, tokens: tuple[Token, ...]) -> Select:
@@ -148,14 +147,15 @@ class _Reader:
         return Item(self.scalar(node), None, None, span)
 
     def scalar(self, node: Any) -> SparkScalar:
+        for call in list(node.find_all(exp.Anonymous)):
+            unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in _WITH_UNIT else None
+            if isinstance(unit, exp.Column) and len(unit.parts) == 1:  # SECOND, say, is no column
+                unit.replace(exp.Literal.string(unit.name))
         for inner in node.walk():
             what = _unsupported(inner)
             if what:
-                word = inner.sql_name() if isinstance(inner, exp.Func) else ""
-                span = self.span(inner, word)
-                # sqlglot has one name for each function; people look for the one they wrote.
-                first = next((token.text for token in self.tokens if token.start == span[0]), word)
-                self.reject(what, first, span)
+                word = inner.name if isinstance(inner, exp.Anonymous | exp.Column) else inner.key
+                self.reject(what, word, self.span(inner))
         return SparkScalar(node, self.span)
 
     def name(self, node: Any) -> Name:
@@ -196,18 +196,27 @@ def _unsupported(node: Any) -> str | None:
         return "subquery"
     if isinstance(node, exp.Window):
         return "window function"
-    if isinstance(node, exp.AggFunc):
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        kinds = (
+            (AGGREGATES, "aggregate"),
+            (GENERATORS, "table function"),
+            (CHANGING, "not deterministic"),
+            (ZONES, "time zone"),
+        )
+        found = next((what for names, what in kinds if name in names), None)
+        now = name == "unix_timestamp" and not node.expressions
+        return found or ("not deterministic" if now else None)
+    if isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike | exp.Binary):
         return "aggregate"
-    if isinstance(node, exp.UDTF):
-        return "table function"
-    if _CLOCKS.match(type(node).__name__):
+    if isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.quoted and node.name.lower() in CHANGING:
         return "not deterministic"
     if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
         return "parameter"
-    if isinstance(node, _ZONES):
+    if isinstance(node, exp.AtTimeZone):
         return "time zone"
     if isinstance(node, exp.Star):
         return "star"
-    if isinstance(node, exp.Exists) and not isinstance(node.this, exp.Query):
-        return "array exists"
+    if isinstance(node, exp.Tuple) and not isinstance(node.parent, exp.Any | exp.All):
+        return "tuple"
     return None

@@ -7,13 +7,31 @@ from itertools import pairwise
 from typing import Any
 
 from sqlglot import TokenType
-from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
-SPARK = Dialect.get_or_raise("spark")
+_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "TRIM", "POSITION")  # with words between arguments
+
+
+_Base: Any = Spark.Parser
+
+
+class _Parser(_Base):  # type: ignore[misc]
+    """Leaves every call as it was written: what a function means is a matter of sql/functions/ alone."""
+
+    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+    FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SYNTAX}  # noqa: RUF012
+    NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012
+
+
+class _Dialect(Spark):
+    Parser = _Parser
+
+
+SPARK = _Dialect()
 _LEXEME = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|.", re.DOTALL)
 
 

@@ -1,0 +1,154 @@
+"""Functions that people know from Spark and that are rejected, with the reason and what to use instead."""
+
+from __future__ import annotations
+
+import difflib
+
+from watersmeet.sql.functions.table import TABLE
+
+AGGREGATES = frozenset(
+    [
+        "any",
+        "any_value",
+        "approx_count_distinct",
+        "approx_percentile",
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "collect_list",
+        "collect_set",
+        "corr",
+        "count",
+        "count_if",
+        "count_min_sketch",
+        "covar_pop",
+        "covar_samp",
+        "every",
+        "first",
+        "first_value",
+        "grouping",
+        "histogram_numeric",
+        "kurtosis",
+        "last",
+        "last_value",
+        "listagg",
+        "max",
+        "max_by",
+        "mean",
+        "median",
+        "min",
+        "min_by",
+        "mode",
+        "percentile",
+        "percentile_approx",
+        "regr_avgx",
+        "regr_count",
+        "skewness",
+        "some",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "string_agg",
+        "sum",
+        "try_avg",
+        "try_sum",
+        "var_pop",
+        "var_samp",
+        "variance",
+    ]
+)
+GENERATORS = frozenset(
+    ["explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer", "stack"]
+)
+CHANGING = frozenset(
+    [
+        "current_date",
+        "current_timestamp",
+        "current_time",
+        "current_user",
+        "current_database",
+        "current_catalog",
+        "current_schema",
+        "now",
+        "localtimestamp",
+        "curdate",
+        "user",
+        "session_user",
+        "rand",
+        "random",
+        "randn",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "sysdate",
+        "version",
+        "current_timezone",
+    ]
+)
+ZONES = frozenset(["from_utc_timestamp", "to_utc_timestamp", "convert_timezone", "make_timestamp_ltz"])
+_ROUNDED = "its last digits differ between Java and C; compute it where results are read"
+_INSTEAD = {
+    **dict.fromkeys(
+        [
+            "exp",
+            "ln",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "expm1",
+            "pow",
+            "power",
+            "cbrt",
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "atan2",
+            "sinh",
+            "cosh",
+            "tanh",
+            "degrees",
+            "radians",
+        ],
+        _ROUNDED,
+    ),
+    "reverse": "compute it where results are read",
+    "initcap": "use upper(left(…, 1)) || substring(…, 2)",
+    "levenshtein": "register a Python predicate: engine.predicate(name, function)",
+    "get_json_object": "declare the column as a STRUCT",
+    "from_json": "declare the column as a STRUCT",
+    "to_json": "select the value itself, INTO json",
+    "months_between": "use timestampdiff(DAY, …, …)",
+    "hash": "use md5(…) or sha2(…, 256)",
+    "xxhash64": "use md5(…) or sha2(…, 256)",
+    "split": "use split_part(…, …, n)",
+    "filter": "expand the array where results are read",
+    "transform": "expand the array where results are read",
+    "exists": "use array_contains(…, …)",
+}
+ALL = AGGREGATES | GENERATORS | CHANGING | ZONES | frozenset(_INSTEAD)
+
+
+def reason(name: str) -> tuple[str, str]:
+    """The problem and a hint for a function that is not in the table."""
+    lower = name.lower()
+    hint = _INSTEAD.get(lower, "")
+    if not hint:
+        close = difflib.get_close_matches(
+            lower, [known for known in TABLE if known[0].isalpha() and " " not in known], n=1
+        )
+        hint = f"did you mean {close[0]}?" if close else "docs/semantics.md lists the functions that are"
+    return f"function {name} is not supported", hint

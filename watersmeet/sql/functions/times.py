@@ -1,0 +1,345 @@
+"""Dates and times. The time zone is UTC; times are naive UTC microseconds inside."""
+
+from __future__ import annotations
+
+from watersmeet.model.expression import Expression
+from watersmeet.sql.functions.casts import cast, floored
+from watersmeet.sql.functions.rendering import constant_of, raising, sql, text_of
+from watersmeet.sql.functions.table import entry
+from watersmeet.sql.spark_types import TIMES, VOID, Unsupported, shown
+
+_FAMILY = "dates and times"
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_TRUNCATED = {
+    "year": "year",
+    "yyyy": "year",
+    "yy": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "mon": "month",
+    "mm": "month",
+    "week": "week",
+}
+_TRUNCATED_TIMES = {
+    **_TRUNCATED,
+    **{unit: unit for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond")},
+    "dd": "day",
+}
+
+
+def _date(value: Expression) -> Expression:
+    if value.type in ("date", "string", VOID, *TIMES):
+        return cast(value, "date")
+    raise Unsupported(f"a DATE is needed here, not {shown(value.type)}", "CAST it to DATE")
+
+
+def _time(value: Expression) -> Expression:
+    if value.type in TIMES:
+        return value
+    if value.type in ("date", VOID):
+        return cast(value, "timestamp")
+    raise Unsupported(f"a TIMESTAMP is needed here, not {shown(value.type)}", "declare the column as TIMESTAMP")
+
+
+def _days(value: Expression) -> Expression:
+    if value.type in ("tinyint", "smallint", "int", VOID):
+        return cast(value, "int")
+    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
+
+
+# The part of a date or a time, with its type and DuckDB's text.
+_PARTS = {
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "day": "day",
+    "dayofmonth": "day",
+    "dayofyear": "dayofyear",
+    "weekofyear": "weekofyear",
+}
+
+
+def _part(name: str, function: str) -> None:
+    @entry(name, _FAMILY, 1, f"{name}({{date}})", f"{name}({{timestamp}})")
+    def build(value: Expression) -> Expression:
+        return sql(f"CAST({function}({{0}}) AS INT)", "int", _date(value))
+
+
+for _name, _function in _PARTS.items():
+    _part(_name, _function)
+
+
+def _clock(name: str) -> None:
+    @entry(name, _FAMILY, 1, f"{name}({{timestamp}})", f"{name}({{ntz}})")
+    def build(value: Expression) -> Expression:
+        return sql(f"CAST({name}({{0}}) AS INT)", "int", _time(value))
+
+
+for _name in ("hour", "minute", "second"):
+    _clock(_name)
+
+
+@entry("dayofweek", _FAMILY, 1, "dayofweek({date})", "dayofweek({timestamp})")
+def day_of_week(value: Expression) -> Expression:
+    return sql("CAST(dayofweek({0}) + 1 AS INT)", "int", _date(value))
+
+
+@entry("weekday", _FAMILY, 1, "weekday({date})")
+def weekday(value: Expression) -> Expression:
+    return sql("CAST(isodow({0}) - 1 AS INT)", "int", _date(value))
+
+
+_FIELDS = {
+    "year": "year",
+    "years": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "months": "month",
+    "mon": "month",
+    "day": "day",
+    "days": "day",
+    "d": "day",
+    "doy": "dayofyear",
+    "week": "weekofyear",
+    "weeks": "weekofyear",
+    "w": "weekofyear",
+}
+
+
+@entry(
+    "extract date_part datepart",
+    _FAMILY,
+    2,
+    *(
+        f"extract({field} FROM {{timestamp}})"
+        for field in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "DOW", "WEEK", "DOY")
+    ),
+    "date_part('year', {date})",
+    "datepart('month', {date})",
+)
+def extract(field: Expression, value: Expression) -> Expression:
+    name = text_of(field, "the field").lower()
+    if name in _FIELDS:
+        return sql(f"CAST({_FIELDS[name]}({{0}}) AS INT)", "int", _date(value))
+    if name in ("hour", "minute", "hours", "minutes"):
+        return sql(f"CAST({name.removesuffix('s')}({{0}}) AS INT)", "int", _time(value))
+    if name in ("dow", "dayofweek"):
+        return day_of_week(value)
+    if name in ("dow_iso", "dayofweek_iso"):
+        return sql("CAST(isodow({0}) AS INT)", "int", _date(value))
+    raise Unsupported(
+        f"extract({name.upper()} FROM …) is not supported", f"use one of {', '.join(sorted(_FIELDS)).upper()}"
+    )
+
+
+@entry(
+    "date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)"
+)
+def date_add(value: Expression, days: Expression) -> Expression:
+    return sql("({0} + {1})", "date", _date(value), _days(days), raises=True)
+
+
+@entry("date_sub", _FAMILY, 2, "date_sub({date}, 3)", "date_sub({date}, {smallint2})")
+def date_sub(value: Expression, days: Expression) -> Expression:
+    return sql("({0} - {1})", "date", _date(value), _days(days), raises=True)
+
+
+@entry("add_months", _FAMILY, 2, "add_months({date}, 1)", "add_months({date}, -13)", "add_months({date}, {tinyint2})")
+def add_months(value: Expression, months: Expression) -> Expression:
+    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", _date(value), _days(months), raises=True)
+
+
+@entry(
+    "datediff date_diff",
+    _FAMILY,
+    (2, 3),
+    "datediff({date}, {date2})",
+    "datediff({timestamp}, {date2})",
+    "datediff(HOUR, {timestamp}, {timestamp2})",
+)
+def date_difference(*values: Expression) -> Expression:
+    if len(values) == 3:
+        return timestamp_difference(*values)
+    end, start = (_date(value) for value in values)
+    return sql("CAST(date_diff('day', {1}, {0}) AS INT)", "int", end, start)
+
+
+@entry(
+    "timestampdiff",
+    _FAMILY,
+    3,
+    *(
+        f"timestampdiff({unit}, {{timestamp}}, {{timestamp2}})"
+        for unit in ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
+    ),
+    "timestampdiff(DAY, {date}, {timestamp2})",
+)
+def timestamp_difference(unit: Expression, start: Expression, end: Expression) -> Expression:
+    name = text_of(unit, "the unit").lower().removesuffix("s")
+    if name not in _UNITS:
+        raise Unsupported(
+            f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(_UNITS).upper()}"
+        )
+    difference = "(epoch_us({1}) - epoch_us({0}))"
+    return sql(
+        difference if name == "microsecond" else f"({difference} // {_UNITS[name]})",
+        "bigint",
+        _time(start),
+        _time(end),
+        raises=True,
+    )
+
+
+@entry(
+    "date_trunc",
+    _FAMILY,
+    2,
+    *(f"date_trunc('{unit}', {{timestamp}})" for unit in sorted(_TRUNCATED_TIMES)),
+    "date_trunc('month', {date})",
+)
+def date_trunc(unit: Expression, value: Expression) -> Expression:
+    name = text_of(unit, "the unit").lower()
+    if name not in _TRUNCATED_TIMES:
+        raise Unsupported(
+            f"date_trunc('{name}', …) is not supported", f"use one of {', '.join(sorted(_TRUNCATED_TIMES))}"
+        )
+    time = _time(value)
+    if time.type != "timestamp":
+        time = cast(time, "timestamp")
+    return sql(f"CAST(date_trunc('{_TRUNCATED_TIMES[name]}', {{0}}) AS TIMESTAMP)", "timestamp", time)
+
+
+@entry("trunc", _FAMILY, 2, *(f"trunc({{date}}, '{unit}')" for unit in sorted(_TRUNCATED)), "trunc({timestamp}, 'MM')")
+def trunc(value: Expression, unit: Expression) -> Expression:
+    name = text_of(unit, "the unit").lower()
+    if name not in _TRUNCATED:
+        raise Unsupported(f"trunc(…, '{name}') is not supported", f"use one of {', '.join(sorted(_TRUNCATED))}")
+    return sql(f"CAST(date_trunc('{_TRUNCATED[name]}', {{0}}) AS DATE)", "date", _date(value))
+
+
+@entry("last_day", _FAMILY, 1, "last_day({date})")
+def last_day(value: Expression) -> Expression:
+    return sql("last_day({0})", "date", _date(value))
+
+
+@entry("to_date", _FAMILY, 1, "to_date({timestamp})", "to_date({string})", "to_date('2024-05-06')")
+def to_date(value: Expression) -> Expression:
+    return _date(value)
+
+
+@entry("to_timestamp", _FAMILY, 1, "to_timestamp({date})", "to_timestamp('2024-01-01 02:00:00+02:00')")
+def to_timestamp(value: Expression) -> Expression:
+    return cast(value, "timestamp") if value.type == "string" else cast(_time(value), "timestamp")
+
+
+@entry("make_date", _FAMILY, 3, "make_date({smallint}, {tinyint}, {tinyint2})", "make_date(2024, {int}, 1)")
+def make_date(year: Expression, month: Expression, day: Expression) -> Expression:
+    parts = [_days(part) for part in (year, month, day)]
+    text = (
+        "CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
+        f" WHEN {{0}} BETWEEN 1 AND 9999 THEN make_date({{0}}, {{1}}, {{2}}) ELSE {raising('date')} END"
+    )
+    return sql(text, "date", *parts, raises=True)
+
+
+def _since_epoch(name: str, unit: int) -> None:
+    @entry(name, _FAMILY, 1, f"{name}({{timestamp}})")
+    def build(value: Expression) -> Expression:
+        return sql(
+            floored("epoch_us({0})", unit) if unit > 1 else "epoch_us({0})", "bigint", cast(_time(value), "timestamp")
+        )
+
+
+for _name, _unit in (("unix_seconds", 1_000_000), ("unix_millis", 1_000), ("unix_micros", 1)):
+    _since_epoch(_name, _unit)
+
+
+@entry("unix_timestamp to_unix_timestamp", _FAMILY, 1, "unix_timestamp({timestamp})", "to_unix_timestamp({date})")
+def unix_timestamp(value: Expression) -> Expression:
+    # Unlike unix_seconds, Spark cuts off the fraction, also before 1970.
+    return sql("(epoch_us({0}) // 1000000)", "bigint", cast(_time(value), "timestamp"))
+
+
+@entry("unix_date", _FAMILY, 1, "unix_date({date})")
+def unix_date(value: Expression) -> Expression:
+    return sql("CAST(date_diff('day', DATE '1970-01-01', {0}) AS INT)", "int", _date(value))
+
+
+@entry("date_from_unix_date", _FAMILY, 1, "date_from_unix_date({smallint})")
+def date_from_unix_date(value: Expression) -> Expression:
+    return sql("(DATE '1970-01-01' + {0})", "date", _days(value), raises=True)
+
+
+def _of_epoch(name: str, unit: int) -> None:
+    @entry(name, _FAMILY, 1, f"{name}({{int}})")
+    def build(value: Expression) -> Expression:
+        if value.type not in ("tinyint", "smallint", "int", "bigint", VOID):
+            raise Unsupported(f"{name} of {shown(value.type)} is not supported", "CAST it to BIGINT")
+        return sql(
+            f"make_timestamp({{0}} * {unit})" if unit > 1 else "make_timestamp({0})",
+            "timestamp",
+            cast(value, "bigint"),
+            raises=True,
+        )
+
+
+for _name, _unit in (("timestamp_seconds", 1_000_000), ("timestamp_millis", 1_000), ("timestamp_micros", 1)):
+    _of_epoch(_name, _unit)
+
+
+@entry("from_unixtime", _FAMILY, 1, "from_unixtime({int})")
+def from_unixtime(value: Expression) -> Expression:
+    if value.type not in ("tinyint", "smallint", "int"):
+        raise Unsupported(f"from_unixtime of {shown(value.type)} is not supported", "use timestamp_seconds(…)")
+    return sql("strftime(make_timestamp({0} * 1000000), '%Y-%m-%d %H:%M:%S')", "string", cast(value, "bigint"))
+
+
+_LETTERS = {
+    "yyyy": "%Y",
+    "MM": "%m",
+    "dd": "%d",
+    "HH": "%H",
+    "mm": "%M",
+    "ss": "%S",
+    "SSS": "%g",
+    "SSSSSS": "%f",
+    "DDD": "%j",
+}
+
+
+@entry(
+    "date_format",
+    _FAMILY,
+    2,
+    "date_format({timestamp}, 'yyyy-MM-dd HH:mm:ss')",
+    "date_format({timestamp}, 'yyyy/MM')",
+    "date_format({date}, 'yyyyMMdd')",
+    "date_format({timestamp}, 'HH:mm:ss.SSS')",
+    "date_format({timestamp}, 'DDD')",
+)
+def date_format(value: Expression, pattern: Expression) -> Expression:
+    text, out, at = text_of(pattern, "the format"), [], 0
+    while at < len(text):
+        run = next((end for end in range(at, len(text)) if text[end] != text[at]), len(text))
+        if text[at].isalpha():
+            if text[at:run] not in _LETTERS:
+                raise Unsupported(
+                    f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
+                )
+            out.append(_LETTERS[text[at:run]])
+        elif text[at] in "-/:. ,_":
+            out.append(text[at:run])
+        else:
+            raise Unsupported(
+                f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
+            )
+        at = run
+    return sql("strftime({0}, {1})", "string", _time(value), constant_of("".join(out), "string"))
