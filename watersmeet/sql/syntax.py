@@ -44,7 +44,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Unsupported:
+class UnsupportedClause:
     """Something that is not supported: its kind, what was written, and where."""
 
     what: str
@@ -105,4 +105,4 @@ class Select:
     items: tuple[Item, ...]
     tables: tuple[Table, ...]
     where: Scalar | None
-    unsupported: tuple[Unsupported, ...]  # in the order of the text
+    unsupported: tuple[UnsupportedClause, ...]  # in the order of the text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Unsupported
+from watersmeet.sql.syntax import UnsupportedClause
 
 _AGGREGATE_HINT = "aggregate the results where they are read: they are emitted once and never revised"
 # The problem and the hint for each kind; {} is what was written.
@@ -43,7 +43,7 @@ _CLAUSE_HINTS = {
 }
 
 
-def reject(site: Site, found: Unsupported) -> NoReturn:
+def reject(site: Site, found: UnsupportedClause) -> NoReturn:
     problem, hint = _REASONS[found.what]
     if found.what == "clause":
         hint = _CLAUSE_HINTS.get(found.written, hint)

@@ -14,7 +14,7 @@ from watersmeet.sql.adapter.scalar import SparkScalar
 from watersmeet.sql.adapter.tokens import SPARK, backslashed
 from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
 from watersmeet.sql.site import Site, Span
-from watersmeet.sql.syntax import Item, Name, Select, Table, Token, Unsupported
+from watersmeet.sql.syntax import Item, Name, Select, Table, Token, UnsupportedClause
 
 _JOIN_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "JOIN")
 # Clauses by sqlglot's name for them, with the words that open each.
@@ -62,7 +62,7 @@ class _Reader:
         self.tokens = tokens
         self.starts = [token.start for token in tokens]
         self.whole: Span = (tokens[0].start, tokens[-1].end) if tokens else (0, length)
-        self.unsupported: list[Unsupported] = []
+        self.unsupported: list[UnsupportedClause] = []
 
     def select(self, root: Any) -> Select:
         if not isinstance(root, exp.Select):
@@ -70,7 +70,7 @@ class _Reader:
             what = "set operation" if isinstance(root, exp.SetOperation) else "statement"
             if isinstance(root, exp.SetOperation):
                 word = next((t.text.upper() for t in self.tokens if t.is_word("UNION", "INTERSECT", "MINUS")), "EXCEPT")
-            return Select((), (), None, (Unsupported(what, word, self.word(word)),))
+            return Select((), (), None, (UnsupportedClause(what, word, self.word(word)),))
         self.clauses(root)
         from_ = root.args.get("from_")
         tables = [table for table in [self.table(from_.this, None)] if table] if from_ else []
@@ -89,7 +89,7 @@ class _Reader:
         return selected
 
     def reject(self, what: str, written: str, span: Span) -> None:
-        self.unsupported.append(Unsupported(what, written, span))
+        self.unsupported.append(UnsupportedClause(what, written, span))
 
     def clauses(self, node: Any) -> None:
         for arg, value in node.args.items():
