@@ -76,6 +76,7 @@ def test_stats_as_json_keep_their_keys(engine: Engine) -> None:
     }
     assert told == {
         "running": False,
+        "suspended": {},
         "tick": 2,
         "plan": "v",
         "stores": [{"name": "l", "rows": 90, "bytes": 1234, "buckets": 1}],
