@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 
@@ -115,11 +116,33 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: float) -> Iterator[None]
 
 
 def limit_memory(megabytes: int) -> None:
-    """Let this process have so much memory of its own, files that it maps not counted; 0: no limit."""
+    """Let this process have so much memory of its own, files that it maps not counted; 0: no limit.
+
+    The system counts address space. What libraries have reserved and not used (Arrow's allocator reserves a gigabyte at
+    once) is no memory, so it is allowed in addition."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = resource.RLIM_INFINITY if not megabytes else megabytes << 20
+    wanted = resource.RLIM_INFINITY if not megabytes else (megabytes << 20) + _reserved()
     with contextlib.suppress(ValueError, OSError):  # a lower hard limit of the machine stays
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def retains(megabytes: int) -> bool:
+    """Whether libraries have reserved more than half of a limit since it was first set in this process. They do not
+    give address space back, so a limit that does not count it gets wider each time that an expression reaches it."""
+    _first_reserved.setdefault(os.getpid(), _reserved())
+    return _reserved() - _first_reserved[os.getpid()] > megabytes << 19
+
+
+_first_reserved: dict[int, int] = {}  # by process: one that is forked begins anew
+
+
+def _reserved() -> int:
+    """The bytes of address space of this process that hold nothing."""
+    try:
+        _, resident, shared, _, _, data, _ = map(int, Path("/proc/self/statm").read_text().split())
+    except (OSError, ValueError):  # not Linux
+        return 0
+    return max(0, data - (resident - shared)) * resource.getpagesize()
 
 
 def reason_of_duckdb(problem: BaseException) -> str:
