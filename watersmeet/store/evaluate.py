@@ -33,7 +33,7 @@ _BROKEN = (
 _BAD_VALUE = (duckdb.Error, pa.ArrowException, MemoryError)  # what a value may cause
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)  # for two engines with other limits
 def _connection(careful: bool, megabytes: int) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
@@ -89,7 +89,7 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
 def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) -> list[pa.Array]:
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
     try:
-        connection = _connection(careful, bounds.megabytes)
+        connection = _connection(careful, bounds().megabytes)
         connection.register("input_rows", table)
         try:
             with bounded(connection, end):

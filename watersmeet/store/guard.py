@@ -1,6 +1,6 @@
 """Bounds for expressions: an expression that takes too long or too much memory is stopped, and named.
 
-The bounds are those of the process: a task has those of the plan that it obeys.
+The bounds are those of the thread: a task has those of the plan that it executes, and a planner those of its engine.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ import resource
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from watersmeet.errors import RunError
+from watersmeet.model.limits import Limits
 
 
-@dataclass
+@dataclass(frozen=True)
 class Bounds:
     seconds: float = 0.0  # for one evaluation; 0: no bound
     megabytes: int = 0  # of DuckDB's memory; 0: no bound
 
 
-bounds = Bounds()
+_bounds: ContextVar[Bounds] = ContextVar("bounds", default=Bounds())  # noqa: B039 - it cannot be changed
 _LOOK = 0.1  # seconds between two looks at the clock
 
 
@@ -92,9 +94,24 @@ class _Watch:
 _watch = _Watch()
 
 
+def bounds() -> Bounds:
+    """Those of this thread."""
+    return _bounds.get()
+
+
+@contextlib.contextmanager
+def within_bounds(limits: Limits) -> Iterator[None]:
+    """What this thread evaluates inside has these limits."""
+    token = _bounds.set(Bounds(limits.expression_seconds, limits.expression_megabytes))
+    try:
+        yield
+    finally:
+        _bounds.reset(token)
+
+
 def end_of_time() -> float:
     """The monotonic time at which an evaluation that begins now is interrupted."""
-    return time.monotonic() + bounds.seconds if bounds.seconds else math.inf
+    return time.monotonic() + bounds().seconds if bounds().seconds else math.inf
 
 
 @contextlib.contextmanager
@@ -109,7 +126,7 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: float) -> Iterator[None]
         yield
     except duckdb.InterruptException:
         if watched.over:
-            raise TimeoutError(f"it took more than {bounds.seconds:g} seconds (option expression_seconds)") from None
+            raise TimeoutError(f"it took more than {bounds().seconds:g} seconds (option expression_seconds)") from None
         raise
     finally:
         _watch.end()

@@ -48,7 +48,7 @@ from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
-from watersmeet.store.guard import bounds, limit_memory, retains
+from watersmeet.store.guard import limit_memory, retains, within_bounds
 from watersmeet.store.merge import merge
 
 
@@ -87,17 +87,17 @@ class Worker:
             yield
             return
         limits: Limits = rules.limits
-        bounds.seconds, bounds.megabytes = limits.expression_seconds, limits.expression_megabytes
-        if not self._owns_process or not limits.task_megabytes:
-            yield
-            return
-        self.exhausted |= retains(limits.task_megabytes)
-        limit_memory(limits.task_megabytes)
-        try:
-            yield
-        finally:
-            limit_memory(0)
+        with within_bounds(limits):
+            if not self._owns_process or not limits.task_megabytes:
+                yield
+                return
             self.exhausted |= retains(limits.task_megabytes)
+            limit_memory(limits.task_megabytes)
+            try:
+                yield
+            finally:
+                limit_memory(0)
+                self.exhausted |= retains(limits.task_megabytes)
 
     def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
         return self.obey(self.plans.unpack(packed), task, name)
