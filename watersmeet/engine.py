@@ -270,6 +270,7 @@ class Engine:
             self._feeds.running.clear()
             self._loop = None
             self._active.run_on(None)
+            self._deliveries.disconnect()
         self._held.close()
 
     def __enter__(self) -> Engine:
@@ -305,7 +306,7 @@ class Engine:
             for name, reason in troubled.items():
                 loop.suspend(name, reason)
             self._deliveries.connect(
-                executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, manifest.suspended
+                executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, lambda: loop.manifest
             )
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
