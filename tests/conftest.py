@@ -33,7 +33,8 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), print_blob=True
 )
-settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
+SEARCHED = int(os.environ.get("WATERSMEET_EXAMPLES", "2000"))  # for each test, in a search
+settings.register_profile("search", deadline=None, max_examples=SEARCHED, suppress_health_check=list(HealthCheck))
 settings.register_profile(  # for work on a failure: the first one found, as it is
     "quick", settings.get_profile("default"), phases=(Phase.explicit, Phase.generate)
 )

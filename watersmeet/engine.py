@@ -52,7 +52,6 @@ from watersmeet.runtime.tick.failure import explain_failure, is_full, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.session import check_settings, make_session
 from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
-from watersmeet.store.guard import bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -271,6 +270,7 @@ class Engine:
             self._feeds.running.clear()
             self._loop = None
             self._active.run_on(None)
+            self._deliveries.disconnect()
         self._held.close()
 
     def __enter__(self) -> Engine:
@@ -302,12 +302,11 @@ class Engine:
             sample = Sampler(executor, self.home, manifest)
             plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
             loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
-            bounds.seconds, bounds.megabytes = self.options.expression_seconds, self.options.expression_memory
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
             for name, reason in troubled.items():
                 loop.suspend(name, reason)
             self._deliveries.connect(
-                executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, manifest.suspended
+                executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, lambda: loop.manifest
             )
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)

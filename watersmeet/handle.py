@@ -65,7 +65,8 @@ class QueryHandle:
     def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:
         """Call `deliver(results_of_the_tick, tick)` after each commit that has results.
 
-        After a crash the last tick may be delivered again, with the same number and the same rows."""
+        After a crash the last tick may be delivered again, with the same number and the same rows. A program that
+        starts again and registers again gets what was committed since the last delivery, as far as it is stored."""
         self._engine.deliver_to(self.name, deliver)
         return self
 

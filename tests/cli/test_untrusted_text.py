@@ -15,6 +15,7 @@ import typer
 
 from watersmeet.cli.errors import reporting, show_error
 from watersmeet.errors import WatersmeetError
+from watersmeet.home.manifest import load_newest
 from watersmeet.model import Query, Sink
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.terminal import visible, visible_lines
@@ -55,7 +56,7 @@ def test_the_console_shows_values_as_they_are(tmp_path: Path, capsys: pytest.Cap
     executor = cast(Any, SimpleNamespace(submit=lambda order: future))
     query = cast(Query, SimpleNamespace(name="q", sink=Sink("console"), outputs=[SimpleNamespace(name="[/v]")]))
     deliveries = Deliveries(tmp_path)
-    deliveries.connect(executor, cast(Any, None), dict, cast(Any, None), ())
+    deliveries.connect(executor, cast(Any, None), dict, cast(Any, None), lambda: load_newest(tmp_path))
     deliveries._print(query, ["file"], 1)
     said = capsys.readouterr().out
     assert "\x1b" not in said and "\x07" not in said

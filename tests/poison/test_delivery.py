@@ -8,6 +8,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from tests.support.files_as_frames import FilesAsFrames
 from tests.support.poisoned import VICTIM, Poisoned
 from watersmeet import Engine
 from watersmeet.model import Sink
@@ -44,29 +45,6 @@ def test_results_that_cannot_be_printed(poisoned: Poisoned) -> None:
     poisoned.check()
 
 
-class _Frames:
-    """In place of Spark, which the callable of a test does not need."""
-
-    def __init__(self, *given: object) -> None:
-        self.paths: list[str] = []
-
-    @property
-    def read(self) -> _Frames:
-        return self
-
-    def format(self, kind: str) -> _Frames:
-        return self
-
-    def schema(self, columns: object) -> _Frames:
-        return self
-
-    def option(self, name: str, value: object) -> _Frames:
-        return self
-
-    def load(self, files: list[str]) -> list[str]:
-        return files
-
-
 def test_callable_that_raises(poisoned: Poisoned) -> None:
     """Its query is suspended; once it is resumed, it gets the tick again that it failed on."""
     poisoned.declare(PLAIN)
@@ -78,7 +56,7 @@ def test_callable_that_raises(poisoned: Poisoned) -> None:
             raise ValueError("no tick for me")
         ticks.append(tick)
 
-    with mock.patch.object(Engine, "spark", _Frames()), poisoned.running() as engine:
+    with mock.patch.object(Engine, "spark", FilesAsFrames()), poisoned.running() as engine:
         engine[VICTIM].foreach_tick(deliver)
         for _ in range(4):
             poisoned.feed()

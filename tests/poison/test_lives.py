@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from tests.control.test_lives import DEATHS, DURING, JOIN, Lives
+from tests.support.examples import examples
 from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.emit import query_results
 
@@ -106,6 +107,6 @@ class SuspendedLives(Lives):
             self.check_victim()
 
 
-SuspendedLives.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+SuspendedLives.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=15, deadline=None)
 test_suspended_lives_in_any_order = SuspendedLives.TestCase
 del Lives  # it is run where it is from

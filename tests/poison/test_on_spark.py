@@ -102,7 +102,7 @@ def test_requests_that_cannot_be_checked_block_nobody(spark: SparkSession, tmp_p
 
 def test_a_value_that_takes_all_memory(spark: SparkSession, tmp_path: Path) -> None:
     """The task is not killed: the value cannot be computed, or its query is suspended."""
-    poisoned = Poisoned(tmp_path, {"executor": "spark", "task_memory": 1500}, spark=spark)
+    poisoned = Poisoned(tmp_path, {"executor": "spark", "task_memory": 500}, spark=spark)
     poisoned.declare(f"SELECT {HUGE} AS a {JOIN}", name="output")
     poisoned.declare(f"SELECT l.id AS a {JOIN} AND {HUGE} > 5", name="filter")
     with poisoned.running() as engine:

@@ -28,14 +28,27 @@ from watersmeet.control.changes import (
     not_written,
 )
 from watersmeet.control.description import write_description
-from watersmeet.errors import ModelError, WatersmeetError
+from watersmeet.deadline import TookTooLong, within
+from watersmeet.errors import ModelError, RunError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io.into import resolved_sink
 from watersmeet.io.sinks import prepare_folder
 from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline
+from watersmeet.plan.planner import Plan
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.tick.failure import is_full
+
+_QUERIES_AT_A_TIME = 100  # that may be planned in the time limit of a request
+
+
+def _aliases(asked: Asked) -> int:
+    """What decides how long it takes to plan a request."""
+    return max((len(change.query.aliases) for change in asked.changes if isinstance(change, Add)), default=0)
+
+
+def _name(change: Change) -> str:
+    return change.query.name if isinstance(change, Add) else change.name
 
 
 class ActiveQueries:
@@ -137,13 +150,39 @@ class ActiveQueries:
                     tick, now = self._activate(after, accepted)
                 except (WatersmeetError, OSError) as problem:
                     if len(accepted) > 1:  # one of them is no reason to reject the others
-                        return [self.apply([asked])[0] for asked in requests]
+                        return self._apply_in_halves(requests)
                     failed = problem if isinstance(problem, WatersmeetError) else not_written(after.home, problem)
                     verdicts = [rejected or failed for rejected in verdicts]
             return [
                 bad or InForce(tick, now - asked.at, missed(asked.changes, suspended, tick))
                 for asked, bad in zip(requests, verdicts, strict=True)
             ]
+
+    def _apply_in_halves(self, requests: Sequence[Asked]) -> list[Verdict]:
+        """The simple requests first, so that they do not wait for those that take long to plan, unless some depend on
+        each other."""
+        order = list(range(len(requests)))
+        names = [name for asked in requests for name in {_name(change) for change in asked.changes}]
+        if len(set(names)) == len(names):
+            order.sort(key=lambda at: _aliases(requests[at]))
+        verdicts: dict[int, Verdict] = {}
+        for half in (order[: len(order) // 2], order[len(order) // 2 :]):
+            verdicts |= zip(half, self.apply([requests[at] for at in half]), strict=True)
+        return [verdicts[at] for at in range(len(requests))]
+
+    @staticmethod
+    def _planned(keeper: PlanKeeper, after: Pipeline, added: int) -> Plan:
+        """A plan, or an error if it takes long to find one: others wait for their changes meanwhile."""
+        seconds = after.options.check_seconds * (1 + added / _QUERIES_AT_A_TIME)
+        try:
+            with within(seconds):
+                return keeper.plan_for(tuple(after.streams.values()), after.queries.values())
+        except TookTooLong:
+            raise RunError(
+                f"the change was rejected: it took more than {seconds:g} seconds to plan it",
+                detail="The number of plans of a query doubles with each alias.",
+                hint="join fewer aliases, drop predicates that follow from others, or raise the option check_seconds",
+            ) from None
 
     def _prepare(self, after: Pipeline) -> None:
         """Make the folders of queries that are added or resumed, each request for itself: one that cannot be made is
@@ -168,7 +207,7 @@ class ActiveQueries:
             since = keeper.next_tick
             added = {n: replace(after.queries[n], since=since, addition=secrets.token_hex(8)) for n in fresh}
             after = replace(after, queries={**after.queries, **added})
-            plan = keeper.plan_for(tuple(after.streams.values()), after.queries.values())
+            plan = self._planned(keeper, after, len(fresh))
 
             def record(tick: int) -> None:
                 nonlocal now

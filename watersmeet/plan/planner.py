@@ -32,6 +32,7 @@ from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_grou
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.store.guard import within_bounds
 
 # What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one (decision
 # 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
@@ -91,7 +92,7 @@ def make_plan(
     sample: Sample | None = None,
 ) -> Plan:
     problem = problem_of(queries, options, statistics or Statistics(), in_force)
-    with contextlib.nullcontext() if occasion.search else no_collection():
+    with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, in_force)
         solution = _solution(occasion, streams, queries, options, problem, in_force)
         return _compiled(streams, queries, options, problem, solution, groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import GatherReport, HeadOrder
+from watersmeet.runtime.tick.suspension import is_new
 from watersmeet.terminal import visible
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ _CONSOLE_ROWS = 20
 
 
 class Deliveries:
-    """Remembers for each query the last tick delivered, so that a crash after the commit leaves nothing out."""
+    """Remembers for each query the last tick delivered, so that a crash after the commit leaves nothing out.
+
+    From its registration on, a callable gets each tick of its query at least once: `delivered/` has the last tick, and
+    whoever registers again, at a start or later, first gets the ticks since then that are still in the folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -36,6 +40,7 @@ class Deliveries:
         self._spark: Callable[[], SparkSession]
         self._queries: Callable[[], Mapping[str, Query]] = dict
         self._suspend: Callable[[str, str], None]
+        self._newest: Callable[[], Manifest] | None = None  # while the engine runs
         self._behind: set[str] = set()  # queries of which a tick may not have been delivered
 
     def connect(
@@ -44,14 +49,29 @@ class Deliveries:
         spark: Callable[[], SparkSession],
         queries: Callable[[], Mapping[str, Query]],
         suspend: Callable[[str, str], None],
-        suspended: Collection[str],
+        newest: Callable[[], Manifest],
     ) -> None:
-        """`suspend` is called for a query whose results cannot be delivered; `suspended` are suspended already."""
+        """`suspend` is called for a query whose results cannot be delivered; `newest` is what is committed."""
         self._executor, self._spark, self._queries = executor, spark, queries
-        self._suspend, self._behind = suspend, set(suspended)
+        self._suspend, self._newest = suspend, newest
+        self._behind = set(newest().suspended) | set(self._callables)
+        for name in self._callables:  # the last tick may be delivered again, but none is left out
+            self._begin(name, newest().tick - 1)
+
+    def disconnect(self) -> None:
+        self._newest = None
 
     def register(self, query: str, deliver: Deliver) -> None:
         self._callables.setdefault(query, []).append(deliver)
+        self._behind.add(query)
+        if self._newest is not None:
+            self._begin(query, self._newest().tick)
+
+    def _begin(self, query: str, tick: int) -> None:
+        """The ticks after this one are to be delivered, unless it is known which were."""
+        path = layout.delivered(self._home, query)
+        if not path.exists():
+            write_whole(path, str(max(0, tick)))
 
     def forget(self, query: str) -> None:
         self._callables.pop(query, None)
@@ -62,14 +82,17 @@ class Deliveries:
     def committed(self, manifest: Manifest) -> None:
         for name, query in list(self._queries().items()):
             wanted = name in self._callables or query.sink.format == "console"
-            if not wanted or name in manifest.suspended:
+            if not wanted or name in manifest.suspended or is_new(query, manifest):
                 continue
+            first = manifest.queries.get(
+                name, 0
+            )  # what is there of earlier ticks, another query of this name has found
             # After a restart, those of the last tick may have been read and deleted.
             files = [file.final for file in manifest.results if file.query == name and os.path.exists(file.final)]
             ticks = {manifest.tick: files}
             if name in self._behind:
                 ticks = self._stored_ticks(query, manifest) | ticks
-            last = self._last(name)
+            last = max(self._last(name), first - 1)
             try:
                 for tick in sorted(tick for tick, files in ticks.items() if files and tick > last):
                     self._deliver(query, ticks[tick], tick)

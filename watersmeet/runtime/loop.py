@@ -8,6 +8,7 @@ stay in order: a tick is not probed before the one before it is committed. A tic
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import threading
 import time
@@ -26,6 +27,7 @@ from watersmeet.home.recovery import discard, discard_staged, publish
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
+from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.failure import explain_failure
@@ -39,9 +41,8 @@ from watersmeet.runtime.tick.orders import (
     TickReport,
     raise_first,
 )
-from watersmeet.runtime.tick.suspension import is_new, owners
+from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, may_pass
 from watersmeet.runtime.tick.tick import Tick, walk_phases
-from watersmeet.store.guard import ExpressionError
 
 
 class Batch(Protocol):
@@ -229,23 +230,22 @@ class TickLoop:
         if batch is not None:
             batch.begin()
         points.reach("tick.begin")
-        while True:
+        for tries in itertools.count(1):
             try:
                 return self._execute(begun, following)
-            except ExpressionError as problem:
-                if not self._suspend_owners(problem, begun.tick):
+            except CONFINED as problem:
+                if not may_pass(problem, tries) and not self._suspend_those_at_fault(problem, begun.tick):
                     raise
+            self._ahead = None  # it was gathered by the same plan
             begun, following = self._new(batch, self.manifest), lambda: None
 
-    def _suspend_owners(self, problem: ExpressionError, tick: Tick) -> bool:
-        """Have the tick run again without the queries that ask for an expression that cannot be evaluated."""
-        found = owners(problem.expressions, tick.queries)
+    def _suspend_those_at_fault(self, problem: Confined, tick: Tick) -> bool:
+        found = at_fault(problem, tick.queries)
         present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
         if not found or present & self._suspending.keys() or self.replan is None:
             return False
-        self._ahead = None  # it was gathered by the same plan
         for query in present:
-            self.suspend(query, f"{problem.problem}: {problem.detail}")
+            self.suspend(query, reason_of(problem))
         self.replan(present)
         return True
 

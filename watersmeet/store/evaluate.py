@@ -33,12 +33,18 @@ _BROKEN = (
 _BAD_VALUE = (duckdb.Error, pa.ArrowException, MemoryError)  # what a value may cause
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)  # for two engines with other limits
 def _connection(careful: bool, megabytes: int) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
     limit = {"memory_limit": f"{megabytes}MB"} if megabytes else {}
     return connect({"disabled_optimizers": _HASTY if careful else _REWRITING, **limit})
+
+
+def close_databases() -> None:
+    """Give back their memory; they are opened again when they are needed."""
+    with _turn:
+        _connection.cache_clear()
 
 
 _turn = threading.Lock()  # an embedded tick and a change of queries may evaluate at the same time
@@ -83,7 +89,7 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
 def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) -> list[pa.Array]:
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
     try:
-        connection = _connection(careful, bounds.megabytes)
+        connection = _connection(careful, bounds().megabytes)
         connection.register("input_rows", table)
         try:
             with bounded(connection, end):
@@ -103,7 +109,8 @@ def _evaluate_carefully(table: pa.Table, expression: str, end: float) -> tuple[p
         (packed,) = _select(table, [f"TRY(struct_pack(v := ({expression})))"], end, careful=True)
         return pc.struct_field(packed, [0]), packed.null_count
     except _BAD_VALUE:
-        return _evaluate_in_halves(table, expression, end)
+        pass  # what was raised holds on to the memory of a database that failed, so that it has to be gone first
+    return _evaluate_in_halves(table, expression, end)
 
 
 def _evaluate_in_halves(table: pa.Table, expression: str, end: float) -> tuple[pa.Array, int]:
@@ -112,9 +119,10 @@ def _evaluate_in_halves(table: pa.Table, expression: str, end: float) -> tuple[p
         (values,) = _select(table, [expression], end, careful=True)
         return values, 0
     except _BAD_VALUE:
-        if table.num_rows > 1:
-            half = table.num_rows // 2
-            parts = [_evaluate_in_halves(part, expression, end) for part in (table.slice(0, half), table.slice(half))]
-            return pa.concat_arrays([values for values, _ in parts]), sum(failed for _, failed in parts)
-        (empty,) = _select(table.slice(0, 0), [expression], end, careful=True)
-        return pa.nulls(table.num_rows, empty.type), table.num_rows
+        pass
+    if table.num_rows > 1:
+        half = table.num_rows // 2
+        parts = [_evaluate_in_halves(part, expression, end) for part in (table.slice(0, half), table.slice(half))]
+        return pa.concat_arrays([values for values, _ in parts]), sum(failed for _, failed in parts)
+    (empty,) = _select(table.slice(0, 0), [expression], end, careful=True)
+    return pa.nulls(table.num_rows, empty.type), table.num_rows

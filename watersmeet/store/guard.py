@@ -1,6 +1,6 @@
 """Bounds for expressions: an expression that takes too long or too much memory is stopped, and named.
 
-The bounds are those of the process: a task has those of the plan that it obeys.
+The bounds are those of the thread: a task has those of the plan that it executes, and a planner those of its engine.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ import resource
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 
 from watersmeet.errors import RunError
+from watersmeet.model.limits import Limits
 
 
-@dataclass
+@dataclass(frozen=True)
 class Bounds:
     seconds: float = 0.0  # for one evaluation; 0: no bound
     megabytes: int = 0  # of DuckDB's memory; 0: no bound
 
 
-bounds = Bounds()
+_bounds: ContextVar[Bounds] = ContextVar("bounds", default=Bounds())  # noqa: B039 - it cannot be changed
 _LOOK = 0.1  # seconds between two looks at the clock
 
 
@@ -91,9 +94,24 @@ class _Watch:
 _watch = _Watch()
 
 
+def bounds() -> Bounds:
+    """Those of this thread."""
+    return _bounds.get()
+
+
+@contextlib.contextmanager
+def within_bounds(limits: Limits) -> Iterator[None]:
+    """What this thread evaluates inside has these limits."""
+    token = _bounds.set(Bounds(limits.expression_seconds, limits.expression_megabytes))
+    try:
+        yield
+    finally:
+        _bounds.reset(token)
+
+
 def end_of_time() -> float:
     """The monotonic time at which an evaluation that begins now is interrupted."""
-    return time.monotonic() + bounds.seconds if bounds.seconds else math.inf
+    return time.monotonic() + bounds().seconds if bounds().seconds else math.inf
 
 
 @contextlib.contextmanager
@@ -108,18 +126,40 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: float) -> Iterator[None]
         yield
     except duckdb.InterruptException:
         if watched.over:
-            raise TimeoutError(f"it took more than {bounds.seconds:g} seconds (option expression_seconds)") from None
+            raise TimeoutError(f"it took more than {bounds().seconds:g} seconds (option expression_seconds)") from None
         raise
     finally:
         _watch.end()
 
 
 def limit_memory(megabytes: int) -> None:
-    """Let this process have so much memory of its own, files that it maps not counted; 0: no limit."""
+    """Let this process have so much memory of its own, files that it maps not counted; 0: no limit.
+
+    The system counts address space. What libraries have reserved and not used (Arrow's allocator reserves a gigabyte at
+    once) is no memory, so it is allowed in addition."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = resource.RLIM_INFINITY if not megabytes else megabytes << 20
+    wanted = resource.RLIM_INFINITY if not megabytes else (megabytes << 20) + _reserved()
     with contextlib.suppress(ValueError, OSError):  # a lower hard limit of the machine stays
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def retains(megabytes: int) -> bool:
+    """Whether libraries have reserved more than half of a limit since it was first set in this process. They do not
+    give address space back, so a limit that does not count it gets wider each time that an expression reaches it."""
+    _first_reserved.setdefault(os.getpid(), _reserved())
+    return _reserved() - _first_reserved[os.getpid()] > megabytes << 19
+
+
+_first_reserved: dict[int, int] = {}  # by process: one that is forked begins anew
+
+
+def _reserved() -> int:
+    """The bytes of address space of this process that hold nothing."""
+    try:
+        _, resident, shared, _, _, data, _ = map(int, Path("/proc/self/statm").read_text().split())
+    except (OSError, ValueError):  # not Linux
+        return 0
+    return max(0, data - (resident - shared)) * resource.getpagesize()
 
 
 def reason_of_duckdb(problem: BaseException) -> str:

@@ -10,6 +10,7 @@ import argparse
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ TICK_POINTS = (
     "tick.end",
 )
 RECOVERY_POINTS = ("recover.publish", "recover.clear")
+TWIN, TWIN_OF = "twin", "paid"  # with --twin, a query like another that fails when its folder is lost
+GUEST = "guest"  # a query like these that comes and goes
 OUTSIDE = "stock"  # the query that writes outside the home, where recovery has to look too
 PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can be materialized is
 
@@ -86,7 +89,56 @@ def build(given: argparse.Namespace) -> Engine:
         if not given.queries or query.name in given.queries:
             outside = Sink(path=str(given.input.parent / OUTSIDE)) if query.name == OUTSIDE else None
             engine.query(query.name, query.sql, outside)
+    if given.twin:
+        engine.query(TWIN, _sql_of(TWIN_OF), Sink(path=str(given.input.parent / TWIN)))
     return engine
+
+
+def _sql_of(query: str) -> str:
+    return next(each.sql for each in make_case(ticks=1).queries if each.name == query)
+
+
+class Changes:
+    """`POINT:N:ACTION`: what the program does with its engine when it reaches a point of a tick for the N-th time."""
+
+    def __init__(self, engine: Engine, folder: Path, orders: list[str]) -> None:
+        self._engine, self._folder = engine, folder
+        self._orders = [(point, int(number), action) for point, number, action in (o.split(":") for o in orders)]
+        self._reached: Counter[str] = Counter()
+        points.subscribe(self._reach)
+
+    def _reach(self, point: str, about: object) -> None:
+        self._reached[point] += 1
+        for at, number, action in self._orders:
+            if (at, number) == (point, self._reached[point]):
+                getattr(self, f"_{action}")()
+                print(action, flush=True)
+
+    def _lose(self) -> None:
+        lose_folder(self._folder / TWIN)
+
+    def _repair(self) -> None:
+        repair_folder(self._folder / TWIN)
+
+    def _resume(self) -> None:
+        self._engine.resume(TWIN)
+
+    def _add(self) -> None:
+        self._engine.query(GUEST, _sql_of(TWIN_OF), backfill=True)
+
+    def _drop(self) -> None:
+        self._engine.drop(GUEST)
+
+
+def lose_folder(folder: Path) -> None:
+    """Something else is where results are to be written."""
+    folder.rename(folder.with_name("lost"))
+    folder.write_text("in the way")
+
+
+def repair_folder(folder: Path) -> None:
+    folder.unlink()
+    folder.with_name("lost").rename(folder)
 
 
 def cancel_jobs(engine: Engine, asked: Path) -> None:
@@ -104,6 +156,8 @@ def main() -> None:
     parser.add_argument("input", type=Path)
     parser.add_argument("--strikes", type=Path, required=True, help="an empty folder for the orders to kill")
     parser.add_argument("--kill", action="append", default=[], metavar="POINT:N[:VICTIM]")
+    parser.add_argument("--twin", action="store_true", help=f"with the query {TWIN}")
+    parser.add_argument("--do", action="append", default=[], metavar="POINT:N:ACTION", help="see Changes")
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--plan", choices=PLANS, default="own")
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
@@ -128,6 +182,8 @@ def main() -> None:
     if given.plan != "own":
         setattr(planner, "optimize", _chosen(given.plan))  # noqa: B010 - a name that the module only imports
     engine = build(given)
+
+    Changes(engine, given.input.parent, given.do)
 
     def tell(point: str, about: object) -> None:
         if point == "manifest.linked":

@@ -81,16 +81,16 @@ class Victim:
         """Start the program, wait for its end, and return the kills that happened."""
         return self.start(*kills, more=more).wait()
 
-    def killed_at(self, *kills: str) -> None:
+    def killed_at(self, *kills: str, more: Sequence[str] = ()) -> None:
         """As `run`, where every kill must happen and the program dies of the last."""
-        self._exactly(kills, SIGKILLED)
+        self._exactly(kills, SIGKILLED, more)
 
-    def finish(self, *kills: str) -> None:
+    def finish(self, *kills: str, more: Sequence[str] = ()) -> None:
         """As `run`, where every kill must happen and the program must reach its end all the same."""
-        self._exactly(kills, 0)
+        self._exactly(kills, 0, more)
 
-    def _exactly(self, kills: Sequence[str], code: int) -> None:
-        happened = Counter(self.run(*kills))
+    def _exactly(self, kills: Sequence[str], code: int, more: Sequence[str]) -> None:
+        happened = Counter(self.run(*kills, more=more))
         assert happened == Counter(kill.split(":")[0] for kill in kills), f"killed at {happened} instead of {kills}"
         assert self.last_code == code
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from watersmeet.deadline import look
+
 STORES_UP_TO = 300  # connected sets of a shape; above that its plans are searched without materialized stores
 
 # Ways to a set: nodes from the large to the small, each as (its place in this list + 1, steps), a step as (the set
@@ -46,6 +48,7 @@ class Shape:
         for at in reversed(parts):
             mask = self.masks[at]
             if mask >> start & 1:
+                look()
                 place[at] = len(walk) + 1
                 unions = ((other, self.index[mask | self.masks[other]]) for other in added if self._fits(at, other))
                 walk.append((place[at], tuple((at, other, union, place[union]) for other, union in unions)))
@@ -65,6 +68,7 @@ def shape(linked: tuple[int, ...]) -> Shape:
     while layer:
         larger = []
         for mask in layer:
+            look()
             free = around[mask] & ~mask
             for at in range(count):
                 union = mask | 1 << at

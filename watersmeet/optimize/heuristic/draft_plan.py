@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from watersmeet.deadline import look
 from watersmeet.optimize.heuristic.draft_cost import CLOSED, NOWHERE, PINNED, PUT, REMOVED, UNPINNED, Ledger
 from watersmeet.optimize.heuristic.numbered_problem import Goal, Space
 from watersmeet.optimize.problem import Path, Solution, Want, price
@@ -20,6 +21,7 @@ class Draft(Ledger):
 
     def shortest(self, want: Goal) -> tuple[float, list[int]]:
         """The path that adds least to the cost, and how much that is."""
+        look()
         route = self.space.route(want, self.stores)
         if len(self.use) < len(self.space.base):
             self.meet_new_moves()

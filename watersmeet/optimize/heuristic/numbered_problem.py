@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from watersmeet.deadline import look
 from watersmeet.optimize.heuristic.bitmask_lattice import Shape, alike, shape
 from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Problem, Want
@@ -115,6 +116,7 @@ class Space:
             keys.append(key)
             sub = self._subs.get(key)
             if sub is None:
+                look()
                 names = tuple(relation for at, relation in enumerate(relations) if mask >> at & 1)
                 sub = self._add(key, names, (space, at))
             space.subs.append(sub)
@@ -165,6 +167,7 @@ class Space:
         return route
 
     def _add_move(self, start: int, space: QuerySpace, at: int, added: int, union: int) -> int:
+        look()
         here, found = space.subs[at], space.subs[added]
         move = self._moves[start, here, space.subs[union]] = len(self.base)
         mask = space.shape.masks[at]

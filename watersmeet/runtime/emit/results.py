@@ -94,15 +94,16 @@ class Results:
 
     def _flush(self, at: _At) -> None:
         path, end, name = at
-        found = self._assembly(path, end, concatenate(self._waiting.pop(at)))
+        waiting = self._waiting.pop(at)
         del self._waiting_rows[at]
         if isinstance(end, Keep):
-            self._write(end, name, found, path)
+            self._write(end, name, waiting, path)
         elif name not in self.suspended:
             with self._of_queries.confined(name):
-                self._write(end, name, found, path)
+                self._write(end, name, waiting, path)
 
-    def _write(self, end: Emit | Keep, name: str, found: Assembly, path: ProbePath) -> None:
+    def _write(self, end: Emit | Keep, name: str, waiting: list[Partial], path: ProbePath) -> None:
+        found = self._assembly(path, end, concatenate(waiting))
         if isinstance(end, Keep) and end.windows is not None:
             found = found.within(end.windows)
         rows = found.verified(end.verify)

@@ -66,6 +66,8 @@ def _serve(connection: Connection) -> None:
                 reply = _obey(worker, *pickle.loads(message))
             points.reach("resident.reply")
             signs.send(reply)
+            if worker.exhausted:
+                raise MemoryError("this resident task ran out of memory; Spark starts another")
     finally:
         signs.end()
 

@@ -44,9 +44,11 @@ from watersmeet.runtime.tick.orders import (
     VerifyOrder,
     raise_first,
 )
+from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.store.bucket import Bucket, verify_file
-from watersmeet.store.guard import bounds, limit_memory
+from watersmeet.store.evaluate import close_databases
+from watersmeet.store.guard import limit_memory, retains, within_bounds
 from watersmeet.store.merge import merge
 
 
@@ -54,6 +56,7 @@ class Worker:
     def __init__(self, owns_process: bool = False) -> None:
         """`owns_process`: nothing else runs in this process, so that its memory may be limited."""
         self._owns_process = owns_process
+        self.exhausted = False  # of memory or address space: its process is better replaced
         self.buckets = OpenBuckets()
         self.plans = PlansRead()
         self._turn = threading.RLock()
@@ -70,7 +73,11 @@ class Worker:
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
         with self._turn, self._limited(order):
-            return self._obey[type(order)](order, task, name)
+            try:
+                return self._obey[type(order)](order, task, name)
+            except MemoryError:
+                self._release_memory()
+                raise
 
     @contextlib.contextmanager
     def _limited(self, order: Order) -> Iterator[None]:
@@ -80,15 +87,17 @@ class Worker:
             yield
             return
         limits: Limits = rules.limits
-        bounds.seconds, bounds.megabytes = limits.expression_seconds, limits.expression_megabytes
-        if not self._owns_process or not limits.task_megabytes:
-            yield
-            return
-        limit_memory(limits.task_megabytes)
-        try:
-            yield
-        finally:
-            limit_memory(0)
+        with within_bounds(limits):
+            if not self._owns_process or not limits.task_megabytes:
+                yield
+                return
+            self.exhausted |= retains(limits.task_megabytes)
+            limit_memory(limits.task_megabytes)
+            try:
+                yield
+            finally:
+                limit_memory(0)
+                self.exhausted |= retains(limits.task_megabytes)
 
     def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
         return self.obey(self.plans.unpack(packed), task, name)
@@ -128,7 +137,7 @@ class Worker:
         try:
             return [self._probe_task(order, task, name).run()]
         except Exception as problem:
-            return [ProbeReport(failure=told(problem, order.home))]
+            return [ProbeReport(failure=self._told(problem, order.home))]
 
     def exchange_step(
         self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
@@ -138,10 +147,21 @@ class Worker:
             with self._limited(order):
                 yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
-            yield task, (REPORT, pickle.dumps(ProbeReport(failure=told(problem, order.home))))
+            yield task, (REPORT, pickle.dumps(ProbeReport(failure=self._told(problem, order.home))))
 
     def _probe_task(self, order: ProbeOrder, task: int, name: str) -> ProbeTask:
         return ProbeTask(order, Stores(order, self.buckets), task, name)
+
+    def _told(self, problem: Exception, home: str) -> WatersmeetError:
+        failure = out_of_memory(()) if isinstance(problem, MemoryError) else told(problem, home)
+        if isinstance(failure, Overload) and failure.may_pass:
+            self._release_memory()
+        return failure
+
+    def _release_memory(self) -> None:
+        self.exhausted = True
+        self.buckets = OpenBuckets()
+        close_databases()
 
     # Buckets are merged --------------------------------------------------------------------------
 

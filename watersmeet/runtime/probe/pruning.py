@@ -12,7 +12,10 @@ from typing import Protocol
 from watersmeet.errors import RunError
 from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.plan.ruleset import Step
+from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.shared_matches import SharedMatches
 from watersmeet.runtime.tick.orders import ProbeOrder
+from watersmeet.runtime.tick.overload import Overload
 from watersmeet.runtime.tick.tick import too_many_matches
 
 _LOOK = 0.5  # seconds between two looks for the sign that the engine stops
@@ -42,6 +45,7 @@ class Pruning:
         self._owners: dict[int, set[str]] = {}
         self._pruned: dict[int, bool] = {}
         self._known = 0
+        self._shared: dict[int, SharedMatches] = {}  # by step, once it has many matches
 
     def look(self) -> None:
         """Raise if the engine stops."""
@@ -62,14 +66,22 @@ class Pruning:
             if over and self._suspended is not None and any(r.query == query for r in self._order.rules.results):
                 self._suspended.suspend(query, "it was dropped")
 
-    def found(self, step: Step, matches: int) -> None:
-        """A step has so many matches in this task by now; if they are of one query only, they count for its limit."""
+    def found(self, step: Step, total: int, matches: Partial) -> None:
+        """A step has found matches, and so many in this task by now. They count for the limit of its queries."""
         self.look()
-        limit = self._order.rules.limits.matches
-        if limit and matches > limit and self._suspended is not None:
-            owners = self._owners_of(step)
-            if len(owners) == 1:
-                self._suspended.suspend(min(owners), too_many_matches(limit))
+        limit, suspended = self._order.rules.limits.matches, self._suspended
+        if not limit or total <= limit or suspended is None:
+            return
+        owners = self._owners_of(step)
+        if len(owners) == 1:
+            suspended.suspend(min(owners), too_many_matches(limit))
+            return
+        if step.id not in self._shared:
+            self._shared[step.id] = SharedMatches(self._order.rules, step)
+        self._shared[step.id].add(matches)
+        at_fault = {query for query in self._shared[step.id].at_fault(limit) if query not in suspended}
+        if at_fault:
+            raise Overload.of(at_fault, too_many_matches(limit))
 
     def has_pruned(self, step: Step) -> bool:
         """Whether only suspended queries need a step."""

@@ -26,6 +26,7 @@ from watersmeet.runtime.probe.predicates import Tester
 from watersmeet.runtime.probe.probers import Prober, make_prober
 from watersmeet.runtime.probe.pruning import Pruning, Suspended
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
+from watersmeet.runtime.tick.overload import out_of_memory
 from watersmeet.runtime.udf.predicate_calls import Calls
 
 ROWS_IN = 1 << 16
@@ -78,6 +79,12 @@ class Walk:
 
     def resume(self, step: Step, partial: Partial) -> Iterator[Departure]:
         """Take a step with partial results, and all the steps behind it that happen in this place."""
+        try:
+            yield from self._resume(step, partial)
+        except MemoryError as problem:
+            raise out_of_memory(self.order.rules.queries_of(step)) from problem
+
+    def _resume(self, step: Step, partial: Partial) -> Iterator[Departure]:
         if self._pruning.has_pruned(step):
             return
         self.counts.step_in[step.id] += len(partial)
@@ -88,7 +95,7 @@ class Walk:
             tests = prober.left_over()
             found = tester.passing(tests, pairs) if tests else pairs
             self.counts.step_out[step.id] += len(found)
-            self._pruning.found(step, self.counts.step_out[step.id])
+            self._pruning.found(step, self.counts.step_out[step.id], found)
             if self._pruning.has_pruned(step):
                 break
             if not len(found):

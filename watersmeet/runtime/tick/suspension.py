@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.tick.overload import Overload
+from watersmeet.store.guard import ExpressionError
 
 
 def is_new(query: Query, before: Manifest) -> bool:
@@ -45,6 +47,22 @@ def idle_stores(rules: Ruleset, suspended: Collection[str]) -> set[str]:
         if step.store in readers:
             readers[step.store] |= rules.queries_of(step)
     return {store for store, names in readers.items() if names <= set(suspended)}
+
+
+Confined = ExpressionError | Overload
+CONFINED = (ExpressionError, Overload)  # failures of a tick that is repeated without the queries at fault
+
+
+def at_fault(problem: Confined, queries: Iterable[Query]) -> set[str]:
+    """The queries without which a tick that failed is repeated."""
+    if isinstance(problem, Overload):
+        return set(problem.queries)
+    return owners(problem.expressions, queries)
+
+
+def may_pass(problem: Confined, tries: int) -> bool:
+    """Whether a tick that has failed so often is repeated as it is."""
+    return isinstance(problem, Overload) and problem.may_pass and tries == 1
 
 
 def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
