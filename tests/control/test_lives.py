@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.support.deaths import Died, silent_threads, subscribed
 from tests.support.two_streams import write
 from watersmeet import Engine
+from watersmeet.control import compaction
 
 STREAM = "CREATE STREAM {0} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts RETAIN UNBOUNDED FROM parquet '{1}';"
 JOIN = "SELECT a.id AS a, b.id AS b FROM l {0} a, r {0} b WHERE a.k = b.k".format("[UNBOUNDED]")
@@ -225,3 +226,21 @@ class Lives(RuleBasedStateMachine):
 
 Lives.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
 test_lives_in_any_order = Lives.TestCase
+
+
+class LivesWithAShortLog(Lives):
+    """The log of changes is shortened after every change that allows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest, compaction.LONGEST_LOG = compaction.LONGEST_LOG, 0
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            compaction.LONGEST_LOG = self.longest
+
+
+LivesWithAShortLog.TestCase.settings = Lives.TestCase.settings
+test_lives_with_a_short_log = LivesWithAShortLog.TestCase

@@ -51,7 +51,7 @@ def test_only_plain_folders_with_known_options_are_read_here(tmp_path: Path) -> 
 
 def test_a_file_that_is_listed_and_passed_in_the_round_at_once_is_taken_once(tmp_path: Path) -> None:
     folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "1")), TakenFiles(), settle=5)
-    taken = []
+    taken: list[str] = []
     for number in range(12):
         touch(tmp_path / f"{number:02d}", number)
         folder.look()

@@ -51,7 +51,7 @@ def write_whole(path: Path, content: str | bytes, shared: bool = False) -> None:
 def replace_durably(path: Path, content: bytes) -> int:
     """Replace a file as a whole; the new content is on the disk afterwards. Returns its length."""
     draft = layout.draft(path)
-    with draft.open("wb") as file:
+    with open(draft, "wb", opener=private) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

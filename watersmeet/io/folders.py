@@ -23,7 +23,7 @@ from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
 from watersmeet.io.positions import Noted
 from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES, open_parquet
-from watersmeet.io.taken_files import REMEMBERED, UNKNOWN, Stamp, TakenFiles, key_of
+from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
 from watersmeet.model import Stream
 
 _DEFAULT_BYTES = 256 << 20
@@ -105,7 +105,7 @@ class Folder:
 
     def _forget_gone(self) -> None:
         """At the end of a round: of files that were deleted, names that are looked for no longer cost memory."""
-        if len(self._taken) > REMEMBERED:
+        if self._taken.are_too_many:
             self._taken.forget_gone(self._passed)
         if len(self._seen) > 2 * len(self._passed) + _SPARE:
             pending = self._changing.keys() | self._tried.keys()
