@@ -7,6 +7,7 @@ a shorter one of the same meaning (`compaction.py`).
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from watersmeet.control.changes import Asked, Drop, Resume
 from watersmeet.errors import StateError, WatersmeetError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.dependencies import FOLLOWS
-from watersmeet.home.files import append_durably, whole_lines
+from watersmeet.home.files import Version, append_durably, version_of, whole_lines
 from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.io.into import resolved_sink
 from watersmeet.model import Query, Sink
@@ -74,6 +75,16 @@ def read_entries(home: Path) -> list[Entry]:
             detail="It lists the queries that were added and dropped while the engine ran. Nothing was changed.",
             hint=restore_hint("it"),
         ) from None
+
+
+def shown_entries(home: Path) -> tuple[Entry, ...]:
+    """The same, for users who look often: the log is read again only when it has changed."""
+    return _shown(home, version_of(home / layout.CHANGES))
+
+
+@functools.lru_cache(maxsize=2)
+def _shown(home: Path, version: Version | None) -> tuple[Entry, ...]:
+    return tuple(read_entries(home))
 
 
 def entries_in(lines: Iterable[bytes]) -> list[Entry]:
