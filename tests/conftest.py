@@ -27,7 +27,7 @@ pytest.register_assert_rewrite("tests.support")
 
 STDERR = 2
 TEST_SECONDS = 600  # far beyond what the longest takes, also on a busy machine
-LONG_TEST_SECONDS = 3600  # of ./run test-faults and test-cluster, which start the engine many times, and of a search
+LONG_TEST_SECONDS = 3600  # of ./run test-faults, test-cluster and test-long, and of a search
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 settings.register_profile(
@@ -41,13 +41,19 @@ settings.register_profile(  # for work on a failure: the first one found, as it 
 settings.load_profile(PROFILE)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--ticks", type=int, default=10_000, help="of ./run test-long")
+
+
 class TookTooLong(BaseException):
     """Not an `Exception`: neither the product nor Hypothesis, which would try it again, may catch it."""
 
 
 @contextlib.contextmanager
 def limited(item: pytest.Item) -> Iterator[None]:
-    is_long = PROFILE == "search" or any(item.get_closest_marker(name) for name in ("soak", "cluster", "semantics"))
+    is_long = PROFILE == "search" or any(
+        item.get_closest_marker(name) for name in ("soak", "cluster", "semantics", "long")
+    )
     seconds = LONG_TEST_SECONDS if is_long else TEST_SECONDS
 
     def ring(number: int, frame: FrameType | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from watersmeet.home.files import make_home, private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger("watersmeet")
 
 SETTINGS = {
     "spark.python.daemon.module": "watersmeet.runtime.daemon",
@@ -39,6 +43,9 @@ SETTINGS = {
 # With all of Spark in one process no other host connects to it; on a cluster Spark finds the right address itself.
 LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
+SECRET_VARIABLE = "SPARK_AUTHENTICATE_SECRET"  # of the environment: the secret of a standalone cluster
+_STANDALONE = "spark://"
+_AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
 _IS_SECRET = re.compile("secret|password|token", re.IGNORECASE)  # not for the list of processes, which everybody sees
 
 # What expressions mean depends on these. They are computed as with the first value, so nothing else may be set.
@@ -77,12 +84,15 @@ def make_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    chosen = {**SETTINGS, **_authentication(master or ""), **(LOCAL_SETTINGS if local else {}), **(settings or {})}
+    given = settings or {}
+    chosen = {**SETTINGS, **_authentication(master or "", given), **(LOCAL_SETTINGS if local else {}), **given}
     if log is not None:
         _launch_jvm({name: value for name, value in chosen.items() if not _IS_SECRET.search(name)}, log)
+    if (master or "").startswith(_STANDALONE):
+        _check_secret(str(master), chosen)
     builder = SparkSession.builder.appName("watersmeet").master(master or f"local[{2 * cores()},4]")
     if (master or "").startswith("local-cluster"):
-        builder = builder.config("spark.authenticate.secret", secrets.token_hex(32))
+        builder = builder.config(_SECRET, secrets.token_hex(32))
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
@@ -90,10 +100,30 @@ def make_session(
     return session
 
 
-def _authentication(master: str) -> dict[str, str]:
-    """Spark's ports are for those who know a secret, which Spark makes and brings to its processes itself. A standalone
-    cluster has its own, or none: `spark.authenticate` and the secret are then settings of the cluster and the user."""
-    return {} if master.startswith("spark://") else {"spark.authenticate": "true"}
+def _authentication(master: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Spark's ports are for those who know a secret, which Spark makes and brings to its processes itself. All of a
+    standalone cluster has one secret, which the user has to name."""
+    if not master.startswith(_STANDALONE):
+        return {_AUTHENTICATE: "true"}
+    secret = given.get(_SECRET) or os.environ.get(SECRET_VARIABLE)
+    return {_AUTHENTICATE: "true", _SECRET: secret} if secret else {}
+
+
+def _check_secret(master: str, chosen: Mapping[str, str]) -> None:
+    """Reject a standalone cluster without a secret, unless that is what the user has set."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # so that spark-defaults.conf has been read
+    authenticates = chosen.get(_AUTHENTICATE) or SparkConf().get(_AUTHENTICATE)
+    if authenticates is None:
+        raise RunError(
+            f"no secret is set for the cluster {master}",
+            detail="Without one, whoever reaches the ports of its processes can run code in them.",
+            hint=f"set the environment variable {SECRET_VARIABLE} to the cluster's {_SECRET}, or both {_AUTHENTICATE} "
+            f"and {_SECRET} in spark-defaults.conf; if the cluster has none: --set {_AUTHENTICATE}=false",
+        )
+    if authenticates.lower() != "true":
+        _log.warning("the cluster %s is used without authentication: whoever reaches its ports can run code", master)
 
 
 def cores() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 # Control characters (C0, DEL, C1), and those that change the direction in which text is shown.
 _ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -16,6 +18,12 @@ def visible(text: str, keeping: str = "") -> str:
 def visible_lines(text: str) -> str:
     """The same for text of several lines."""
     return visible(text, keeping="\n\t")
+
+
+def json_text(value: Any) -> str:
+    """JSON for a terminal or a program: readable letters stay, and what a terminal would obey is \\u009b."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    return _ACTIVE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def _escaped(character: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import tempfile
@@ -13,12 +14,15 @@ import pyarrow as pa
 import pytest
 import typer
 
+from tests.support.commands import command
 from watersmeet.cli.errors import reporting, show_error
 from watersmeet.errors import WatersmeetError
-from watersmeet.home.manifest import load_newest
+from watersmeet.home import layout
+from watersmeet.home.lock import home_lock
+from watersmeet.home.manifest import Manifest, Suspension, commit, load_newest
 from watersmeet.model import Query, Sink
 from watersmeet.runtime.delivery import Deliveries
-from watersmeet.terminal import visible, visible_lines
+from watersmeet.terminal import json_text, visible, visible_lines
 
 ESCAPE, TITLE = "\x1b[2J", "\x1b]0;owned\x07"
 
@@ -41,6 +45,27 @@ def test_text_is_made_visible(text: str, shown: str) -> None:
 
 def test_text_of_several_lines_keeps_them() -> None:
     assert visible_lines(f"a\n\tb{ESCAPE}") == "a\n\tb\\x1b[2J"
+
+
+def test_json_has_no_character_that_a_terminal_obeys_and_is_the_same_value() -> None:
+    value = {"é": [f"a\x9b31mb\x7f{ESCAPE}\u202e\n", "日本"]}
+    shown = json_text(value)
+    assert json.loads(shown) == value
+    assert "\\u009b31mb\\u007f" in shown and "\\u202e" in shown and "é" in shown and "日本" in shown
+    assert visible_lines(shown) == shown
+
+
+@pytest.mark.parametrize("command_name", ["list", "stats"])
+def test_commands_print_such_json(tmp_path: Path, command_name: str) -> None:
+    with home_lock(tmp_path):
+        pass
+    suspended = Suspension(1, "no \x9b31m and no \x85", "1")
+    commit(tmp_path, Manifest(1, queries={"q": 1}, suspended={"q": suspended}))
+    described = {"joins": "a", "sql": "SELECT '\x9b'", "folder": "f", "backfill": False}
+    (tmp_path / layout.QUERIES).write_text(json.dumps({"q": described}, ensure_ascii=False))
+    said = command(command_name, "--home", tmp_path, "--format", "json")
+    assert said.exit_code == 0, said.output
+    assert "\\u009b31m" in said.stdout and visible_lines(said.stdout) == said.stdout
 
 
 def test_an_error_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

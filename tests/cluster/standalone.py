@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ class Cluster:
         self.folder = folder
         self.port = _free_port()
         self.address = f"spark://127.0.0.1:{self.port}"
+        self.secret = secrets.token_hex(16)  # of the cluster and of its applications
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, workers: int = 2) -> None:
@@ -56,7 +58,8 @@ class Cluster:
             PYSPARK_PYTHON=sys.executable,
             SPARK_LOCAL_IP="127.0.0.1",
             SPARK_DAEMON_MEMORY="256m",
-            SPARK_DAEMON_JAVA_OPTS=f"-Dlog4j2.configurationFile={_logging(self.folder)}",
+            SPARK_DAEMON_JAVA_OPTS=f"-Dlog4j2.configurationFile={_logging(self.folder)} -Dspark.authenticate=true",
+            _SPARK_AUTH_SECRET=self.secret,  # where Spark's processes look for it
         )
         with log.open("wb") as output:
             self.processes.append(

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from tests.cluster.standalone import Cluster, standalone
 from tests.support.faults.victim import Run, Victim, check_results, check_state, clean_start
+from tests.support.strangers import answer_to_a_stranger, check_rejected
 from tests.support.waiting import eventually
+from watersmeet.session import SECRET_VARIABLE
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone(tmp_path_factory.mktemp("cluster")) as cluster:
+    with standalone(tmp_path_factory.mktemp("cluster")) as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SECRET_VARIABLE, cluster.secret)
         yield cluster
+
+
+def test_the_master_and_the_driver_reject_strangers(cluster: Cluster, victim: Callable[..., Victim]) -> None:
+    run = victim(ticks=6, master=cluster.address).start()
+    _wait_for_executors(cluster, run)
+    commands = [" ".join(executor.cmdline()) for executor in cluster.executors()]
+    (driver,) = {found[1] for text in commands if (found := re.search(r"CoarseGrainedScheduler@[^ ]+:(\d+)", text))}
+    for port in (cluster.port, int(driver)):
+        check_rejected(answer_to_a_stranger(port))
+    java = psutil.Process(run.process.pid).children()
+    assert not [text for text in (*commands, *(" ".join(one.cmdline()) for one in java)) if cluster.secret in text]
+    run.wait()
+
+
+def test_without_the_secret_of_the_cluster_nothing_runs(
+    cluster: Cluster, victim: Callable[..., Victim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SECRET_VARIABLE)
+    home = victim(ticks=2, master=cluster.address)
+    run = home.start()
+    run.wait(may_fail=True)
+    assert home.last_code != 0
+    assert SECRET_VARIABLE in run.tail() and "no secret is set" in run.tail()
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

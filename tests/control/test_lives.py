@@ -23,6 +23,7 @@ from tests.support.examples import examples
 from tests.support.files_as_frames import FilesAsFrames
 from tests.support.two_streams import write
 from watersmeet import Engine
+from watersmeet.control import compaction
 from watersmeet.home.layout import tick_of
 from watersmeet.home.manifest import load_newest
 
@@ -307,3 +308,21 @@ class Lives(RuleBasedStateMachine):
 
 Lives.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=15, deadline=None)
 test_lives_in_any_order = Lives.TestCase
+
+
+class LivesWithAShortLog(Lives):
+    """The log of changes is shortened after every change that allows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest, compaction.LONGEST_LOG = compaction.LONGEST_LOG, 0
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            compaction.LONGEST_LOG = self.longest
+
+
+LivesWithAShortLog.TestCase.settings = Lives.TestCase.settings
+test_lives_with_a_short_log = LivesWithAShortLog.TestCase

@@ -18,6 +18,7 @@ from watersmeet.home.counters import Counters, Reason
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import BucketInfo, Manifest, commit
 from watersmeet.home.tick_log import TickTimes, log_tick
+from watersmeet.runtime.udf import predicate_calls
 from watersmeet.runtime.udf.predicate_calls import Calls
 
 STREAM = "CREATE STREAM {0} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts FROM parquet '{1}';"
@@ -102,3 +103,31 @@ def test_the_list_tells_what_is_in_force(engine: Engine) -> None:
     ]
     assert told[0]["joins"] == "l a ⋈ r b"
     assert told[0]["folder"] == str(engine.home / "results" / "q")
+
+
+def test_logs_are_read_again_only_when_they_have_changed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.stats()
+    read: list[Path] = []
+    content_of = Path.read_bytes
+
+    def counting(path: Path) -> bytes:
+        read.append(path)
+        return content_of(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counting)
+    before = engine.stats()
+    assert [path.name for path in read if path.suffix == ".jsonl"] == []
+    append_entries(engine.home, [Entry(2.0, 4, "drop", "other", 0.5)])
+    Calls(complaints={"far": "KeyError: 1"}).tell(engine.home, 3)
+    after = engine.stats()
+    assert (len(after.deployments), len(after.predicates)) == (len(before.deployments) + 1, len(before.predicates) + 1)
+
+
+def test_failures_of_predicates_stay_known_in_a_log_of_limited_length(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predicate_calls, "_LONGEST_LOG", 1000)
+    for tick in range(100):
+        Calls(complaints={"near": f"ValueError: {tick}"}).tell(engine.home, tick)
+    assert "ValueError: 99" in engine.complaints()["near"]
+    assert sum(path.stat().st_size for path in engine.home.glob("predicates.*")) < 3000

@@ -49,6 +49,31 @@ def test_only_plain_folders_with_known_options_are_read_here(tmp_path: Path) -> 
     assert not is_folder(Stream("x", COLUMNS, "ts", source=Source("csv", str(tmp_path))))
 
 
+def test_a_file_that_is_listed_and_passed_in_the_round_at_once_is_taken_once(tmp_path: Path) -> None:
+    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "1")), TakenFiles(), settle=5)
+    taken: list[str] = []
+    for number in range(12):
+        touch(tmp_path / f"{number:02d}", number)
+        folder.look()
+        while files := folder.take():
+            taken += files
+    assert taken == [f"{number:02d}" for number in range(12)]
+
+
+def test_names_of_files_that_are_gone_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "_SPARE", 10)
+    folder = Folder(stream(tmp_path), TakenFiles(), settle=5)
+    for number in range(100):
+        touch(tmp_path / f"{number:03d}", number)
+        folder.look()
+        assert list(folder.take()) == [f"{number:03d}"]
+        (tmp_path / f"{number - 5:03d}").unlink(missing_ok=True)
+    assert len(folder._seen) < 40
+    for _ in range(20):
+        folder.look()
+        assert (folder.take(), folder.take_notes()) == ({}, [])
+
+
 def test_files_come_by_date_each_once_and_hidden_ones_never(tmp_path: Path) -> None:
     for name, second in (
         ("b", 1),

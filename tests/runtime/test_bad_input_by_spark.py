@@ -141,9 +141,7 @@ def time_zone(spark: SparkSession, zone: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
 @pytest.mark.parametrize("zone", ["UTC", "GMT"])
-def test_times_are_the_same_in_input_and_results(
-    spark: SparkSession, tmp_path: Path, kind: str, zone: str
-) -> None:
+def test_times_are_the_same_in_input_and_results(spark: SparkSession, tmp_path: Path, kind: str, zone: str) -> None:
     """A time without an offset is one of UTC, as it is for Spark; one with an offset is what it says."""
     (tmp_path / "x").mkdir()
     with time_zone(spark, zone):

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-import struct
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
-from watersmeet.session import SETTINGS, _authentication, make_session
+from tests.support.strangers import answer_to_a_stranger, check_rejected
+from watersmeet.errors import RunError
+from watersmeet.session import SECRET_VARIABLE, SETTINGS, _authentication, _check_secret, make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RPC_REQUEST = 3  # of Spark's frames: length, type, number, length of the body, body
+CLUSTER = "spark://host:7077"
 
 
 def test_a_stranger_does_not_get_past_the_authentication(spark: SparkSession) -> None:
-    port = int(str(spark.conf.get("spark.driver.port")))
-    body = b"no message of Spark"
-    frame = struct.pack(">bqi", RPC_REQUEST, 7, len(body)) + body
-    with socket.create_connection(("127.0.0.1", port), 10) as stranger:
-        stranger.sendall(struct.pack(">q", len(frame) + 8) + frame)
-        stranger.settimeout(60)
-        said = b""
-        while len(said) < 8 or len(said) < struct.unpack(">q", said[:8])[0]:
-            more = stranger.recv(1 << 16)
-            if not more:
-                break
-            said += more
-    assert b"doAuthChallenge" in said, "who does not prove to know the secret is rejected at once"
-    assert b"NettyRpcHandler.internalReceive" not in said, "the message of a stranger was read"
+    check_rejected(answer_to_a_stranger(int(str(spark.conf.get("spark.driver.port")))))
 
 
 def test_the_ports_of_the_driver_are_on_loopback(spark: SparkSession) -> None:
@@ -44,11 +32,34 @@ def test_the_ports_of_the_driver_are_on_loopback(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("master", ["", "local[2]", "local-cluster[1,1,1024]", "yarn", "k8s://host"])
 def test_where_spark_makes_the_secret_it_is_used(master: str) -> None:
-    assert _authentication(master) == {"spark.authenticate": "true"}
+    assert _authentication(master, {}) == {"spark.authenticate": "true"}
 
 
-def test_a_standalone_cluster_has_its_own() -> None:
-    assert _authentication("spark://host:7077") == {}
+def test_a_standalone_cluster_has_the_secret_that_the_user_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
+    assert _authentication(CLUSTER, {}) == {}
+    on = {"spark.authenticate": "true", "spark.authenticate.secret": "a"}
+    assert _authentication(CLUSTER, {"spark.authenticate.secret": "a"}) == on
+    monkeypatch.setenv(SECRET_VARIABLE, "a")
+    assert _authentication(CLUSTER, {}) == on
+    assert _authentication(CLUSTER, {"spark.authenticate.secret": "b"})["spark.authenticate.secret"] == "b"
+
+
+def test_a_standalone_cluster_without_a_secret_is_rejected(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
+    # The Java process of this session was started with authentication, as one for a cluster is not.
+    monkeypatch.setattr("pyspark.SparkConf.get", lambda conf, name: None)
+    with pytest.raises(RunError, match="no secret is set") as rejected:
+        make_session(CLUSTER)
+    assert SECRET_VARIABLE in rejected.value.hint and "spark.authenticate=false" in rejected.value.hint
+    with caplog.at_level(logging.WARNING):
+        _check_secret(CLUSTER, {"spark.authenticate": "false"})
+    assert "without authentication" in caplog.text
+    caplog.clear()
+    _check_secret(CLUSTER, {"spark.authenticate": "true"})
+    assert not caplog.text
 
 
 def test_no_secret_is_in_the_list_of_processes(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.statistics_file import first_statistics
-from watersmeet.home.manifest import Manifest, Suspension
+from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
@@ -45,6 +45,11 @@ class PlanKeeper:
     def suspended(self) -> Mapping[str, Suspension]:
         """The queries that are suspended by what is committed."""
         return self._loop.manifest.suspended
+
+    @property
+    def committed_changes(self) -> LogMark | None:
+        """How far the log of changes went at the last commit."""
+        return self._loop.manifest.changes
 
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, table_of
-from watersmeet.terminal import visible
+from watersmeet.terminal import json_text, visible
 
 if TYPE_CHECKING:
     from watersmeet.control.changes import Change
@@ -144,7 +143,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
 
         listed = stats_of_home(home).queries
         if format_ == "json":
-            typer.echo(json.dumps([asdict(query) for query in listed], indent=1, ensure_ascii=False))
+            typer.echo(json_text([asdict(query) for query in listed]))
         else:
             print_table(_query_table(listed))
             _print_suspended(listed)
@@ -157,7 +156,7 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
 
         found = stats_of_home(home)
         if format_ == "json":
-            typer.echo(json.dumps(found.as_json(), indent=1, ensure_ascii=False))
+            typer.echo(json_text(found.as_json()))
         else:
             _print_stats(found)
 

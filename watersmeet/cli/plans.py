@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import typer
@@ -15,7 +14,7 @@ from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import print_table
 from watersmeet.errors import WatersmeetError
-from watersmeet.terminal import visible
+from watersmeet.terminal import json_text, visible
 
 HELP = help_text(
     "Show the history of the plan: each decision with its reason, gain and price.",
@@ -30,7 +29,7 @@ def plans(home: Home = HOME, format_: Format = "text") -> None:
             raise WatersmeetError(f"the home {home} does not exist", hint="name the folder of an engine: --home DIR")
         told = decisions(home)
         if format_ == "json":
-            typer.echo(json.dumps([asdict(decision) for decision in told], indent=1))
+            typer.echo(json_text([asdict(decision) for decision in told]))
         elif told:
             print_table(as_table(told))
         else:

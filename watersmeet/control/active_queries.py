@@ -27,6 +27,7 @@ from watersmeet.control.changes import (
     missed,
     not_written,
 )
+from watersmeet.control.compaction import Compaction
 from watersmeet.control.description import write_description
 from watersmeet.deadline import TookTooLong, within
 from watersmeet.errors import ModelError, RunError, WatersmeetError
@@ -57,6 +58,7 @@ class ActiveQueries:
         self.changing = threading.RLock()  # held while the pipeline changes
         self._keeper: PlanKeeper | None = None  # while the engine runs
         self._recalled: set[str] | None = None  # queries that the log brought back; None before it was read
+        self._compaction: Compaction  # of the log, once it was read
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -67,6 +69,7 @@ class ActiveQueries:
     def recall(self) -> None:
         """Queries that were added or dropped during the previous run on this home stay added or dropped."""
         if self._recalled is None:
+            self._compaction = Compaction(self.pipeline.home, self.pipeline.queries)
             self.pipeline, self._recalled = recall(self.pipeline.home, self.pipeline)
         # The tick that was promised may never have been committed, and then the next one is the first.
         following = load_newest(self.pipeline.home).tick + 1
@@ -214,6 +217,7 @@ class ActiveQueries:
                 now = time.monotonic()
                 resumed = {name: query.resumed for name, query in after.queries.items()}
                 append_entries(after.home, entries_of(accepted, after.queries, resumed, tick, now))
+                self._compaction.run(keeper.committed_changes)
 
             tick = keeper.obey(plan, record)
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}

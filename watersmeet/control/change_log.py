@@ -1,21 +1,25 @@
 """`changes.jsonl` in the home: every change of the queries that was activated while the engine ran.
 
 A line is on the disk before the plan with the change is handed over, so a change that was active in any tick is in the
-log. A last line that is cut short belongs to a change that was never active, and is removed.
+log. A last line that is cut short belongs to a change that was never active, and is removed. A long log is replaced by
+a shorter one of the same meaning (`compaction.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from watersmeet.control.changes import Asked, Drop, Resume
 from watersmeet.errors import StateError, WatersmeetError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.files import append_durably, whole_lines
+from watersmeet.home.dependencies import FOLLOWS
+from watersmeet.home.files import Version, append_durably, version_of, whole_lines
 from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.io.into import resolved_sink
 from watersmeet.model import Query, Sink
@@ -64,7 +68,7 @@ def append_entries(home: Path, entries: Sequence[Entry]) -> None:
 def read_entries(home: Path) -> list[Entry]:
     path = home / layout.CHANGES
     try:
-        return [_entry(line) for line in whole_lines(path) if line]
+        return entries_in(whole_lines(path))
     except (ValueError, KeyError, TypeError) as problem:
         raise StateError(
             f"{path} is damaged: {problem}",
@@ -73,8 +77,22 @@ def read_entries(home: Path) -> list[Entry]:
         ) from None
 
 
-def _entry(line: bytes) -> Entry:
-    raw = json.loads(line)
+def shown_entries(home: Path) -> tuple[Entry, ...]:
+    """The same, for users who look often: the log is read again only when it has changed."""
+    return _shown(home, version_of(home / layout.CHANGES))
+
+
+@functools.lru_cache(maxsize=2)
+def _shown(home: Path, version: Version | None) -> tuple[Entry, ...]:
+    return tuple(read_entries(home))
+
+
+def entries_in(lines: Iterable[bytes]) -> list[Entry]:
+    found = [json.loads(line) for line in lines if line]
+    return [_entry(raw) for raw in found if FOLLOWS not in raw]
+
+
+def _entry(raw: Mapping[str, Any]) -> Entry:
     sink = raw["sink"]
     options = tuple((str(name), str(value)) for name, value in sink["options"])
     return Entry(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from watersmeet.control.change_log import Entry, read_entries, still_suspended
+from watersmeet.control.change_log import Entry, shown_entries, still_suspended
 from watersmeet.control.description import Described, read_description
 from watersmeet.errors import StateError
 from watersmeet.home import layout
@@ -115,7 +115,7 @@ def collect_stats(
     ticks: Sequence[TickTimes],
     running: bool,
 ) -> Stats:
-    entries = read_entries(home)
+    entries = shown_entries(home)
     return Stats(
         running,
         manifest.tick,

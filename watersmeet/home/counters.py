@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -37,6 +38,12 @@ class Counters:
         """The numbers of steps mean nothing under another plan."""
         self.step_in.clear()
         self.step_out.clear()
+
+    def forget_other_queries(self, queries: Collection[str]) -> None:
+        """What is counted of queries that are no more would pile up."""
+        for counter in (self.results, self.failed_values):
+            for query in counter.keys() - queries:
+                del counter[query]
 
     def add(self, more: Counters) -> None:
         self.rows.update(more.rows)

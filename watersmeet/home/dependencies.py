@@ -6,6 +6,7 @@ itself, and a run on it would repeat results, bring back dropped queries or lose
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,18 +17,23 @@ from watersmeet.home import layout
 from watersmeet.home.manifest import LogMark, Manifest
 from watersmeet.home.tick_log import recent_ticks
 
+FOLLOWS = "follows"  # in the first line of a log of changes: the mark of the one that it replaces
 _HINT = restore_hint("the home folder as a whole")
 
 
 class MarkedLog:
-    """The mark of a log that only grows. Each call reads what was added since the last one."""
+    """The mark of a log that grows, or is replaced as a whole. Each call reads what was added since the last one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = 0  # its number in the file system
         self._mark = LogMark()
 
     def mark(self) -> LogMark:
-        size = os.stat(self._path).st_size if self._path.exists() else 0
+        found = os.stat(self._path) if self._path.exists() else None
+        if found is not None and found.st_ino != self._file:
+            self._file, self._mark = found.st_ino, LogMark()
+        size = found.st_size if found is not None else 0
         if size > self._mark.bytes:
             with self._path.open("rb") as file:
                 file.seek(self._mark.bytes)
@@ -53,8 +59,8 @@ def _check_changes(log: Path, manifest: Manifest) -> None:
     mark = manifest.changes
     if mark is None or not mark.bytes:
         return
-    content = log.read_bytes()[: mark.bytes] if log.exists() else b""
-    if len(content) == mark.bytes and zlib.crc32(content) == mark.checksum:
+    content = log.read_bytes() if log.exists() else b""
+    if fits(content, mark) or _fits_before(content, log, mark):
         return
     why = "it is missing" if not log.exists() else "its content is another"
     if content and len(content) < mark.bytes:
@@ -64,6 +70,21 @@ def _check_changes(log: Path, manifest: Manifest) -> None:
         detail="It says which queries were added and dropped while the engine ran. Nothing was changed.",
         hint=f"restore it; or {_HINT}",
     )
+
+
+def fits(content: bytes, mark: LogMark) -> bool:
+    """Whether a log was like this at the time of a mark, or has grown since."""
+    return len(content) >= mark.bytes and zlib.crc32(content[: mark.bytes]) == mark.checksum
+
+
+def _fits_before(content: bytes, log: Path, mark: LogMark) -> bool:
+    """Whether a mark is that of the log which this one has replaced since."""
+    try:
+        whole = LogMark(**json.loads(content.partition(b"\n")[0])[FOLLOWS])
+        before = layout.rotated(log).read_bytes()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return len(before) == whole.bytes and fits(before, whole) and fits(before, mark)
 
 
 def _later(home: Path, manifest: Manifest, outside: Iterable[Path]) -> Iterator[Path]:

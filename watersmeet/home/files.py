@@ -19,6 +19,8 @@ from typing import Any, BinaryIO
 
 from watersmeet.home import layout
 
+Version = tuple[int, int, int]
+
 
 def private(path: str, flags: int) -> int:
     """Opens a file, for `open(…, opener=private)`, so that a new one is for this user only."""
@@ -51,7 +53,7 @@ def write_whole(path: Path, content: str | bytes, shared: bool = False) -> None:
 def replace_durably(path: Path, content: bytes) -> int:
     """Replace a file as a whole; the new content is on the disk afterwards. Returns its length."""
     draft = layout.draft(path)
-    with draft.open("wb") as file:
+    with open(draft, "wb", opener=private) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -112,6 +114,15 @@ def whole_lines(path: Path) -> list[bytes]:
     """The lines of a log but for a last one that is torn; none where there is no log."""
     content = path.read_bytes() if path.exists() else b""
     return content[: content.rfind(b"\n") + 1].splitlines()
+
+
+def version_of(path: Path) -> Version | None:
+    """Is another one after lines were added, or the file was replaced; None if it is missing."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def advice_in(path: Path, most: int | None = None) -> Iterator[Any]:

@@ -23,11 +23,12 @@ from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
 from watersmeet.io.positions import Noted
 from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES, open_parquet
-from watersmeet.io.taken_files import REMEMBERED, UNKNOWN, Stamp, TakenFiles, key_of
+from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
 from watersmeet.model import Stream
 
 _DEFAULT_BYTES = 256 << 20
 _ROUND = 5  # files that a look passes in the round through all of them
+_SPARE = 1000  # names of files that are gone
 
 
 def is_folder(stream: Stream) -> bool:
@@ -66,7 +67,7 @@ class Folder:
         self._seen: set[str] = set()  # names that need no other look when their folder changes
         self._changing: dict[str, _Change] = {}
         self._tried: dict[str, _Change] = {}  # files that were given back, and wait to be tried or are being tried
-        self._noted: list[Noted] = []
+        self._noted: dict[str, Noted] = {}
         self._passed: set[int] = set()  # in this round, by `key_of`
 
     @property
@@ -82,15 +83,15 @@ class Folder:
         """See which files there are, if none is known to wait."""
         if self._waiting:
             return
-        found: list[tuple[int, str]] = []
+        found: dict[str, int] = {}  # the round may pass a file that has just been listed: each waits once
         for name, entry in self._listing.news(self._seen):
             self._seen.add(name)
-            found += self._compare(name, entry)
-        found += self._pass_some()
-        found += self._settled()
-        self._waiting.extend(name for _, name in sorted(found))
+            found.update(self._compare(name, entry))
+        found.update(self._pass_some())
+        found.update(self._settled())
+        self._waiting.extend(sorted(found, key=lambda name: (found[name], name)))
 
-    def _pass_some(self) -> Iterator[tuple[int, str]]:
+    def _pass_some(self) -> Iterator[tuple[str, int]]:
         passed = 0
         for name, entry in self._listing.some(_ROUND):
             passed += 1
@@ -99,11 +100,18 @@ class Folder:
                 self._seen.add(name)
                 yield from self._compare(name, entry)
         if passed < _ROUND:
-            if len(self._taken) > REMEMBERED:
-                self._taken.forget_gone(self._passed)
+            self._forget_gone()
             self._passed = set()
 
-    def _compare(self, name: str, entry: os.DirEntry[str]) -> Iterator[tuple[int, str]]:
+    def _forget_gone(self) -> None:
+        """At the end of a round: of files that were deleted, names that are looked for no longer cost memory."""
+        if self._taken.are_too_many:
+            self._taken.forget_gone(self._passed)
+        if len(self._seen) > 2 * len(self._passed) + _SPARE:
+            pending = self._changing.keys() | self._tried.keys()
+            self._seen = {name for name in self._seen if name in pending or key_of(name) in self._passed}
+
+    def _compare(self, name: str, entry: os.DirEntry[str]) -> Iterator[tuple[str, int]]:
         """The file if it is to be taken now; where it is not what was taken, it is noted when it has settled."""
         stamp = _stamp(entry)
         known = self._taken.stamp_of(name)
@@ -111,15 +119,15 @@ class Folder:
             return
         if known is None:
             if stamp.date > self._taken.forgotten:
-                yield stamp.date, name
+                yield name, stamp.date
             else:
-                self._noted.append(Noted(name, stamp, Reason.FORGOTTEN_FILE))
+                self._noted[name] = Noted(name, stamp, Reason.FORGOTTEN_FILE)
         elif known == UNKNOWN:
             self._taken.add(name, stamp)
         elif known != stamp:
             self._changing[name] = _Change(stamp, time.monotonic())
 
-    def _settled(self) -> Iterator[tuple[int, str]]:
+    def _settled(self) -> Iterator[tuple[str, int]]:
         """Of the files that may still be written to, those that have not been for a while."""
         for name, change in list(self._changing.items()):
             stamp = _stamp(self.path(name))
@@ -132,9 +140,9 @@ class Folder:
                 del self._changing[name]
                 if self._taken.stamp_of(name) is None or name in self._taken.aside:
                     self._tried[name] = change
-                    yield stamp.date, name
+                    yield name, stamp.date
                 elif self._taken.stamp_of(name) != stamp:
-                    self._noted.append(Noted(name, stamp, Reason.REWRITTEN_FILE))
+                    self._noted[name] = Noted(name, stamp, Reason.REWRITTEN_FILE)
 
     def _has_settled(self, change: _Change) -> bool:
         return max(time.time() - change.stamp.date / 1e9, time.monotonic() - change.since) >= self._settle
@@ -157,7 +165,7 @@ class Folder:
         return taken
 
     def take_notes(self) -> list[Noted]:
-        noted, self._noted = self._noted, []
+        noted, self._noted = list(self._noted.values()), {}
         for note in noted:
             self._taken.add(note.name, note.stamp)
         return noted

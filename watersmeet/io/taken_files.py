@@ -38,6 +38,10 @@ class TakenFiles:
     def __len__(self) -> int:
         return len(self._keys) + len(self._recent)  # one that is in both counts twice until it is packed
 
+    @property
+    def are_too_many(self) -> bool:
+        return len(self) > REMEMBERED
+
     def stamp_of(self, name: str) -> Stamp | None:
         """The stamp with which a file was taken; None if it was not."""
         key = key_of(name)

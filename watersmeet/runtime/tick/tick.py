@@ -193,6 +193,7 @@ class Tick:
             if file.query in failed:
                 totals.results[file.query] -= file.rows
         known = (*self.queries, *self.left_out)
+        totals.forget_other_queries({query.name for query in known})
         before = {query.name: self.before.suspended[query.name] for query in known if self._was_suspended(query)}
         manifest = replace(
             self.before,

@@ -9,6 +9,7 @@ the tasks of the following ticks. The first failure of each predicate is recorde
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.home import layout
-from watersmeet.home.files import advice_in, append_advice
+from watersmeet.home.files import Version, advice_in, append_advice, version_of
 from watersmeet.model import Registered
 from watersmeet.runtime.child_process import Ended, described
 from watersmeet.runtime.udf.predicate_process import call_outside
+
+_LONGEST_LOG = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,20 @@ class Calls:
         """Record the failures, for `complaints_in`."""
         if self.complaints:
             told = [{"tick": tick, "predicate": name, "problem": why} for name, why in self.complaints.items()]
-            append_advice(home / layout.PREDICATES, told)
+            append_advice(home / layout.PREDICATES, told, _LONGEST_LOG)
 
 
 def complaints_in(home: Path) -> dict[str, str]:
     """For each predicate that failed, its last failure with the tick."""
+    return dict(_complaints(home, version_of(home / layout.PREDICATES)))
+
+
+@functools.lru_cache(maxsize=2)
+def _complaints(home: Path, version: Version | None) -> dict[str, str]:
+    """The log is read again only when it has changed."""
     found = {}
-    for told in advice_in(home / layout.PREDICATES):
+    log = home / layout.PREDICATES
+    for told in (*advice_in(layout.rotated(log)), *advice_in(log)):
         with contextlib.suppress(KeyError, TypeError):  # a part of a line that happens to be JSON
             found[str(told["predicate"])] = f"{told['problem']} (tick {told['tick']})"
     return found
