@@ -53,14 +53,29 @@ MEANINGS = {
     "spark.sql.session.timeZone": ("UTC", "Etc/UTC", "Z", "GMT", "+00:00"),
     "spark.sql.ansi.enabled": ("true",),
     "spark.sql.caseSensitive": ("false",),
+    # What TIMESTAMP, "x", 'a\\b', 'it''s', 1e3 and 1.5 are.
+    "spark.sql.timestampType": ("TIMESTAMP_LTZ",),
+    "spark.sql.ansi.doubleQuotedIdentifiers": ("false",),
+    "spark.sql.parser.escapedStringLiterals": ("false",),
+    "spark.sql.parser.quotedRegexColumnNames": ("false",),
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": ("false",),
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": ("false",),
+    "spark.sql.legacy.literal.pickMinimumPrecision": ("true",),
+    # Types of decimals, lengths of time, letters, and formats.
+    "spark.sql.decimalOperations.allowPrecisionLoss": ("true",),
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": ("false",),
+    "spark.sql.legacy.allowNegativeScaleOfDecimal": ("false",),
+    "spark.sql.legacy.interval.enabled": ("false",),
+    "spark.sql.legacy.timeParserPolicy": ("CORRECTED",),
+    "spark.sql.icu.caseMappings.enabled": ("true",),
 }
 
 
 def check_settings(session: SparkSession) -> None:
     """Reject a session in which SQL means something else than here."""
     for name, allowed in MEANINGS.items():
-        value = str(session.conf.get(name))
-        if value not in allowed:
+        value = str(session.conf.get(name, allowed[0]))  # one that this version of Spark does not have changes nothing
+        if value.lower() not in [each.lower() for each in allowed]:
             raise RunError(
                 f"the Spark session has {name} = {value}, and expressions are computed as with {allowed[0]}",
                 hint=f'set it before the engine starts: spark.conf.set("{name}", "{allowed[0]}")',

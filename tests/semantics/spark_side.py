@@ -11,22 +11,26 @@ import pyarrow.parquet as pq
 from tests.semantics.values import COLUMNS
 
 # Each row is computed as written: nothing is compiled, shared or moved around.
+_RULES = ("NullPropagation", "SimplifyConditionals", "ReplaceNullWithFalseInPredicate")
 SETTINGS = {
+    # An error that these rules prove to be of no consequence is none: NULL + error. Here it is counted.
+    "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _RULES),
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
+_ANALYZED = 25  # expressions at a time
 
 
 class Spark:
-    def __init__(self, session: Any, rows: pa.Table, folder: Path) -> None:
+    def __init__(self, session: Any, rows: pa.Table, folder: Path, columns: dict[str, str] = COLUMNS) -> None:
         self._session = session = session.newSession()
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
         zoned = [
-            pa.field(each.name, pa.timestamp("us", "UTC") if COLUMNS.get(each.name) == "timestamp" else each.type)
+            pa.field(each.name, pa.timestamp("us", "UTC") if columns.get(each.name) == "timestamp" else each.type)
             for each in rows.schema
         ]
         pq.write_table(rows.cast(pa.schema(zoned)), folder / "rows.parquet")
@@ -40,6 +44,21 @@ class Spark:
             return str(self.rows.selectExpr(f"{expression} AS v").schema[0].dataType.simpleString())
         except PySparkException:
             return None
+
+    def types_of(self, expressions: list[str]) -> list[str | None]:
+        """The same for many; those that Spark rejects are found by halves."""
+        from pyspark.errors import PySparkException  # noqa: PLC0415
+
+        if len(expressions) > _ANALYZED:
+            return self.types_of(expressions[:_ANALYZED]) + self.types_of(expressions[_ANALYZED:])
+        try:
+            fields = self.rows.selectExpr(*(f"{each} AS c{at}" for at, each in enumerate(expressions))).schema
+        except PySparkException:
+            if len(expressions) == 1:
+                return [None]
+            half = len(expressions) // 2
+            return self.types_of(expressions[:half]) + self.types_of(expressions[half:])
+        return [field.dataType.simpleString() for field in fields]
 
     def answers(self, expressions: list[str]) -> list[list[tuple[bool, object]]]:
         """For each expression and row: whether it failed, and the value."""

@@ -9,24 +9,49 @@ import pytest
 
 from watersmeet import Engine
 from watersmeet.errors import RunError
+from watersmeet.session import MEANINGS, check_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("session.timeZone", "Europe/Berlin"), ("ansi.enabled", "false"), ("caseSensitive", "true")],
-)
-def test_a_session_with_another_meaning_is_rejected(spark: SparkSession, tmp_path: Path, name: str, value: str) -> None:
+SWITCH = ("true", "false")
+OTHERS = {
+    "spark.sql.session.timeZone": "Europe/Berlin",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    **{name: "false" if allowed[0] == "true" else "true" for name, allowed in MEANINGS.items() if allowed[0] in SWITCH},
+}
+
+
+def test_the_meanings_are_the_defaults_of_spark(spark: SparkSession) -> None:
     session = spark.newSession()
-    session.conf.set(f"spark.sql.{name}", value)
+    for name, allowed in MEANINGS.items():
+        if name != "spark.sql.session.timeZone":
+            session.conf.unset(name)
+            assert session.conf.get(name) == allowed[0], name
+    assert OTHERS.keys() == MEANINGS.keys()
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_a_session_with_another_meaning_is_rejected(spark: SparkSession, name: str) -> None:
+    session = spark.newSession()
+    session.conf.set(name, OTHERS[name])
+    with pytest.raises(RunError, match=f"has {name} = {OTHERS[name]}") as caught:
+        check_settings(session)
+    assert f'spark.conf.set("{name}"' in caught.value.hint
+    session.conf.set(name, MEANINGS[name][0].lower() if name != "spark.sql.session.timeZone" else "Etc/UTC")
+    check_settings(session)
+
+
+def test_an_engine_does_not_start_on_such_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", "false")
     (tmp_path / "in").mkdir()
     engine = Engine(session, tmp_path / "home")
     engine.sql(f"CREATE STREAM s (at TIMESTAMP, k INT) TIMESTAMP BY at FROM parquet '{tmp_path}/in';")
-    with pytest.raises(RunError, match=f"has spark.sql.{name} = {value}") as caught:
+    with pytest.raises(RunError, match=r"has spark\.sql\.ansi\.enabled = false"):
         engine.run_once()
-    assert f'spark.conf.set("spark.sql.{name}"' in caught.value.hint
-    session.conf.set(f"spark.sql.{name}", {"session.timeZone": "UTC", "ansi.enabled": "true"}.get(name, "false"))
+    session.conf.set("spark.sql.ansi.enabled", "true")
     engine.run_once()
     engine.stop()

@@ -141,7 +141,7 @@ VALUES: dict[str, list[object]] = {
     "map<string,int>": [None, [], [("a", 1)], [("b", 2), ("a", None)]],
 }
 VALUES["timestamp_ntz"] = VALUES["timestamp"]
-_SHORT = {
+SHORT = {
     **{
         "tinyint": "t",
         "smallint": "s",
@@ -162,7 +162,7 @@ _SHORT = {
         "map<string,int>": "m",
     },
 }
-COLUMNS = {f"{short}{side}": kind for kind, short in _SHORT.items() for side in (1, 2)}
+COLUMNS = {f"{short}{side}": kind for kind, short in SHORT.items() for side in (1, 2)}
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _NUMBERS = (*_INTEGERS, "float", "double", "decimal(10,2)")
 FAMILIES = {
@@ -196,7 +196,5 @@ def expanded(example: str, most: int = 16) -> Iterator[str]:
     for kinds in islice(product(*(FAMILIES[family] for family in families)), most):
         chosen = dict(zip(families, kinds, strict=True))
         parts = _PLACE.split(example)
-        columns = [
-            _SHORT[chosen[family]] + (side or "1") for family, side in zip(parts[1::3], parts[2::3], strict=True)
-        ]
+        columns = [SHORT[chosen[family]] + (side or "1") for family, side in zip(parts[1::3], parts[2::3], strict=True)]
         yield parts[0] + "".join(one + after for one, after in zip(columns, parts[3::3], strict=True))

@@ -138,7 +138,7 @@ class Operation(Expression):
     operator: str
     operands: tuple[Expression, ...]
     type: str = ""
-    lazy: bool = False  # of AND and OR: what stands behind is computed only where the answer is still open
+    lazy: bool = False  # what stands behind the first operand is computed only where the answer is still open
 
     def __post_init__(self) -> None:
         if not self.type and self.operator in _BOOLEAN:
@@ -166,7 +166,9 @@ class Operation(Expression):
             ends = [first, *others[:-1]]
             if self.operator == "AND":
                 return f"CASE {' '.join(f'WHEN NOT ({end}) THEN FALSE' for end in ends)} ELSE {joined} END"
-            return f"CASE {' '.join(f'WHEN {end} THEN TRUE' for end in ends)} ELSE {joined} END"
+            if self.operator == "OR":
+                return f"CASE {' '.join(f'WHEN {end} THEN TRUE' for end in ends)} ELSE {joined} END"
+            return f"CASE WHEN ({first}) IS NOT NULL THEN {joined} END"
         return joined
 
 
@@ -227,7 +229,8 @@ def all_of(conditions: list[Expression]) -> Expression:
     """One or several conditions as one."""
     if len(conditions) == 1:
         return conditions[0]
-    return Operation("AND", tuple(Operation("()", (condition,)) for condition in conditions))
+    lazy = any(condition.fallible for condition in conditions[1:])
+    return Operation("AND", tuple(Operation("()", (condition,)) for condition in conditions), lazy=lazy)
 
 
 def unnested(expression: Expression) -> Expression:

@@ -18,7 +18,7 @@ class Condition:
         self._site = site
         self._scope = scope
         self._binder = binder
-        self._filters: dict[str, set[Expression]] = {}  # by alias
+        self._filters: dict[str, dict[Expression, None]] = {}  # by alias, in the order of the text
         self._equalities: set[Equality] = set()
         self._predicates: set[Predicate] = set()
 
@@ -68,7 +68,10 @@ class Condition:
 
     def filter_of(self, member: Member) -> Expression | None:
         filters = self._filters.get(member.alias)
-        return all_of(sorted(filters, key=str)) if filters else None
+        if not filters:
+            return None
+        # The order decides which of them fails, if one can; all others are the same filter in any order.
+        return all_of(list(filters) if any(each.fallible for each in filters) else sorted(filters, key=str))
 
     def equalities(self) -> tuple[Equality, ...]:
         position = {member.alias: at for at, member in enumerate(self._scope.members)}
@@ -113,7 +116,8 @@ class Condition:
         return [member for member in self._scope.members if member in used]
 
     def _add_filter(self, scalar: Scalar, member: Member) -> None:
-        self._filters.setdefault(member.alias, set()).add(self._binder.condition(scalar, self._expression(scalar)))
+        condition = self._binder.condition(scalar, self._expression(scalar))
+        self._filters.setdefault(member.alias, {}).setdefault(condition)
 
     def _add_equality(self, span: Span, left: tuple[Member, Expression], right: tuple[Member, Expression]) -> None:
         try:

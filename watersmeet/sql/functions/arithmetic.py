@@ -34,10 +34,14 @@ def _examples(operator: str) -> tuple[str, ...]:
 
 def _number(value: Expression) -> Expression:
     if value.type == VOID:
-        return cast(value, "int")
+        raise Unsupported("NULL alone has no type", "CAST(NULL AS INT) has one")
     if not is_numeric(value.type):
         raise Unsupported(f"a number is needed here, not {shown(value.type)}")
     return value
+
+
+def _real(value: Expression) -> Expression:
+    return cast(value if value.type == VOID else _number(value), "double")
 
 
 def _pair(left: Expression, right: Expression) -> tuple[Expression, Expression, str]:
@@ -300,12 +304,10 @@ def _rounded(name: str, value: Expression) -> Expression:
         return cast(value, "bigint")
     if is_decimal(value.type):
         precision, scale = shape(value.type)
+        if not scale:
+            return value
         kind = decimal_of(precision - scale + 1, 0, name)
-        return (
-            sql(f"CAST({name}({{0}}) AS DECIMAL({precision - scale + 1}, 0))", kind, value)
-            if scale
-            else cast(value, kind)
-        )
+        return sql(f"CAST({name}({{0}}) AS DECIMAL({precision - scale + 1}, 0))", kind, value)
     text = f"CASE WHEN isnan({{0}}) THEN 0 ELSE CAST({name}({{0}}) AS BIGINT) END"
     return sql(text, "bigint", cast(value, "double"), raises=True)
 
@@ -326,12 +328,12 @@ def round_half_up(value: Expression, places: Expression | None = None) -> Expres
 
 @entry("sqrt", _FAMILY, 1, "sqrt({double})", "sqrt({int})")
 def square_root(value: Expression) -> Expression:
-    return sql("sqrt({0})", "double", cast(_number(value), "double"))
+    return sql("sqrt({0})", "double", _real(value))
 
 
 @entry("sign signum", _FAMILY, 1, "sign({double})", "sign({int})")
 def sign(value: Expression) -> Expression:
-    value = cast(_number(value), "double")
+    value = _real(value)
     return sql(
         "CASE WHEN isnan({0}) OR {0} = 0 THEN {0} WHEN {0} > 0 THEN 1e0 WHEN {0} < 0 THEN -1e0 END", "double", value
     )
@@ -340,7 +342,7 @@ def sign(value: Expression) -> Expression:
 @entry("isnan", _FAMILY, 1, "isnan({double})", "isnan({float})")
 def is_nan(value: Expression) -> Expression:
     if value.type not in FLOATS:
-        value = cast(_number(value), "double")
+        value = _real(value)
     return sql("coalesce(isnan({0}), FALSE)", "boolean", value)
 
 

@@ -21,10 +21,11 @@ from watersmeet.sql.spark_types import (
     shown,
 )
 
-_SPACE = r"[\x00-\x20]*"  # what Spark cuts off around a number, a date or a boolean
+_SPACE = r"[\x00-\x20\x7F]*"  # what Spark cuts off around a whole number, a date or a boolean
+_BLANK = r"[\x00-\x20]*"  # and around a number with a point
 _WHOLE = rf"{_SPACE}[+-]?[0-9]+{_SPACE}"
-_REAL = rf"{_SPACE}[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?{_SPACE}"
-_CUT = r"regexp_replace({0}, '[\x00-\x20]+', '', 'g')"
+_REAL = rf"{_BLANK}[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?{_BLANK}"
+_CUT = r"regexp_replace({0}, '[\x00-\x20\x7F]+', '', 'g')"
 _EXACT_DIGITS = 15  # decimals of so many digits are quotients of two whole numbers that a double holds
 _DAY = 86_400_000_000
 
@@ -36,6 +37,8 @@ def cast(value: Expression, kind: str) -> Expression:
     if value.type == VOID:
         return null(kind)
     inner = unnested(value)
+    if isinstance(inner, Cast) and inner.type == "float" and kind == "double" and inner.columns:
+        return cast(inner.operands[0], kind)  # Spark leaves out the rounding in between, too
     if isinstance(inner, Literal):
         found = _constant(inner, kind)
         if found is not None:
@@ -132,7 +135,7 @@ def _string_to_double(value: Expression, kind: str) -> Expression:
     special = r"lower(regexp_replace({0}, '[\x00-\x20]+', '', 'g'))"
     text = (
         f"CASE WHEN regexp_full_match({{0}}, '{_REAL}') THEN CAST(regexp_replace({_CUT}, '[dDfF]$', '') AS DOUBLE)"
-        f" WHEN regexp_full_match({{0}}, '(?i){_SPACE}([+-]?(inf|infinity)|nan){_SPACE}')"
+        f" WHEN regexp_full_match({{0}}, '(?i){_BLANK}([+-]?(inf|infinity)|nan){_BLANK}')"
         f" THEN CAST({special} AS DOUBLE)"
         f" WHEN {{0}} IS NOT NULL THEN {raising('double')} END"
     )
@@ -149,8 +152,8 @@ def _string_to_boolean(value: Expression, kind: str) -> Expression:
 
 
 def _string_to_date(value: Expression, kind: str) -> Expression:
-    digits = "[0-9]{1,2}"
-    pattern = rf"{_SPACE}([0-9][0-9][0-9][0-9])(?:-({digits})(?:-({digits})(?s:[ T].*)?)?)?{_SPACE}"
+    digits, four = "[0-9]{1,2}", "{4,7}"
+    pattern = rf"{_SPACE}([+-]?[0-9]{four})(?:-({digits})(?:-({digits})(?s:[ T].*)?)?)?{_SPACE}"
     parts = [f"CAST(coalesce(nullif(regexp_extract({{0}}, '^{pattern}$', {at}), ''), '1') AS INT)" for at in (1, 2, 3)]
     text = (
         f"CASE WHEN regexp_full_match({{0}}, '{pattern}') THEN make_date({', '.join(parts)})"
@@ -159,8 +162,27 @@ def _string_to_date(value: Expression, kind: str) -> Expression:
     return sql(text, kind, value, raises=True)
 
 
-def _to_string(value: Expression, kind: str) -> Expression:
+def _to_string(value: Expression, kind: str) -> Expression | None:
+    if is_decimal(value.type) and len(set(shape(value.type))) == 1:  # of which DuckDB writes .1
+        digits = shape(value.type)[0]
+        return (
+            sql(f"CAST(CAST({{0}} AS DECIMAL({digits + 1}, {digits})) AS TEXT)", kind, value) if digits < 38 else None
+        )
+    if value.type in ("date", *TIMES):
+        behind = r"regexp_replace(CAST({0} AS TEXT), '^[0-9]+| \(BC\)$', '', 'g')"
+        return sql(usual_year("CAST({0} AS TEXT)", f"{YEAR} || {behind}"), kind, value)
     return sql("CAST({0} AS TEXT)", kind, value)
+
+
+YEAR = (
+    "CASE WHEN year({0}) > 9999 THEN '+' || year({0}) WHEN year({0}) < 0 THEN printf('-%04d', -year({0}))"
+    " ELSE printf('%04d', year({0})) END"
+)
+
+
+def usual_year(text: str, otherwise: str) -> str:
+    """One text where the year has four digits, and another one where it has a sign or is 0."""
+    return f"CASE WHEN {{0}} >= DATE '0001-01-01' AND {{0}} < DATE '10000-01-01' THEN {text} ELSE {otherwise} END"
 
 
 def floored(micros: str, unit: int) -> str:

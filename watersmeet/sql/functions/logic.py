@@ -48,6 +48,8 @@ def compared_in(left: Expression, right: Expression) -> tuple[Expression, Expres
     kind = comparable(left.type, right.type)
     if kind in (VOID, MONTHS):
         raise Unsupported(f"cannot compare {shown(left.type)} with {shown(right.type)}", "write IS NULL")
+    if VOID in (left.type, right.type):
+        return cast(left, kind), cast(right, kind)
     if (left.type in INTEGERS and right.type in INTEGERS) or (left.type in TIMES and right.type in TIMES):
         return left, right
     if is_decimal(left.type) != is_decimal(right.type) and is_decimal(kind):
@@ -91,9 +93,10 @@ def null_safe(left: Expression, right: Expression) -> Expression:
 )
 def between(value: Expression, low: Expression, high: Expression) -> Expression:
     (one, bottom), (other, top) = compared_in(value, low), compared_in(value, high)
-    if one.text == other.text:
+    if one.text == other.text and not bottom.fallible and not top.fallible:
         return Operation("BETWEEN", (one, bottom, top))
-    return Operation("AND", (Operation(">=", (one, bottom)), Operation("<=", (other, top))))
+    ends = Operation(">=", (one, bottom), lazy=bottom.fallible), Operation("<=", (other, top), lazy=top.fallible)
+    return Operation("AND", ends, lazy=ends[1].fallible)
 
 
 @entry(
@@ -289,6 +292,9 @@ def _extreme(name: str) -> None:
         f"{name}({{int}}, {{double2}})",
     )
     def build(*values: Expression) -> Expression:
+        kinds = {value.type for value in values} - {VOID}
+        if "string" in kinds and len(kinds) > 1:
+            raise Unsupported(f"{name} of {' and '.join(sorted(map(shown, kinds)))} means nothing in Spark")
         typed, kind = branches(list(values))
         comparable(kind, kind)
         text = f"{name}({', '.join(f'{{{at}}}' for at in range(len(typed)))})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.model.expression import Expression, Literal, unnested
+from watersmeet.model.expression import Expression, Literal, Sql, unnested
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.patterns import like_pattern, regular_expression
 from watersmeet.sql.functions.rendering import constant_of, raising, sql, text_of, whole
@@ -15,6 +15,7 @@ _MOST_CHARACTERS = 10_000  # that a function may add to a string
 _UPPER = "ŉǰΐΰևẖẗẘẙẚﬀ-ﬆﬓ-ﬗὐὒὔὖᾀ-ᾯᾲ-ᾴᾶᾷᾼῂ-ῄῆῇῌῒΐῖῗῢ-ῤῦῧῲ-ῴῶῷῼ" + "\u1fd3\u019b\u0264\u1c8a\ua7cd\ua7cf\ua7d3\ua7d5\ua7db"
 _UPPER += "\U00010d70-\U00010d85\U00016ebb-\U00016ed3"
 _LOWER = "Σ\u1c89\ua7cb\ua7cc\ua7ce\ua7d2\ua7d4\ua7da\ua7dc\U00010d50-\U00010d65\U00016ea0-\U00016eb8"
+_LOWERED = "lower(replace({0}, 'İ', 'i̇'))"
 
 
 def _string(value: Expression) -> Expression:
@@ -47,16 +48,23 @@ def upper(value: Expression) -> Expression:
         f"CASE WHEN regexp_matches({{0}}, '[{_UPPER}]') THEN {raising('string')}"
         " ELSE upper(replace({0}, 'ß', 'SS')) END"
     )
-    return sql(text, "string", _string(value), raises=True)
+    return sql(text, "string", _written_in_any_case(value), raises=True)
 
 
 @entry("lower lcase", _FAMILY, 1, "lower({string})")
 def lower(value: Expression) -> Expression:
-    text = (
-        f"CASE WHEN regexp_matches({{0}}, '[{_LOWER}]') THEN {raising('string')}"
-        " ELSE lower(replace({0}, 'İ', 'i̇')) END"
-    )
-    return sql(text, "string", _string(value), raises=True)
+    text = f"CASE WHEN regexp_matches({{0}}, '[{_LOWER}]') THEN {raising('string')} ELSE {_LOWERED} END"
+    return sql(text, "string", _written_in_any_case(value), raises=True)
+
+
+def _written_in_any_case(value: Expression) -> Expression:
+    """Without an `upper` or `lower` around it: Spark leaves out all but the last one, also where it matters (ß)."""
+    value = _string(value)
+    inner = unnested(value)
+    return inner.operands[0] if isinstance(inner, Sql) and inner.fragments[1:] in _CASES else value
+
+
+_CASES = tuple(change(constant_of("", "string")).fragments[1:] for change in (upper, lower))  # type: ignore[attr-defined]
 
 
 @entry("trim", _FAMILY, 1, "trim({string})")
@@ -249,8 +257,8 @@ def like(value: Expression, pattern: Expression, escape: Expression | None = Non
         )
     if escape is not None:
         raise Unsupported("ESCAPE with a computed pattern is not supported", "escape with a backslash")
-    right_pattern = r"contains({1}, '\') AND NOT regexp_full_match({1}, '(?s:[^\\]|\\[_%\\])*')"
-    text = rf"CASE WHEN {right_pattern} THEN {raising('boolean')} ELSE {{0}} LIKE {{1}} ESCAPE '\' END"
+    bad_pattern = r"{0} IS NOT NULL AND contains({1}, '\') AND NOT regexp_full_match({1}, '(?s:[^\\]|\\[_%\\])*')"
+    text = rf"CASE WHEN {bad_pattern} THEN {raising('boolean')} ELSE {{0}} LIKE {{1}} ESCAPE '\' END"
     return sql(text, "boolean", value, given, raises=True)
 
 
@@ -259,7 +267,9 @@ def ilike(value: Expression, pattern: Expression, escape: Expression | None = No
     text = text_of(pattern, "the pattern of ILIKE")
     if not text.isascii():
         raise Unsupported("ILIKE with letters beyond ASCII is not supported", "use lower(…) LIKE …")
-    return like(lower(value), constant_of(text.lower(), "string"), escape)
+    # Letters that `lower` cannot tell stay letters beyond ASCII, which no such pattern names.
+    lowered = sql(_LOWERED, "string", _string(value))
+    return like(lowered, constant_of(text.lower(), "string"), escape)
 
 
 @entry(

@@ -8,9 +8,9 @@ over extreme values here and in Spark, and docs/semantics.md lists them. A funct
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from watersmeet.model.expression import Expression
+from watersmeet.model.expression import COMPARISONS, Cast, Expression, Literal, Operation, Sql
 from watersmeet.sql.spark_types import Unsupported
 
 Build = Callable[..., Expression]
@@ -27,6 +27,10 @@ class Entry:
 
 
 TABLE: dict[str, Entry] = {}
+# All others are NULL where an argument is, and then compute nothing of what stands behind it.
+_OWN_ORDER = {"and", "or", "not", "!", "case", "if", "coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least"}
+_OWN_ORDER |= {"in", "between", "<=>", "nanvl", "concat", "||", "concat_ws"}
+_BACKWARDS = ("/", "%", "mod", "div", "pmod")  # where the divisor comes first
 ANY_NUMBER = 10_000
 
 
@@ -58,4 +62,24 @@ def build_call(name: str, arguments: list[Expression]) -> Expression:
         raise Unsupported(
             f"{name} takes {allowed} arguments and has {len(arguments)}", f"write it like {found.examples[0]}"
         )
-    return found.build(*arguments)
+    return _in_order(name, found.build(*arguments), arguments)
+
+
+def _in_order(name: str, built: Expression, arguments: list[Expression]) -> Expression:
+    """What stands behind a NULL may not raise, as in Spark: NULL + error is NULL, and error + NULL is an error."""
+    if len(arguments) < 2 or name in _OWN_ORDER:
+        return built
+    ordered = arguments[::-1] if name in _BACKWARDS else arguments
+    first, *others = ordered
+    converted = [operand for operand in built.operands if operand.fallible and first.text not in operand.text]
+    if not converted and not any(other.fallible for other in others):
+        return built
+    if isinstance(built, Operation) and (built.operator in COMPARISONS or built.operator in ("+", "-", "*")):
+        return replace(built, lazy=True)
+    if isinstance(built, Cast) and isinstance(built.operands[0], Operation):
+        return replace(built, operands=(replace(built.operands[0], lazy=True),))
+    for argument in reversed(ordered[:-1]):
+        if not isinstance(argument, Literal):
+            test = argument if not isinstance(argument, Operation) else Operation("()", (argument,), argument.type)
+            built = Sql(("CASE WHEN ", " IS NOT NULL THEN ", " END"), (test, built), built.type)
+    return built

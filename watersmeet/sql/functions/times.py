@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from watersmeet.model.expression import Expression
-from watersmeet.sql.functions.casts import cast, floored
-from watersmeet.sql.functions.rendering import constant_of, raising, sql, text_of
+from watersmeet.sql.functions.casts import YEAR, cast, floored, usual_year
+from watersmeet.sql.functions.rendering import quoted_text, raising, sql, text_of
 from watersmeet.sql.functions.table import entry
 from watersmeet.sql.spark_types import TIMES, VOID, Unsupported, shown
 
@@ -245,7 +245,7 @@ def make_date(year: Expression, month: Expression, day: Expression) -> Expressio
     parts = [_days(part) for part in (year, month, day)]
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
-        f" WHEN {{0}} BETWEEN 1 AND 9999 THEN make_date({{0}}, {{1}}, {{2}}) ELSE {raising('date')} END"
+        f" WHEN {{0}} BETWEEN -5877640 AND 5881579 THEN make_date({{0}}, {{1}}, {{2}}) ELSE {raising('date')} END"
     )
     return sql(text, "date", *parts, raises=True)
 
@@ -342,4 +342,10 @@ def date_format(value: Expression, pattern: Expression) -> Expression:
                 f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
             )
         at = run
-    return sql("strftime({0}, {1})", "string", _time(value), constant_of("".join(out), "string"))
+    written = "".join(out)
+    usual = f"strftime({{0}}, {quoted_text(written)})"
+    if "%Y" not in written:
+        return sql(usual, "string", _time(value))
+    # What DuckDB calls %Y has no sign and no zeros.
+    parts = [f"strftime({{0}}, {quoted_text(part)})" if part else "''" for part in written.split("%Y")]
+    return sql(usual_year(usual, f" || {YEAR} || ".join(parts)), "string", _time(value))
