@@ -21,7 +21,9 @@ from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
 from watersmeet.home.files import make_private, private, sync_folder
 
-FORMAT = 2  # 1: result files have absolute names, and nothing is said about the log of changes
+# 1: result files have absolute names, and nothing is said about the log of changes
+# 2: no bucket has columns that Spark computed
+FORMAT = 3
 _KEPT = 3
 
 
@@ -42,6 +44,7 @@ class BucketInfo:
     layout: str = ""  # text of the layout's key part; "" where the store is whole
     alive_until: int = 0  # compared with the store's horizon: the newest event time, or deadline if materialized
     made_by: str = ""  # of a materialized store: the relation whose arrival made these rows
+    computed: tuple[str, ...] = ()  # the columns in it that Spark computed
 
     @property
     def level(self) -> int:
@@ -161,7 +164,9 @@ def load(path: Path) -> Manifest:
     manifest = Manifest(**{"additions": None, **raw})  # older versions did not write it down
     return replace(
         manifest,
-        buckets=tuple(BucketInfo(**bucket) for bucket in raw["buckets"]),
+        buckets=tuple(
+            BucketInfo(**{**bucket, "computed": tuple(bucket.get("computed", ()))}) for bucket in raw["buckets"]
+        ),
         results=tuple(_found(path.parents[1], ResultFile(**result)) for result in raw["results"]),
         changes=LogMark(**raw["changes"]) if raw.get("changes") else None,
         totals=_counters(raw["totals"]),

@@ -3,10 +3,12 @@
 from watersmeet.model.expression import ColumnRef, Expression, member_column
 from watersmeet.model.predicate import CROSS, Band, Equality, KeyPart, Predicate, Registered, Theta
 from watersmeet.model.query import Alias, Output, Query, Sink
+from watersmeet.model.spark_call import HIDDEN, SparkCall
 from watersmeet.model.stream import Column, Source, Stream
 
 __all__ = [
     "CROSS",
+    "HIDDEN",
     "Alias",
     "Band",
     "Column",
@@ -20,6 +22,7 @@ __all__ = [
     "Registered",
     "Sink",
     "Source",
+    "SparkCall",
     "Stream",
     "Theta",
     "member_column",

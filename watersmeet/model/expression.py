@@ -103,6 +103,11 @@ class ColumnRef(Expression):
         return member_column(self.row, self.name) if self.row else self.name
 
     @property
+    def shown(self) -> str:
+        """What people read of it."""
+        return self.name
+
+    @property
     def columns(self) -> tuple[ColumnRef, ...]:
         return (self,)
 

@@ -6,12 +6,14 @@ names still have equal, shareable ones; in an output each column says of which a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.errors import ModelError
 from watersmeet.model.expression import Expression
 from watersmeet.model.predicate import Equality, Predicate
+from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.stream import check_name
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
@@ -86,6 +88,30 @@ class Query:
     @cached_property
     def position(self) -> dict[str, int]:
         return {alias.name: at for at, alias in enumerate(self.aliases)}
+
+    @cached_property
+    def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
+        """For each stream the columns that Spark computes for this query."""
+        found: dict[str, dict[str, SparkCall]] = {}
+        for alias, expression in self._expressions():
+            for column in expression.columns:
+                if isinstance(column, SparkCall):
+                    stream = self.by_name[alias or column.row].stream
+                    found.setdefault(stream, {})[column.name] = replace(column, row="")
+        return {stream: tuple(columns[name] for name in sorted(columns)) for stream, columns in found.items()}
+
+    def _expressions(self) -> Iterator[tuple[str, Expression]]:
+        """All of them, with the alias whose rows each is about; outputs name the aliases themselves."""
+        for alias in self.aliases:
+            if alias.filter is not None:
+                yield alias.name, alias.filter
+        for equality in self.equalities:
+            yield equality.left, equality.left_key.expression
+            yield equality.right, equality.right_key.expression
+        for predicate in self.predicates:
+            yield from ((predicate.left, part.expression) for part in predicate.theta.left)
+            yield from ((predicate.right, part.expression) for part in predicate.theta.right)
+        yield from (("", output.expression) for output in self.outputs)
 
     def reached_from(self, start: str) -> set[str]:
         """The aliases connected to `start` by equalities and other predicates."""

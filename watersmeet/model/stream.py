@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.errors import ModelError
+from watersmeet.model.spark_call import HIDDEN
 from watersmeet.model.types import arrow_type, canonical_type, is_integer
 
 DAY = 86_400_000_000  # microseconds
@@ -64,6 +65,8 @@ class Stream:
         for name in folded:
             if folded.count(name) > 1:
                 raise ModelError(f"stream {self.name} has two columns named {name} (names ignore case)")
+            if name.startswith(HIDDEN):
+                raise ModelError(f"stream {self.name}: the name of a column must not begin with {HIDDEN!r}")
         if self.lateness < 0:
             raise ModelError(f"stream {self.name}: lateness must not be negative")
         if self.ahead is not None and self.ahead < 0:

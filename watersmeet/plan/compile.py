@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from watersmeet.model import Expression, KeyPart, Query, Stream
+from watersmeet.model import Expression, KeyPart, Query, SparkCall, Stream
 from watersmeet.model.expression import all_of
 from watersmeet.optimize.joingraph import Subquery, links_between, places_at_random, store_of, stream_of
 from watersmeet.optimize.problem import Path, Solution
@@ -36,9 +36,9 @@ from watersmeet.plan.ruleset import (
     Step,
     StoreRule,
     Test,
-    all_steps,
     kept_filter,
 )
+from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
 from watersmeet.store.codes import is_exact
 from watersmeet.store.filters import Bit, Block
 
@@ -112,7 +112,7 @@ class _Compiler:
         starts += [self._refill(store) for store in self.materialized.values()]
         starts += [self._backfill(query) for query in self.queries if query.backfill]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
-        self.keys, self.sorted_by, self.asked = _keys(draft), _sorted_by(draft), _asked(draft)
+        self.keys, self.sorted_by, self.asked = probed_keys(draft), looked_up_ranges(draft), asked_filters(draft)
         read = {alias.stream for query in self.queries for alias in query.aliases}
         read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
@@ -324,7 +324,12 @@ class _Compiler:
         return tuple(sorted((first + at) % self.partitions for at in range(number)))
 
     def _stream_store(self, stream: Stream) -> StoreRule:
+        calls = spark_columns(self.queries, stream)
         layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))
+        if layout is not None and any(
+            isinstance(column, SparkCall) and column.name not in calls for column in layout.expression.columns
+        ):
+            layout = None  # it was of use to a query that is gone, and with it the column that Spark computed
         keys = self.keys.get(stream.name, ())
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]  # a store that is probed in several places needs a rule for them
@@ -332,7 +337,17 @@ class _Compiler:
         blocks = tuple(block for block in asked if block)
         # History is for later queries: it has every row.
         only_wanted = Block() not in asked and stream.retain == 0
-        return StoreRule(stream.name, stream.columns, keys, blocks, layout, stream.time, only_wanted, title=stream.name)
+        return StoreRule(
+            stream.name,
+            stream.columns,
+            keys,
+            blocks,
+            layout,
+            stream.time,
+            only_wanted,
+            title=stream.name,
+            computed=tuple(calls.values()),
+        )
 
     def _materialized_store(self, store: Materialized) -> StoreRule:
         keys = self.keys.get(store.name, ())
@@ -349,39 +364,6 @@ class _Compiler:
         ordered = sorted(graph.relations)
         members = tuple(ordered.index(relation) for relation in graph.relations)
         return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)
-
-
-def _keys(draft: Ruleset) -> dict[str, tuple[Key, ...]]:
-    """For each store the keys that it is probed by."""
-    found: dict[str, dict[Key, None]] = {}
-    for step in all_steps(_lasting(draft)):
-        if step.key:
-            found.setdefault(step.store, {})[step.key] = None
-    return {store: tuple(keys) for store, keys in found.items()}
-
-
-def _sorted_by(draft: Ruleset) -> dict[str, tuple[KeyPart, ...]]:
-    """For each store the keys that ranges of it are looked up by."""
-    found: dict[str, dict[KeyPart, None]] = {}
-    for step in all_steps(_lasting(draft)):
-        if step.range is not None:
-            found.setdefault(step.store, {})[step.range.part] = None
-    return {store: tuple(parts) for store, parts in found.items()}
-
-
-def _asked(draft: Ruleset) -> dict[str, dict[Block, None]]:
-    """For each store what is asked of its rows, by whatever start or step."""
-    nodes: list[tuple[str, tuple[Ask, ...]]] = [(s.stream, s.groups) for s in draft.starts if not s.backfills]
-    nodes += [(step.store, step.groups) for step in all_steps(_lasting(draft))]
-    found: dict[str, dict[Block, None]] = {}
-    for store, asks in nodes:
-        found.setdefault(store, {}).update({ask.block: None for ask in asks})
-    return found
-
-
-def _lasting(draft: Ruleset) -> tuple[Step, ...]:
-    """The steps but those of a backfill: it runs once, and buckets derive for it what they lack."""
-    return tuple(step for start in draft.starts if not start.backfills for step in start.steps)
 
 
 def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:

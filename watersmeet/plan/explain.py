@@ -33,6 +33,9 @@ def explain(plan: RenderedPlan) -> str:
         kind = "materialized, " if store.materialized else ""
         serves = f"  ⇒ {_names(store.serves)}" if store.serves else ""
         lines.append(f"  {store.name}: {kind}{store.size:,.0f} tuples{_spread(store.layouts)}{serves}")
+    if plan.by_spark:
+        lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
+        lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
     lines += ["", "probe trees"]
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model import Query
+from watersmeet.model import Expression, Query
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.store.filters import WIDEST, Block, evaluate_block
 
@@ -129,12 +129,17 @@ def _wants(members: list[Query], graphs: Mapping[str, QueryGraph], rows: Sample)
             continue
         matrix = np.empty((batch.num_rows, len(members)), bool)
         for begin in range(0, len(members), WIDEST):
-            wanted = [filters[query.name][relation] for query in members[begin : begin + WIDEST]]
+            wanted = [_known(filters[query.name][relation], batch) for query in members[begin : begin + WIDEST]]
             words, _ = evaluate_block(batch, Block(tuple(() if each is None else (each,) for each in wanted)))
             for bit in range(len(wanted)):
                 matrix[:, begin + bit] = (words >> words.dtype.type(bit)) & words.dtype.type(1)
         pieces.append(matrix)
     return np.concatenate(pieces) if pieces else np.ones((1, len(members)), bool)
+
+
+def _known(wanted: Expression | None, batch: pa.RecordBatch) -> Expression | None:
+    """A filter, unless it reads a column that Spark has not computed yet for the sampled rows."""
+    return wanted if wanted and {column.name for column in wanted.columns} <= set(batch.schema.names) else None
 
 
 def cluster(wants: np.ndarray, added: list[int], groups: list[list[int]]) -> list[list[int]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from watersmeet.home.counters import Counters
+from watersmeet.model.expression import ColumnRef, quoted
 from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.optimize.joingraph import (
     Attribute,
@@ -78,6 +79,7 @@ class RenderedPlan:
     alternatives: tuple[Alternative, ...]  # nothing materialized, and every step of each query
     trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
     over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: they do not
+    by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
 
     @property
     def proof(self) -> str:
@@ -124,6 +126,11 @@ def render(
         tuple(_alternatives(problem)),
         tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
         over_budget,
+        tuple(
+            (rule.name, text)
+            for rule in (rules.by_spark if rules else ())
+            for text in sorted(column.shown for column in rule.computed)
+        ),
     )
 
 
@@ -259,7 +266,9 @@ def _attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
     if places := places_at_random(part):
         return f"{WITHOUT_KEY[0]}{places} partitions" if places > 1 else WITHOUT_KEY[1]
-    return f"{relation}.{part.column}" if part.column else part.expression.text
+    if isinstance(part.expression, ColumnRef):
+        return f"{relation}.{part.expression.shown}"
+    return part.expression.spelled(lambda column: quoted(column.shown) if column.shown == column.name else column.shown)
 
 
 def _link_text(link: Link) -> str:
@@ -268,4 +277,4 @@ def _link_text(link: Link) -> str:
     if link.theta.is_always_true:
         return f"every pair of {link.left[0]} and {link.right[0]}"
     relations = {LEFT: link.left[0], RIGHT: link.right[0]}
-    return link.theta.condition.spelled(lambda column: f"{relations[column.row]}.{column.name}")
+    return link.theta.condition.spelled(lambda column: f"{relations[column.row]}.{column.shown}")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, Theta
+from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
@@ -168,6 +168,7 @@ class StoreRule:
     # Of all:
     sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
     places: tuple[int, ...] = (0,)  # that have rows of it, in turn where no layout decides
+    computed: tuple[SparkCall, ...] = ()  # columns that Spark computes, of a stream
 
     @property
     def is_materialized(self) -> bool:
@@ -175,7 +176,7 @@ class StoreRule:
 
     @property
     def derived(self) -> Derived:
-        return Derived(self.keys, self.blocks, self.sorted_by)
+        return Derived(self.keys, self.blocks, self.sorted_by, tuple(column.name for column in self.computed))
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,11 @@ class Ruleset:
             return f"{rule.layout.expression.text} % {self.partitions}"
         places = "" if len(rule.places) == self.partitions else f" at {','.join(map(str, rule.places))}"
         return f"at random % {self.partitions}{places}" if self.partitions > 1 else ""
+
+    @property
+    def by_spark(self) -> tuple[StoreRule, ...]:
+        """The stores with columns that Spark computes."""
+        return tuple(rule for rule in self.stores if rule.computed)
 
     def phases(self) -> list[int]:
         return sorted({start.phase for start in self.starts if start.phase > 0})

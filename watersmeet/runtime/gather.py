@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from watersmeet.home import layout
 from watersmeet.home.counters import Reason
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import NewBuckets
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
-from watersmeet.store.bucket import Bucket
+from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
@@ -100,8 +101,23 @@ class Gather:
         tau = np.concatenate([tau for _, tau in self._waiting])
         self._waiting = []
         whole = Bucket(rows, tau)
+        if self.rule.computed:
+            self.report.buckets.append(self._unfinished(whole))
+        else:
+            self.finish(whole)
+
+    def _unfinished(self, rows: Bucket) -> BucketInfo:
+        """A bucket for Spark to compute columns of its rows; `finish` follows then, and no manifest names this one."""
+        name = layout.bucket_file(
+            self.rule.name, self.order.tick, self.order.attempt, f"{self.task}-u{len(self.report.buckets)}"
+        )
+        here = {"store": self.rule.name, "first_tick": self.order.tick, "last_tick": self.order.tick}
+        return rows.write(Path(self.order.home), name, Derived(), **here)
+
+    def finish(self, whole: Bucket) -> None:
+        """Store the rows that some query wants, each in its place, with everything that is derived of them."""
         if self.rule.only_wanted:
-            wanted = np.zeros(len(tau), bool)
+            wanted = np.zeros(len(whole), bool)
             for block in self.rule.blocks:
                 wanted |= whole.words(block) != 0
             if not wanted.all():

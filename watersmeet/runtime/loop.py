@@ -29,12 +29,13 @@ from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.executor import Executor, Rank, probe
+from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.plan_files import PlanInForce
+from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure
 from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
-    MergeOrder,
     MergeReport,
     ProbeReport,
     TickOrder,
@@ -94,14 +95,6 @@ class _Reports:
     probe_seconds: float
 
 
-@dataclass(frozen=True)
-class _Beside:
-    """A merge that ticks do not wait for."""
-
-    order: MergeOrder
-    future: Future[list[MergeReport]]
-
-
 class TickLoop:
     def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor, wait: float = 30) -> None:
         """`wait` is how many seconds a tick continues with a query that was dropped."""
@@ -123,7 +116,7 @@ class TickLoop:
         self._begun = manifest.tick
         self._changes = MarkedLog(home / layout.CHANGES)
         self._ahead: _Begun | None = None
-        self._beside: list[_Beside] = []
+        self._beside = MergesBeside(executor)
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
@@ -250,14 +243,15 @@ class TickLoop:
         return True
 
     def _execute(self, begun: _Begun, following: Callable[[], Batch | None]) -> None:
+        tick = begun.tick
         if begun.batch is not None and self._is_one_order(begun, begun.batch):
-            reports = self._run_whole(begun.tick, begun.batch)
+            reports = self._run_whole(tick, begun.batch)
         else:
-            reports = self._run_parts(begun, following)
+            tick, reports = self._run_parts(begun, following)
         with self._handover:
             self._keep_off(self._off.union(*(report.off for report in reports.probed)))
         began = time.perf_counter()
-        self._commit(begun.tick, reports)
+        self._commit(tick, reports)
         self._log(reports, time.perf_counter() - began)
 
     def _begin(self, batch: Batch | None) -> _Begun:
@@ -281,79 +275,68 @@ class TickLoop:
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
-        may_be = begun.gathering is None and begun.tick.rules.partitions == 1
+        rules = begun.tick.rules
+        may_be = begun.gathering is None and rules.partitions == 1 and not rules.by_spark
         return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
         """All of a tick of few rows in one task."""
-        small, large = tick.merge_orders(merge for beside in self._beside for merge in beside.order.jobs)
-        self._merge_beside(large)
+        small, large = tick.merge_orders(self._beside.running)
+        self._beside.begin(large)
         # What the task does not need does not travel.
         order = TickOrder(tick.lightened(), batch.shared_out(tick.begin(), 1), small)
         report: TickReport
         (report,) = self.executor.submit(order).result()
-        gathered = self._checked(batch, report.gathered)
+        gathered = self._whole(batch, report.gathered)
+        self._tell(gathered)
         raise_first(report.merged)
         raise_first(report.probed)
         return _Reports(gathered, report.probed, report.merged, *report.seconds)
 
-    def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> _Reports:
-        """A tick in several orders, and the beginning of the next one beside it."""
+    def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> tuple[Tick, _Reports]:
+        """A tick in several orders, and the beginning of the next one beside it. The tick that is returned is one in
+        which all buckets have the columns that Spark computes."""
         tick, batch = begun.tick, begun.batch
         began = time.perf_counter()
         gathered: list[GatherReport] = []
         if batch is not None:
             gathering = begun.gathering or batch.gather(tick.begin(), self.executor, Rank.TICK)
-            gathered = self._checked(batch, gathering.result())
+            gathered = self._whole(batch, gathering.result())
+        for order in compute_orders(tick, gathered):
+            made = self.executor.compute(order)
+            raise_first(made)
+            tick, gathered = computed(tick, gathered, made)
+        if batch is not None:
+            self._tell(gathered)
         at_gathered = time.perf_counter()
-        small, large = tick.merge_orders(merge for beside in self._beside for merge in beside.order.jobs)
+        small, large = tick.merge_orders(self._beside.running)
         merging = self.executor.submit(small)
-        self._merge_beside(large)
+        self._beside.begin(large)
         following_batch = following()
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
         probed = walk_phases(tick, gathered, self.executor.parallelism, lambda order: probe(self.executor, order))
         merged = merging.result()
         raise_first(merged)
-        return _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
+        return tick, _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
 
     def _gather_ahead(self, batch: Batch, before: Manifest) -> None:
         begun = self._new(batch, before)
         begun.gathering = batch.gather(begun.tick.begin(), self.executor, Rank.AHEAD)
         self._ahead = begun
 
-    def _checked(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
+    def _whole(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
         raise_first(gathered)
-        gathered = gathered + batch.check(gathered, self.executor)
+        return gathered + batch.check(gathered, self.executor)
+
+    def _tell(self, gathered: list[GatherReport]) -> None:
         for observer in self.observers:
             observer.gathered(gathered)
-        return gathered
-
-    # Merges beside the ticks ---------------------------------------------------------------------
-
-    def _merge_beside(self, order: MergeOrder) -> None:
-        if order.tasks:
-            self._beside.append(_Beside(order, self.executor.submit(order, Rank.BESIDE)))
-
-    def _merged_beside(self) -> list[MergeReport]:
-        """What has been merged since the last tick."""
-        done = [beside for beside in self._beside if beside.future.done()]
-        self._beside = [beside for beside in self._beside if beside not in done]
-        standing = {bucket.file for bucket in self.manifest.buckets}
-        merged = [
-            report
-            for beside in done
-            for report in beside.future.result()
-            # One that was overtaken (its inputs expired, and were deleted while it read them) is nothing.
-            if report.failure is None or all(bucket.file in standing for bucket in report.job.inputs)
-        ]
-        raise_first(merged)
-        return merged
 
     # Commit --------------------------------------------------------------------------------------
 
     def _commit(self, tick: Tick, reports: _Reports) -> None:
-        merged = reports.merged + self._merged_beside()
+        merged = reports.merged + self._beside.done(self.manifest)
         points.reach("probe.after")
         manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
         with self._handover:  # no line is being written
@@ -388,12 +371,11 @@ class TickLoop:
     def _clear(self) -> None:
         """Delete the files of what was begun and will not be committed, if nothing is wrong with the tasks."""
         ahead, self._ahead = self._ahead, None
-        beside, self._beside = self._beside, []
         if self.failure is not None:
             return  # the next start does it
         with contextlib.suppress(Exception):  # what has failed by now, the next start meets again
             gathered = ahead.gathering.result() if ahead is not None and ahead.gathering is not None else []
-            merged = [report.merged for each in beside for report in each.future.result()]
+            merged = [report.merged for report in self._beside.given_up()]
             buckets = [bucket for report in gathered for bucket in report.buckets]
             unused = [bucket.file for bucket in (*buckets, *merged) if bucket is not None]
             for name in (*unused, *(file.staged for report in gathered for file in report.rejected)):

@@ -21,6 +21,7 @@ from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
 from watersmeet.private_duckdb import connect
 from watersmeet.sql.functions import TABLE
+from watersmeet.sql.functions.by_spark import BY_SPARK
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, shown
@@ -42,9 +43,9 @@ class Binder:
         self._cursor.close()
 
     def check_functions(self, scalar: Scalar) -> None:
-        """Reject calls of functions that are not in the table."""
+        """Reject calls of functions that are neither proven nor computed by Spark."""
         for call in scalar.functions():
-            if call.text.lower() in TABLE:
+            if call.text.lower() in TABLE or call.text.lower() in BY_SPARK:
                 continue
             if self.registered(call.text):
                 self._site.fail(
@@ -111,4 +112,4 @@ def _database() -> Any:
 
 def is_built_in(name: str) -> bool:
     """Whether Spark has a function of this name that somebody may mean."""
-    return name.lower() in TABLE or name.lower() in ALL
+    return name.lower() in TABLE or name.lower() in BY_SPARK or name.lower() in ALL

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from watersmeet.model import Column, ColumnRef, Expression, Output
+from watersmeet.model import Column, ColumnRef, Expression, Output, SparkCall
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.scope import Member, Resolved, Scope
 from watersmeet.sql.site import Site, Span
@@ -72,7 +72,7 @@ def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar
 
     binder.check_functions(scalar)
     value = binder.bound(scalar, scalar.expression(site, resolve))
-    if isinstance(value, ColumnRef):
+    if isinstance(value, ColumnRef) and not isinstance(value, SparkCall):
         return Output(item.name.text if item.name else value.name, value.type, value)
     if item.name is None:
         site.fail(item.span, "a computed output needs a name", hint="add AS and a name")

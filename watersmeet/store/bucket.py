@@ -31,7 +31,7 @@ from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.files import make_private, private
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import KeyPart
+from watersmeet.model import HIDDEN, KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import BITS, Block, Words, evaluate_block, fold
@@ -56,6 +56,7 @@ class Derived:
     keys: tuple[Key, ...] = ()
     blocks: tuple[Block, ...] = ()
     sorted_by: tuple[KeyPart, ...] = ()
+    computed: tuple[str, ...] = ()  # which columns of those that Spark computes the rows keep
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,7 @@ class Bucket:
             tau_min=int(self.tau.min()),
             tau_max=int(self.tau.max()),
             alive_until=int(self.alive_until.max()),
+            computed=tuple(name for name in self.rows.schema.names if name.startswith(HIDDEN)),
             **identity,
         )
 

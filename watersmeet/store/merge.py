@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo
+from watersmeet.model import HIDDEN
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.retention import KEEP_ALL
 
@@ -58,11 +59,12 @@ def merge(home: Path, job: MergeJob, file: str, derived: Derived) -> BucketInfo 
     batches, taus, deadlines = [], [], []
     for info in job.inputs:
         bucket = Bucket.open(home, info)
+        rows = without_unused(bucket.rows, derived)
         alive = bucket.alive_until >= job.horizon
         if alive.all():
-            batches.append(bucket.rows)
+            batches.append(rows)
         elif alive.any():
-            batches.append(bucket.rows.filter(pa.array(alive)))
+            batches.append(rows.filter(pa.array(alive)))
         taus.append(bucket.tau[alive])
         deadlines.append(bucket.deadline[alive] if len(bucket.deadline) else bucket.deadline)
     if not batches:
@@ -79,3 +81,9 @@ def merge(home: Path, job: MergeJob, file: str, derived: Derived) -> BucketInfo 
         first_tick=min(info.first_tick for info in job.inputs),
         last_tick=max(info.last_tick for info in job.inputs),
     )
+
+
+def without_unused(rows: pa.RecordBatch, derived: Derived) -> pa.RecordBatch:
+    """The rows without columns that Spark computed and that no query reads any more."""
+    kept = [name for name in rows.schema.names if not name.startswith(HIDDEN) or name in derived.computed]
+    return rows if len(kept) == len(rows.schema) else rows.select(kept)

@@ -64,8 +64,8 @@ class Assembly:
         if prefix or part.column is not None:
             name = kept_name(prefix, part)
             return self._placement(position).columns(self.stores, store, [name]).column(0)
-        everything = [column.name for column in self.rules.store(store).columns]
-        rows = self._placement(position).columns(self.stores, store, everything)
+        read = [column.name for column in part.expression.columns]
+        rows = self._placement(position).columns(self.stores, store, read)
         return evaluate(rows, [part.expression.text]).values[0]
 
     def passes(self, member: int, wanted: Expression) -> np.ndarray:

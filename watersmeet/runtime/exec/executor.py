@@ -17,7 +17,15 @@ import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.runtime.exec.plan_files import PlanInForce
-from watersmeet.runtime.tick.orders import HeadOrder, Order, ProbeOrder, ProbeReport, VerifyOrder
+from watersmeet.runtime.tick.orders import (
+    ComputeOrder,
+    ComputeReport,
+    HeadOrder,
+    Order,
+    ProbeOrder,
+    ProbeReport,
+    VerifyOrder,
+)
 
 SAMPLED_ROWS = 1000
 TRIES = 4  # of a task, of a cancelled job, and of jobs in a row without a resident task
@@ -53,6 +61,9 @@ class Executor(Protocol):
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         """Carry out an order whose partial results change places."""
+
+    def compute(self, order: ComputeOrder) -> list[ComputeReport]:
+        """Have Spark compute columns."""
 
     def close(self) -> None:
         """End the tasks."""

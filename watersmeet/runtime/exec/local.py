@@ -11,7 +11,7 @@ from typing import Any
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.exec.worker import Worker
-from watersmeet.runtime.tick.orders import Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
 
 
 class LocalExecutor:
@@ -45,6 +45,9 @@ class LocalExecutor:
             sent = [[blob for blob in blobs if blob[0] == place] for place in places]
             blobs = [blob for place in places for blob in worker.exchange_step(order, place, self._name(), sent[place])]
         return [pickle.loads(data) for _, (_, data) in blobs]
+
+    def compute(self, order: ComputeOrder) -> list[ComputeReport]:
+        raise AssertionError("a pipeline with executor=local has no query that needs Spark")
 
     def close(self) -> None:
         pass

@@ -20,7 +20,7 @@ from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
-from watersmeet.runtime.tick.orders import Order
+from watersmeet.runtime.tick.orders import ComputeOrder, Order
 
 _KEPT = 2  # plans: while a tick is probed under one, the next may be gathered under another
 _Parts = tuple[Ruleset, tuple[Stream, ...], tuple[Query, ...]]
@@ -65,7 +65,7 @@ class PlanFiles:
         for old in list(self._written)[:-_KEPT]:
             self._remove(old)
 
-    def pack(self, order: Order) -> bytes:
+    def pack(self, order: Order | ComputeOrder) -> bytes:
         """An order in which what the plan says is only named."""
         packed = io.BytesIO()
         _Packer(packed, self._written, self._digests).dump(order)

@@ -16,13 +16,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
 from watersmeet.runtime.exec.plan_files import PlanFiles, PlanInForce
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.tick.orders import Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,7 @@ class SparkExecutor:
         self._most = None if residents == AUTO else int(residents)
         self._plans = PlanFiles(home, self.run)
         self._jobs = Jobs(self._context, self.run)
+        self._columns = SparkColumns(spark, self.run)
         self.residents: Residents | None = None
         with _counting:
             self._share = self._fair_share()
@@ -78,6 +80,9 @@ class SparkExecutor:
             sent = blobs.partitionBy(places, lambda place: place)
             blobs = sent.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=False))
         return [pickle.loads(data) for _, (_, data) in collected(blobs)]
+
+    def compute(self, order: ComputeOrder) -> list[ComputeReport]:
+        return self._columns.compute(order, self._plans.pack)
 
     def close(self) -> None:
         with _counting:

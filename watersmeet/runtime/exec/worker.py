@@ -30,6 +30,7 @@ from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
+    ComputeOrder,
     GatherOrder,
     GatherReport,
     HeadOrder,
@@ -72,7 +73,7 @@ class Worker:
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
-        with self._turn, self._limited(order):
+        with self._turn, self.limited(order):
             try:
                 return self._obey[type(order)](order, task, name)
             except MemoryError:
@@ -80,7 +81,7 @@ class Worker:
                 raise
 
     @contextlib.contextmanager
-    def _limited(self, order: Order) -> Iterator[None]:
+    def limited(self, order: Order | ComputeOrder) -> Iterator[None]:
         """Within the limits of the plan. Afterwards Spark may use the process for jobs of others."""
         rules = getattr(order, "rules", None)
         if rules is None:
@@ -144,7 +145,7 @@ class Worker:
     ) -> Iterator[Blob]:
         """The part of a probe between two exchanges; without blobs, the one before the first."""
         try:
-            with self._limited(order):
+            with self.limited(order):
                 yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
             yield task, (REPORT, pickle.dumps(ProbeReport(failure=self._told(problem, order.home))))

@@ -14,7 +14,7 @@ from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.io.folders import Piece
-from watersmeet.model import KeyPart, Stream
+from watersmeet.model import KeyPart, SparkCall, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
@@ -114,6 +114,29 @@ class ProbeReport:
 
 
 @dataclass(frozen=True)
+class ComputeOrder:
+    """Columns for Spark to compute of buckets of one store, a task each. Those of this tick are finished then."""
+
+    gather: GatherOrder
+    store: str
+    buckets: tuple[BucketInfo, ...]
+    columns: tuple[SparkCall, ...]
+
+    @property
+    def rules(self) -> Ruleset:
+        return self.gather.rules
+
+
+@dataclass
+class ComputeReport:
+    """What a bucket became: one bucket, or for one of this tick any number of them."""
+
+    bucket: BucketInfo
+    made: GatherReport
+    failure: WatersmeetError | None = None
+
+
+@dataclass(frozen=True)
 class MergeOrder:
     """Merges of buckets that were there before the tick, a task each."""
 
@@ -202,7 +225,7 @@ class InspectOrder:
 
 
 Order = GatherOrder | ProbeOrder | MergeOrder | TickOrder | VerifyOrder | HeadOrder | InspectOrder
-Report = GatherReport | ProbeReport | MergeReport
+Report = GatherReport | ProbeReport | MergeReport | ComputeReport
 
 
 def raise_first(reports: Sequence[Report]) -> None:

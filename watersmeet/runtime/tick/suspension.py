@@ -73,7 +73,10 @@ def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
 
 
 def _texts(query: Query) -> Iterator[str]:
-    """The expressions of a query that tasks evaluate for all queries that ask for them."""
+    """The expressions of a query that tasks or Spark evaluate for all queries that ask for them."""
+    for computed in (column for columns in query.by_spark.values() for column in columns):
+        yield computed.shown
+        yield from (given.text for given in computed.call.inputs())
     for alias in query.aliases:
         if alias.filter is not None:
             yield alias.filter.text

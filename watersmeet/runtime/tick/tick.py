@@ -53,6 +53,7 @@ class Tick:
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
     left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
     suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
+    replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
 
     @property
     def number(self) -> int:
@@ -90,13 +91,13 @@ class Tick:
         new = [bucket for report in gathered for bucket in report.buckets]
         kept = [bucket for report in probed for bucket in report.kept]
         buckets: dict[str, list[BucketInfo]] = {}
-        for bucket in (*self._standing(), *new, *kept):
+        for bucket in (*self.standing(), *new, *kept):
             buckets.setdefault(bucket.store, []).append(bucket)
         starts = tuple(start for start in self.rules.starts if start.phase == phase)
         if phase == 0:
             starts = tuple(start for start in starts if self._is_due(start))
         read = {start.stream for start in starts}
-        source = new if phase else [bucket for bucket in self._standing() if bucket.store in read]
+        source = new if phase else [bucket for bucket in self.standing() if bucket.store in read]
         return ProbeOrder(
             self.home,
             self.number,
@@ -116,7 +117,7 @@ class Tick:
             return start.backfills in self.backfills()
         return {keep.store for step in all_steps(start.steps) for keep in step.keeps} <= self._new_stores()
 
-    def _standing(self) -> list[BucketInfo]:
+    def standing(self) -> list[BucketInfo]:
         """The buckets of earlier ticks that the plan still has a store for."""
         known = {rule.name for rule in self.rules.stores} - self._new_stores()
         return [bucket for bucket in self.before.buckets if bucket.store in known]
@@ -125,7 +126,7 @@ class Tick:
         """The merges worth doing now, but for those that run already: to be done in this tick, and beside the ticks."""
         alive = self._horizons(self.before.newest)
         taken = {bucket.file for job in running for bucket in job.inputs}
-        free = [b for b in self._standing() if b.alive_until >= alive[b.store] and b.file not in taken]
+        free = [b for b in self.standing() if b.alive_until >= alive[b.store] and b.file not in taken]
         small: list[MergeJob] = []
         large: list[MergeJob] = []
         for job in choose_merges(free, alive):
@@ -168,7 +169,7 @@ class Tick:
         idle = idle_stores(self.rules, self.suspended(probed).union(failed))
         added = [bucket for report in gathered for bucket in report.buckets]
         added += [bucket for report in probed for bucket in report.kept]
-        candidates = {bucket.file: bucket for bucket in (*self._standing(), *added)}
+        candidates = {bucket.file: bucket for bucket in (*self.standing(), *added)}
         for merge in merged:
             if merge.merged is not None:
                 added.append(merge.merged)
@@ -180,7 +181,7 @@ class Tick:
         alive = self._horizons(newest)
         alive = {store: horizon for store, horizon in alive.items() if store not in idle}
         kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
-        written = [*self.before.buckets, *added]
+        written = [*self.before.buckets, *self.replaced, *added]
         named = {bucket.file for bucket in kept}
         totals = Counters()
         totals.add(self.before.totals)

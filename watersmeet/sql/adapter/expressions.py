@@ -17,6 +17,7 @@ from watersmeet.model.expression import Expression, Literal, Operation
 from watersmeet.model.types import canonical_type
 from watersmeet.sql.functions import TABLE, build_call
 from watersmeet.sql.functions.arithmetic import negated
+from watersmeet.sql.functions.by_spark import BY_SPARK, spark_call
 from watersmeet.sql.functions.casts import cast, check_target
 from watersmeet.sql.functions.constants import interval_constant
 from watersmeet.sql.functions.logic import try_cast
@@ -185,10 +186,19 @@ class Reader:
 
     def _call(self, node: Any, depth: int) -> Expression:
         name = node.name.lower()
-        if name not in TABLE or name in _NO_CALLS:
+        proven, by_spark = name in TABLE and name not in _NO_CALLS, name in BY_SPARK
+        if not proven and not by_spark:
             problem, hint = reason(node.name)
             raise Unsupported(problem, hint)
-        return build_call(name, [self.read(each, depth) for each in node.expressions])
+        arguments = [self.read(each, depth) for each in node.expressions]
+        if not proven:
+            return spark_call(name, arguments)
+        try:
+            return build_call(name, arguments)
+        except Unsupported:
+            if not by_spark:
+                raise
+            return spark_call(name, arguments)
 
     def _cast(self, node: Any, depth: int) -> Expression:
         try:

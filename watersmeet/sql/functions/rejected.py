@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from watersmeet.sql.functions.by_spark import BY_SPARK
 from watersmeet.sql.functions.table import TABLE
 
 AGGREGATES = frozenset(
@@ -95,46 +96,9 @@ CHANGING = frozenset(
         "current_timezone",
     ]
 )
-ZONES = frozenset(["from_utc_timestamp", "to_utc_timestamp", "convert_timezone", "make_timestamp_ltz"])
-_ROUNDED = "its last digits differ between Java and C; compute it where results are read"
+ZONES = frozenset(["convert_timezone", "make_timestamp_ltz"])
 _INSTEAD = {
-    **dict.fromkeys(
-        [
-            "exp",
-            "ln",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "expm1",
-            "pow",
-            "power",
-            "cbrt",
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-            "atan2",
-            "sinh",
-            "cosh",
-            "tanh",
-            "degrees",
-            "radians",
-        ],
-        _ROUNDED,
-    ),
-    "reverse": "compute it where results are read",
-    "initcap": "use upper(left(…, 1)) || substring(…, 2)",
-    "levenshtein": "register a Python predicate: engine.predicate(name, function)",
-    "get_json_object": "declare the column as a STRUCT",
     "from_json": "declare the column as a STRUCT",
-    "to_json": "select the value itself, INTO json",
-    "months_between": "use timestampdiff(DAY, …, …)",
-    "hash": "use md5(…) or sha2(…, 256)",
-    "xxhash64": "use md5(…) or sha2(…, 256)",
-    "split": "use split_part(…, …, n)",
     "filter": "expand the array where results are read",
     "transform": "expand the array where results are read",
     "exists": "use array_contains(…, …)",
@@ -148,7 +112,7 @@ def reason(name: str) -> tuple[str, str]:
     hint = _INSTEAD.get(lower, "")
     if not hint:
         close = difflib.get_close_matches(
-            lower, [known for known in TABLE if known[0].isalpha() and " " not in known], n=1
+            lower, [known for known in (*TABLE, *BY_SPARK) if known[0].isalpha() and " " not in known], n=1
         )
         hint = f"did you mean {close[0]}?" if close else "docs/semantics.md lists the functions that are"
     return f"function {name} is not supported", hint
