@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from tests.support.parquet_input import append_file, seconds_after_epoch
+from tests.support.parquet_input import TIMESTAMP, append_file, seconds_after_epoch
 from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.errors import ModelError, WatersmeetError
@@ -139,6 +140,32 @@ def test_results_are_those_of_a_batch(
         if options.get("partitions") != 2:  # there, buckets of earlier layouts are not merged with later ones
             assert columns_of(engine, "a") == {()}
         both.check_files(engine)
+
+
+def test_values_inside_of_others_keep_their_meaning(spark: SparkSession, tmp_path: Path) -> None:
+    times = pa.array([datetime(2024, 2, 29, 12), None, datetime(1, 1, 1)], TIMESTAMP)
+    rows = {
+        "at": seconds_after_epoch(range(3)),
+        "ts": times,
+        "st": pa.StructArray.from_arrays([pa.array([1, None, 3], pa.int32()), times], names=["f", "t"]),
+        "ats": pa.array([[value] for value in times.to_pylist()], pa.list_(TIMESTAMP)),
+        "m": pa.array([[("k", value)] for value in times.to_pylist()], pa.map_(pa.string(), TIMESTAMP)),
+    }
+    append_file(tmp_path / "in", pa.table(rows))
+    columns = "ts TIMESTAMP, st STRUCT<f: INT, t: TIMESTAMP>, ats ARRAY<TIMESTAMP>, m MAP<STRING, TIMESTAMP>"
+    outputs = (
+        "to_json(st) AS j, to_json(m) AS k, to_json(ats) AS a, array_max(ats) AS x, try_element_at(m, 'k') AS e,"
+        " dayname(st.t) AS d, date_format(array_min(ats), 'EEEE') AS f, hash(ats) AS h, array_position(ats, ts) AS p"
+    )
+    with Engine(spark, tmp_path / "home") as engine:
+        engine.sql(f"CREATE STREAM s (at TIMESTAMP, {columns}) TIMESTAMP BY at FROM parquet '{tmp_path}/in';")
+        engine.query("q", f"SELECT at, {outputs} FROM s [UNBOUNDED]")
+        engine.run_once()
+        found = engine["q"].results().orderBy("at")
+        spark.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("nested")
+        wanted = spark.sql(f"SELECT at, {outputs} FROM nested ORDER BY at")
+        assert found.drop("at").schema.simpleString() == wanted.drop("at").schema.simpleString()
+        assert found.toArrow().to_pylist() == wanted.toArrow().to_pylist()
 
 
 def test_a_tick_that_fails_after_spark_has_computed_is_repeated(

@@ -47,6 +47,8 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.adaptive.enabled": "false",
 }
 SLICE = 8192  # rows that are handed over at a time
@@ -181,7 +183,7 @@ def _inputs(worker: Worker, order: ComputeOrder, number: int) -> Iterator[pa.Rec
     try:
         with worker.limited(order):
             rows = Bucket.open(home, order.buckets[number]).rows
-            made = iter(evaluate(rows, [each.text for each in given if not isinstance(each, ColumnRef)]).values)
+            made = iter(_evaluated(rows, [each.text for each in given if not isinstance(each, ColumnRef)]))
             found = [rows.column(each.name) if isinstance(each, ColumnRef) else next(made) for each in given]
             arrays = [array.cast(field.type) for array, field in zip(found, fields, strict=True)]
     except Exception as problem:
@@ -193,6 +195,14 @@ def _inputs(worker: Worker, order: ComputeOrder, number: int) -> Iterator[pa.Rec
         if engine_stops(home):
             yield failed(Stopped("the engine stops, and does not wait for this tick"))
         yield whole.slice(begin, SLICE)
+
+
+def _evaluated(rows: pa.RecordBatch, texts: list[str]) -> list[pa.Array]:
+    done = evaluate(rows, texts)
+    failed = [text for text, failures in zip(texts, done.failures, strict=True) if failures]
+    if failed:  # NULL in its place would be another value for Spark, and the result a wrong one
+        raise ExpressionError.of(dict.fromkeys(failed, "it fails for a value, and Spark computes with it"))
+    return done.values
 
 
 def spark_arrow(declared: str) -> pa.DataType:
