@@ -88,17 +88,21 @@ class Pipeline:
                 f"the pipeline has {len(self.queries)} queries; the limit is {self.options.max_queries}",
                 hint="drop a query, or raise the option max_queries",
             )
-        if query.by_spark and self.options.executor == "local":
-            call = next(iter(query.by_spark.values()))[0].shown
-            raise ModelError(
-                f"query {name}: {call} is computed by Spark, and with executor=local there is none",
-                hint="use the default executor, or compute it where results are read",
-            )
+        self.check_executor(query)
         query = replace(query, sink=resolved_sink(query.sink))
         check_sink(name, query.sink, query.outputs)
         check_into(name, query.sink, self.home, self.streams.values(), self.options.into_roots)
         self._check_apart(query)
         return replace(self, queries={**self.queries, name: query})
+
+    def check_executor(self, query: Query) -> None:
+        """Reject a query that needs Spark where there is none."""
+        if query.by_spark and self.options.executor == "local":
+            call = next(iter(query.by_spark.values()))[0].shown
+            raise ModelError(
+                f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
+                hint="use the default executor, or compute it where results are read",
+            )
 
     def without_query(self, name: str) -> Pipeline:
         self.known_query(name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.support.faults.victim import Victim, check_results, check_state, clean_start
+from watersmeet.home.manifest import load_newest
 
 
 def test_three_kills_lose_and_double_nothing(victim: Callable[..., Victim]) -> None:
@@ -25,6 +26,17 @@ def test_residents_that_break_do_not_stop_the_engine(victim: Callable[..., Victi
     # the job of all of them is cancelled.
     home.finish("resident.order:2", "resident.reply:3:connection", "gather.write:16:stop", "resident.order:6:jobs")
     assert home.starts == 1
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+
+
+def test_kills_around_what_spark_computes(victim: Callable[..., Victim]) -> None:
+    home = victim(ticks=8, options=["--by-spark"])
+    # The engine dies when Spark has computed and nothing is probed yet; then a task with a bucket half written.
+    home.killed_at("gather.after:2")
+    home.finish("gather.write:9")
+    assert any(bucket.computed for bucket in load_newest(home.home).buckets)
     check_results(home)
     clean_start(home)
     check_state(home)

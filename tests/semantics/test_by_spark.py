@@ -1,4 +1,4 @@
-"""What Spark computes for an engine is what Spark computes in a batch: as an output, a filter and a key; and it never raises."""
+"""What Spark computes for an engine is what it computes in a batch, as output, filter and key. It never raises."""
 
 from __future__ import annotations
 

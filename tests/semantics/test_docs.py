@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.semantics.test_by_spark import ALL as COMPUTED
 from tests.semantics.test_expressions import ALL
 from tests.semantics.test_joins import KEYS, MORE, PREDICATES
 from watersmeet.sql.functions import entries
+from watersmeet.sql.functions.by_spark import BY_SPARK, spark_entries
 from watersmeet.sql.functions.logic import CASTS
 from watersmeet.sql.functions.rejected import ALL as REJECTED
 
@@ -24,6 +26,14 @@ def listed() -> str:
     return "\n".join(lines)
 
 
+def listed_by_spark() -> str:
+    lines = ["| family | functions | examples |", "|---|---|---|"]
+    for entry in spark_entries():
+        names = ", ".join(f"`{name}`" for name in entry.names)
+        lines.append(f"| {entry.family} | {names} | {_shown(entry.examples)} |")
+    return "\n".join(lines)
+
+
 def _shown(examples: tuple[str, ...]) -> str:
     return ", ".join(f"`{example}`" for example in examples).replace("|", "\\|")
 
@@ -35,7 +45,8 @@ def counts() -> str:
         f"| functions and operators, proven | {sum(len(entry.names) for entry in entries())} |\n"
         f"| expressions that the suite compares as a column, a filter and a key | {len(ALL)} |\n"
         f"| predicates of two aliases and join keys that it compares in an engine | {joins} |\n"
-        "| computed by Spark | 0 |\n"
+        f"| functions computed by Spark | {len(BY_SPARK)} |\n"
+        f"| expressions with them that the suite compares in an engine, as output, filter and key | {len(COMPUTED)} |\n"
         f"| rejected by name with a reason of their own | {len(REJECTED)}; all others too |\n"
         "| allowed to differ | 0: the suite fails at the first |"
     )
@@ -45,6 +56,7 @@ def sections() -> dict[str, str]:
     return {
         "counts": counts(),
         "table": listed(),
+        "by spark": listed_by_spark(),
         "rejected": ", ".join(f"`{name}`" for name in sorted(REJECTED)) + ".",
     }
 

@@ -121,6 +121,7 @@ def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
     for name, entry in recalled.items():
         try:
             query = declared.query(name, entry.sql, resolved_sink(entry.sink), entry.backfill)
+            declared.check_executor(query)
         except WatersmeetError as problem:
             raise StateError(
                 f"query {name}, which was added while the engine ran, is no longer valid: {problem.problem}",

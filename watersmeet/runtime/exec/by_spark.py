@@ -22,13 +22,15 @@ import pyarrow as pa
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
+from watersmeet.home.signs import engine_stops
 from watersmeet.model import HIDDEN, SparkCall
 from watersmeet.model.expression import ColumnRef, Expression, Literal
 from watersmeet.model.spark_call import Call, is_constant
 from watersmeet.model.types import arrow_type, outside
-from watersmeet.runtime.exec.jobs import task_context, task_name
+from watersmeet.runtime.exec.jobs import collected, is_cancelled, task_context, task_name
 from watersmeet.runtime.exec.worker import Worker, told, worker_of
 from watersmeet.runtime.gather import Gather
+from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.failure import is_full, spark_has_ended
 from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
 from watersmeet.sql.spark_types import nested
@@ -45,6 +47,8 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.adaptive.enabled": "false",
 }
 SLICE = 8192  # rows that are handed over at a time
@@ -66,7 +70,7 @@ class SparkColumns:
         try:
             return self._collect(order, packed(order))
         except Exception as problem:
-            if spark_has_ended(problem) or is_full(problem) or isinstance(problem, WatersmeetError):
+            if spark_has_ended(problem) or is_full(problem) or is_cancelled(problem):
                 raise
             failed = self._culprits(order, packed)
             if not failed:
@@ -81,7 +85,7 @@ class SparkColumns:
             try:
                 self._computed(alone, packed(alone)).write.format("noop").mode("overwrite").save()
             except Exception as problem:
-                if spark_has_ended(problem):
+                if spark_has_ended(problem) or is_cancelled(problem):
                     raise
                 lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
                 failed[column.shown] = next((line for line in lines if line.startswith("[")), lines[0])[:300]
@@ -89,7 +93,7 @@ class SparkColumns:
 
     def _collect(self, order: ComputeOrder, packed: bytes) -> list[ComputeReport]:
         found = self._computed(order, packed).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
-        return [pickle.loads(row.report) for row in found.collect()]
+        return [pickle.loads(row.report) for row in collected(found)]
 
     def _computed(self, order: ComputeOrder, packed: bytes) -> DataFrame:
         """For each row of each bucket its number and the columns; a partition has the rows of one bucket."""
@@ -169,20 +173,36 @@ def _inputs(worker: Worker, order: ComputeOrder, number: int) -> Iterator[pa.Rec
     given = inputs_of(order)
     fields = [pa.field(f"c{at}", spark_arrow(each.type)) for at, each in enumerate(given)]
     schema = pa.schema([pa.field(_ROW, pa.int64()), pa.field(_FAILURE, pa.binary()), *fields])
+    home = Path(order.gather.home)
+
+    def failed(problem: WatersmeetError) -> pa.RecordBatch:
+        """A row that carries a failure to the report."""
+        failure = pa.array([pickle.dumps(problem)], pa.binary())
+        return pa.record_batch([pa.array([0]), failure, *(pa.nulls(1, each.type) for each in fields)], schema=schema)
+
     try:
         with worker.limited(order):
-            rows = Bucket.open(Path(order.gather.home), order.buckets[number]).rows
-            made = iter(evaluate(rows, [each.text for each in given if not isinstance(each, ColumnRef)]).values)
+            rows = Bucket.open(home, order.buckets[number]).rows
+            made = iter(_evaluated(rows, [each.text for each in given if not isinstance(each, ColumnRef)]))
             found = [rows.column(each.name) if isinstance(each, ColumnRef) else next(made) for each in given]
             arrays = [array.cast(field.type) for array, field in zip(found, fields, strict=True)]
-    except Exception as problem:  # a report has it in the end, where another try would meet it again
-        failure = pa.array([pickle.dumps(told(problem, order.gather.home))], pa.binary())
-        yield pa.record_batch([pa.array([0]), failure, *(pa.nulls(1, each.type) for each in fields)], schema=schema)
+    except Exception as problem:
+        yield failed(told(problem, order.gather.home))
         return
     count = rows.num_rows
     whole = pa.record_batch([pa.array(np.arange(count)), pa.nulls(count, pa.binary()), *arrays], schema=schema)
     for begin in range(0, count, SLICE):
+        if engine_stops(home):
+            yield failed(Stopped("the engine stops, and does not wait for this tick"))
         yield whole.slice(begin, SLICE)
+
+
+def _evaluated(rows: pa.RecordBatch, texts: list[str]) -> list[pa.Array]:
+    done = evaluate(rows, texts)
+    failed = [text for text, failures in zip(texts, done.failures, strict=True) if failures]
+    if failed:  # NULL in its place would be another value for Spark, and the result a wrong one
+        raise ExpressionError.of(dict.fromkeys(failed, "it fails for a value, and Spark computes with it"))
+    return done.values
 
 
 def spark_arrow(declared: str) -> pa.DataType:

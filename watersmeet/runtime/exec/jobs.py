@@ -11,6 +11,7 @@ from watersmeet.runtime.exec.worker import worker_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext, TaskContext
+    from pyspark.sql import DataFrame
 
 _AT_A_TIME = 3  # jobs: the probes of a tick, its merges, the gathering of the next
 
@@ -37,7 +38,7 @@ class Jobs:
         return collected(numbers.mapPartitionsWithIndex(obeying(packed, self._run)))
 
 
-def collected(found: RDD[Any]) -> list[Any]:
+def collected(found: RDD[Any] | DataFrame) -> list[Any]:
     """The result of a job. A cancelled job is repeated; its tasks then have new names."""
     from py4j.protocol import Py4JJavaError
 
@@ -45,9 +46,13 @@ def collected(found: RDD[Any]) -> list[Any]:
         try:
             return found.collect()
         except Py4JJavaError as problem:
-            if "cancelled" not in str(problem):
+            if not is_cancelled(problem):
                 raise
     return found.collect()
+
+
+def is_cancelled(problem: BaseException) -> bool:
+    return "cancelled" in str(problem)
 
 
 def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:

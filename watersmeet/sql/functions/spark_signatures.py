@@ -47,6 +47,16 @@ def _day(argument: Expression) -> None:
         raise Unsupported(f"{day!r} is not a day of the week", "write a day in English: 'MO', 'MON' or 'MONDAY'")
 
 
+def _pattern(argument: Expression) -> None:
+    """A regular expression for which Java takes a time that is bounded by the square of the length of the string."""
+    pattern = text_of(argument, "the pattern")
+    regular_expression(pattern, whole_match=True)
+    if len(re.findall(r"[*+]|,\}", re.sub(r"\\.|\[[^\]]*\]", "", pattern))) > 1:
+        raise Unsupported(
+            f"{pattern!r} has more than one * or +, which may take Spark for ever", "use one of them at most"
+        )
+
+
 def _zone(argument: Expression) -> None:
     zone = text_of(argument, "the time zone")
     fixed = re.fullmatch(r"[+-](0\d|1[0-7]):[0-5]\d", zone)
@@ -103,7 +113,7 @@ PARAMETERS: dict[str, tuple[str, Callable[[Expression], bool]]] = {
     "position": ("a constant", _constant(lambda value: whole(value, "the position", 1, 1 << 30))),
     "length": ("a constant", _constant(lambda value: whole(value, "the length", 0, 1 << 30))),
     "group": ("a constant", _constant(lambda value: whole(value, "the group", 0, 0))),
-    "pattern": ("a constant", _constant(lambda v: regular_expression(text_of(v, "the pattern"), whole_match=True))),
+    "pattern": ("a constant", _constant(_pattern)),
     "day": ("a constant", _constant(_day)),
     "zone": ("a constant", _constant(_zone)),
     "format": ("a constant", _constant(_format(_LETTERS))),
