@@ -127,7 +127,9 @@ class Options:
     max_literal: int = _option(
         10_000, "limit for the characters of a literal, and for a size that a literal asks for", _at_least(1)
     )
-    check_seconds: float = _option(10.0, "seconds that the check of a request to add queries may take", _more_than_zero)
+    check_seconds: float = _option(
+        10.0, "seconds that a request to add queries may take to check, and to plan", _more_than_zero
+    )
     max_queries: int = _option(10_000, "limit for the number of queries", _at_least(1))
     max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1))
 

@@ -219,6 +219,37 @@ def test_a_query_that_is_dropped_while_a_tick_runs_that_dies_stays_dropped(tmp_p
         world.stop()
 
 
+def test_a_tick_that_was_committed_and_not_delivered_is_delivered_by_the_next_life(tmp_path: Path) -> None:
+    """Also to the callable of a query that the log brought back, which is registered after the start."""
+    world = World(tmp_path)
+    world.feed("l", [0, 1, 2])
+    assert world.run()
+    world.add("x")
+    assert world.run()
+    world.feed("r", [0, 1, 1])
+    assert not world.run(death="discard.before")
+    world.feed("l", [1])
+    assert world.run()
+    world.check()
+
+
+def test_a_query_that_is_added_again_gets_nothing_of_the_one_before(tmp_path: Path) -> None:
+    """The tick that runs when it is added still answers the other query of its name."""
+    world = World(tmp_path)
+    world.feed("l", [0, 1, 2])
+    assert world.run()
+    world.add("x")
+    assert world.run()
+    world.feed("r", [0, 1, 1])
+
+    def change() -> None:
+        world.drop_in_a_tick("x")
+        world.add("x")
+
+    assert world.run(during="probe.after", change=change)
+    world.check()
+
+
 class Lives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
