@@ -79,6 +79,16 @@ def test_a_batch_has_a_limited_number_of_rows_as_far_as_they_are_known(
     assert len(bounded.take()) == 6, "a limit that the user sets is the only one"
 
 
+def test_a_file_with_a_narrower_type_is_read(tmp_path: Path) -> None:
+    rows = {"ts": pa.array([1], pa.timestamp("ms", tz="UTC")), "id": pa.array([7], pa.int16()), "word": pa.array(["a"])}
+    pq.write_table(pa.table(rows), tmp_path / "a")
+    piece = Piece("x", str(tmp_path / "a"), 1)
+    assert [row["id"] for batch in read_piece(stream(tmp_path), piece) for row in batch.to_pylist()] == [7]
+    pq.write_table(pa.table({**rows, "id": pa.array([7.0])}), tmp_path / "a")
+    with pytest.raises(InputError, match="has id as DOUBLE; the stream declares BIGINT"):
+        list(read_piece(stream(tmp_path), piece))
+
+
 def test_names_of_files_that_are_gone_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_SPARE", 10)
     folder = Folder(stream(tmp_path), TakenFiles(), settle=5)
