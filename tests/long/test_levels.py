@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -39,6 +39,7 @@ GROWTH = 1.25  # more than that from the second fifth of the run to the last is 
 SPARE = 12  # but for a few files; sizes are in bytes
 SAMPLE = 7  # of these many queries that came and went, one is compared with the oracle
 SLICE = 200  # periods that the oracle joins at a time
+DRAWN = 50  # points of a line
 SMALL_FOLDERS = ("positions", "manifests", "orders")
 PICTURE = ROOT / "docs" / "pictures" / "long-run.svg"
 
@@ -291,16 +292,20 @@ def test_nothing_grows(tmp_path: Path, pytestconfig: pytest.Config) -> None:
 
 
 def draw(levels: Levels) -> None:
+    step = -(-len(levels.at) // DRAWN)
+
+    def line(values: Sequence[float], unit: float = 1.0) -> list[tuple[float, float]]:
+        return [(float(tick), value / unit) for tick, value in zip(levels.at, values, strict=True)][::step]
+
     def lines(unit: float, *names: str) -> dict[str, list[tuple[float, float]]]:
-        found = {name: zip(levels.at, levels.figures[name], strict=True) for name in names}
-        return {name: [(tick, value / unit) for tick, value in values] for name, values in found.items()}
+        return {name: line(levels.figures[name], unit) for name in names}
 
     logs = sorted(name for name in levels.figures if name.endswith("jsonl") or name.split()[-1] in SMALL_FOLDERS)
     memory = ("memory of driver", "memory of tasks", "memory of helpers", "heap of Java")
     picture = panels(
         f"{levels.at[-1]:,} ticks with a change of the queries every {EVERY}",
         [
-            Panel("time of a tick", "tick", "ms", {"median": list(zip(levels.at, levels.milliseconds, strict=True))}),
+            Panel("time of a tick", "tick", "ms", {"median": line(levels.milliseconds)}),
             Panel("memory", "tick", "MB", lines(1e6, *memory)),
             Panel("files", "tick", "files", lines(1, "open files", "files in the home")),
             Panel("logs", "tick", "kB", lines(1e3, *logs)),
