@@ -2,7 +2,8 @@
 
     ./run python -m bench.many_files --files 20000 --seconds 30
 
-Idle CPU is the CPU time of the engine's process and of all processes below it (Spark's), as a share of one core."""
+After some idle time a file arrives every second. What is printed is the CPU time of the engine's process and of all
+processes below it (Spark's), as a share of one core."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -46,6 +48,23 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def measure_cpu(title: str, seconds: float, act: Callable[[int], None]) -> None:
+    """The CPU time of some seconds, with something done at the beginning of each."""
+    before, began, own = cpu_seconds(), time.monotonic(), time.process_time()
+    for number in range(int(seconds)):
+        act(number)
+        time.sleep(max(0.0, began + number + 1 - time.monotonic()))
+    passed = time.monotonic() - began
+    print(f"{title}: {100 * (cpu_seconds() - before) / passed:.2f} % of a core, ", end="")
+    print(f"{100 * (time.process_time() - own) / passed:.2f} % in the engine's own process")
+
+
+def arrive(folder: Path, number: int) -> None:
+    draft = folder / "x" / "_draft"
+    shutil.copyfile(folder / "x/0000000.parquet", draft)
+    draft.rename(folder / "x" / f"{number:07d}.parquet")
+
+
 def measure(folder: Path, given: argparse.Namespace) -> None:
     for name in "xy":
         (folder / name).mkdir()
@@ -65,11 +84,8 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
         print(f"{given.files:,} files in {seconds:.1f} s, with the start: {60 * given.files / seconds:,.0f} files/min")
         print(f"{len(ticks)} ticks, the first {ticks[0]:.2f} s, the longest {max(ticks):.2f} s")
         time.sleep(5)
-        before, began, own = cpu_seconds(), time.monotonic(), time.process_time()
-        time.sleep(given.seconds)
-        passed = time.monotonic() - began
-        print(f"idle: {100 * (cpu_seconds() - before) / passed:.2f} % of a core, ", end="")
-        print(f"{100 * (time.process_time() - own) / passed:.2f} % in the engine's own process")
+        measure_cpu("idle", given.seconds, lambda number: None)
+        measure_cpu("a file every second", given.seconds, lambda number: arrive(folder, given.files + number))
     print(f"positions: {sum(file.stat().st_size for file in (folder / 'home/positions').iterdir()):,} bytes")
     print(f"load average of the machine: {os.getloadavg()[0]:.1f}")
 

@@ -28,9 +28,10 @@ def test_the_master_and_the_driver_reject_strangers(cluster: Cluster, victim: Ca
     run = victim(ticks=6, master=cluster.address).start()
     _wait_for_executors(cluster, run)
     commands = [" ".join(executor.cmdline()) for executor in cluster.executors()]
-    (driver,) = {found[1] for text in commands if (found := re.search(r"CoarseGrainedScheduler@[^ ]+:(\d+)", text))}
-    for port in (cluster.port, int(driver)):
-        check_rejected(answer_to_a_stranger(port))
+    driver = re.search(r"CoarseGrainedScheduler@(\S+):(\d+)", commands[0])
+    assert driver is not None
+    for host, port in (("127.0.0.1", cluster.port), (driver[1], int(driver[2]))):
+        check_rejected(answer_to_a_stranger(port, host))
     java = psutil.Process(run.process.pid).children()
     assert not [text for text in (*commands, *(" ".join(one.cmdline()) for one in java)) if cluster.secret in text]
     run.wait()

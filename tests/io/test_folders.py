@@ -60,6 +60,35 @@ def test_a_file_that_is_listed_and_passed_in_the_round_at_once_is_taken_once(tmp
     assert taken == [f"{number:02d}" for number in range(12)]
 
 
+def test_a_batch_has_a_limited_number_of_rows_as_far_as_they_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_DEFAULT_ROWS", 100)
+    for number in range(20):
+        (tmp_path / f"{number:02d}").write_bytes(bytes(1000))
+        os.utime(tmp_path / f"{number:02d}", (number, number))
+    folder = Folder(stream(tmp_path), TakenFiles(), settle=5)
+    bounded = Folder(stream(tmp_path, ("maxFilesPerTrigger", "6")), TakenFiles(), settle=5)
+    for one in (folder, bounded):
+        one.counted(90, 3000)  # 30 rows a file
+        one.counted(0, 3000)  # of files without rows nothing is learned
+        one.look()
+    assert [len(folder.take()) for _ in range(2)] == [3, 3]
+    folder.counted(3, 3000)
+    assert len(folder.take()) == 14, "there are fewer in a file than before"
+    assert len(bounded.take()) == 6, "a limit that the user sets is the only one"
+
+
+def test_a_file_with_a_narrower_type_is_read(tmp_path: Path) -> None:
+    rows = {"ts": pa.array([1], pa.timestamp("ms", tz="UTC")), "id": pa.array([7], pa.int16()), "word": pa.array(["a"])}
+    pq.write_table(pa.table(rows), tmp_path / "a")
+    piece = Piece("x", str(tmp_path / "a"), 1)
+    assert [row["id"] for batch in read_piece(stream(tmp_path), piece) for row in batch.to_pylist()] == [7]
+    pq.write_table(pa.table({**rows, "id": pa.array([7.0])}), tmp_path / "a")
+    with pytest.raises(InputError, match="has id as DOUBLE; the stream declares BIGINT"):
+        list(read_piece(stream(tmp_path), piece))
+
+
 def test_names_of_files_that_are_gone_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_SPARE", 10)
     folder = Folder(stream(tmp_path), TakenFiles(), settle=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,11 @@ def test_a_standalone_cluster_without_a_secret_is_rejected(
     caplog.clear()
     _check_secret(CLUSTER, {"spark.authenticate": "true"})
     assert not caplog.text
+
+
+def test_collections_of_workers_leave_the_memory_that_they_share(spark: SparkSession) -> None:
+    (frozen,) = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).collect()
+    assert frozen > 10_000, "objects of imported modules"
 
 
 def test_no_secret_is_in_the_list_of_processes(spark: SparkSession) -> None:

@@ -27,6 +27,7 @@ from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
 from watersmeet.model import Stream
 
 _DEFAULT_BYTES = 256 << 20
+_DEFAULT_ROWS = 10_000_000
 _ROUND = 5  # files that a look passes in the round through all of them
 _SPARE = 1000  # names of files that are gone
 
@@ -60,6 +61,8 @@ class Folder:
         options = {name.lower(): int(value) for name, value in stream.source.options}
         self._most_files = options.get(MAX_FILES, DEFAULT_FILES if MAX_BYTES not in options else 1 << 62)
         self._most_bytes = options.get(MAX_BYTES, _DEFAULT_BYTES if MAX_FILES not in options else 1 << 62)
+        self._most_rows = _DEFAULT_ROWS if not options else 1 << 62
+        self._row_bytes = 0.0  # of the rows that were read last; only tasks open files
         self._settle = settle
         self._taken = taken
         self._listing = Listing(self.root)
@@ -151,18 +154,24 @@ class Folder:
         """The next files, as many as one batch may have."""
         taken: dict[str, Stamp] = {}
         size = 0
+        most_bytes = min(self._most_bytes, self._most_rows * self._row_bytes or self._most_bytes)
         while self._waiting and len(taken) < self._most_files:
             stamp = _stamp(self.path(self._waiting[0]))
             if stamp is None:  # gone since it was listed
                 self._seen.discard(self._waiting.popleft())
                 continue
             size += stamp.size
-            if taken and size > self._most_bytes:
+            if taken and size > most_bytes:
                 break
             name = self._waiting.popleft()
             self._taken.add(name, stamp)
             taken[name] = stamp
         return taken
+
+    def counted(self, rows: int, size: int) -> None:
+        """So many rows were in files of this size, which says how many are in the next ones."""
+        if rows:
+            self._row_bytes = size / rows
 
     def take_notes(self) -> list[Noted]:
         noted, self._noted = list(self._noted.values()), {}

@@ -4,6 +4,7 @@ Named by `spark.python.daemon.module`; a session that does not name it works too
 the workers also loads the compiled loops.
 """
 
+import gc
 import sys
 import zipfile
 from importlib.machinery import PathFinder
@@ -37,4 +38,7 @@ import watersmeet.runtime.exec.resident_task  # noqa: E402
 import watersmeet.runtime.feed.batches  # noqa: E402, F401
 
 if __name__ == "__main__":
+    # What is imported is shared with the workers until one of them writes to it, as a full collection does.
+    gc.collect()
+    gc.freeze()
     daemon.manager()

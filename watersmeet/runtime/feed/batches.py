@@ -51,6 +51,7 @@ class FileBatch:
     write_down: Callable[[], None] = lambda: None
     set_aside: Callable[[Rejected], Rejected] = lambda rejected: rejected  # those that are not to be tried once more
     notes: Mapping[str, list[tuple[str, Reason]]] = field(default_factory=dict)  # by stream: paths not read, and why
+    counted: Callable[[str, int, int], None] = lambda stream, rows, size: None  # what was read of a stream
 
     @cached_property
     def bytes(self) -> int:
@@ -75,6 +76,9 @@ class FileBatch:
         for path, some in pieces.items():
             if len(some) < some[0].shares:
                 raise InputError(f"{path} has changed while it was read", hint="run again with the same home")
+        for stream, files in self.files.items():
+            rows = sum(report.counts.rows[stream] for report in reports)
+            self.counted(stream, rows, sum(file.stamp.size for file in files))
         aside = self.set_aside(rejected)
         more = [set_aside(self.home, stream, list(files.items())) for stream, files in aside.items() if files]
         return more + [_note(self.home, stream, notes) for stream, notes in self.notes.items()]

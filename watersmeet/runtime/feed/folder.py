@@ -161,7 +161,8 @@ class FolderFeed:
             stream: [(self._folders[stream].path(note.name), note.reason) for note in some]
             for stream, some in notes.items()
         }
-        return FileBatch(self._group, number, self._streams, found, self._loop.home, write_down, self._set_aside, noted)
+        done = (write_down, self._set_aside, noted, lambda stream, *read: self._folders[stream].counted(*read))
+        return FileBatch(self._group, number, self._streams, found, self._loop.home, *done)
 
     def _set_aside(self, rejected: Rejected) -> Rejected:
         """Called before the tick of the newest batch is committed; the other files are tried once more."""
