@@ -68,6 +68,7 @@ REJECTED = [
     *("extract(SECOND FROM ts1)", "date_format(ts1, 'E')", "trunc(dt1, 'DAY')", "n1 RLIKE '(?i)A'"),
     *("n1 RLIKE '[a-z&&[^b]]'", r"n1 LIKE '%\\'", "n1 LIKE 'a' ESCAPE '%'", "array_position(arr1, 1)", "to_json(st1)"),
     *("array_except(arr1, arr2)", "(i1, g1) = (i2, g2)", "greatest(n1, i1)", "unix_seconds(dt1)", "unix_date(ts1)"),
+    *("-dx1", "abs(dx1)", "negative(dx1)", "m1 <=> NULL", "CASE WHEN NULL THEN i1 ELSE i2 END"),
 ]
 
 

@@ -76,6 +76,8 @@ for _operator in COMPARISONS:
 @entry("<=>", "comparison", 2, "{simple} <=> {simple2}", "{int} <=> {double2}", "{int} <=> NULL")
 def null_safe(left: Expression, right: Expression) -> Expression:
     if VOID in (left.type, right.type):
+        if "map<" in left.type + right.type:
+            raise Unsupported("<=> of maps means nothing in Spark", "write IS NULL")
         return sql("({0} IS NULL)", "boolean", right if left.type == VOID else left)
     return sql("({0} IS NOT DISTINCT FROM {1})", "boolean", *compared_in(left, right))
 
@@ -135,7 +137,7 @@ def _operand(value: Expression) -> Expression:
 
 
 def condition(value: Expression, where: str) -> Expression:
-    if value.type == VOID:
+    if value.type == VOID and where != "WHEN":
         return cast(value, "boolean")
     if value.type != "boolean":
         raise Unsupported(f"{where} needs a BOOLEAN, not {shown(value.type)}", "compare it with a value")
