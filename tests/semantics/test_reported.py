@@ -61,6 +61,7 @@ RIGHT = [
         "coalesce(i1, i2 + 1)",
     ),
     *("coalesce(i1 + CAST(n1 AS INT), 5)", "(i1 + CAST(n1 AS INT)) IS NULL", "i1 / CAST(n1 AS INT)", "de1 = NULL"),
+    *("nullif(t1, n1)", "nullif(n1, n2)"),
     *("i1 BETWEEN i2 AND CAST(n1 AS INT)", "concat(n1, CAST(n2 AS INT))", "left(string(i1 + i2), i3)", "dt1 = n1"),
 ]
 REJECTED = [

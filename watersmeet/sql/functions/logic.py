@@ -281,7 +281,8 @@ def null_if(value: Expression, other: Expression) -> Expression:
     if value.type == VOID:
         raise Unsupported("NULL alone has no type", "CAST(NULL AS INT) has one")
     left, right = compared_in(value, other)
-    return sql("CASE WHEN {0} = {1} THEN NULL ELSE {2} END", value.type, left, right, _typed(value, value.type))
+    same = Operation("=", (_operand(left), _operand(right)), lazy=right.fallible)
+    return sql("CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, _typed(value, value.type))
 
 
 def _extreme(name: str) -> None:
