@@ -57,7 +57,7 @@ def normal(value: object) -> object:
     """A value that can be compared with ==; NaN is itself and -0.0 is told from 0.0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else (value, math.copysign(1, value))
-    return value
+    return [normal(each) for each in value] if isinstance(value, list) else value
 
 
 def ours(expression: Expression) -> list[tuple[bool, object]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from tests.semantics.random_expressions import COLUMNS, CRASHED, Drawn, drawn, rows
+from tests.semantics.random_expressions import COLUMNS, CRASHED, Drawn, drawn, rows, with_every_type
 from tests.semantics.spark_side import Spark, plain
 from tests.semantics.test_expressions import normal
 from watersmeet.model import member_column
@@ -91,4 +91,11 @@ def test_random_expressions_mean_what_they_mean_in_spark(on_spark: Spark, seed: 
     found, rejected = drawn(seed, 800)
     assert [text for text, problem in rejected.items() if problem.startswith(CRASHED)] == []
     print(f"{len(found)} random expressions compared, {len(rejected)} rejected")
+    assert smallest(on_spark, found) == []
+
+
+@pytest.mark.semantics
+def test_every_type_is_accepted_as_in_spark_or_rejected(on_spark: Spark) -> None:
+    found = with_every_type()
+    print(f"{len(found)} expressions compared")
     assert smallest(on_spark, found) == []

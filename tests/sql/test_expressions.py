@@ -46,7 +46,7 @@ def shape(expression: Expression) -> str:
             "AND(()(=(string, string)), ()(>(timestamp, +(timestamp_ntz, interval))))",
         ),
         ("st.f < 3", "<(sql(struct<f:int>), int)"),
-        ("trim(n) = replace(n, 'a', 'b')", "=(sql(string), sql(string, string, string))"),
+        ("md5(n) = replace(n, 'a', 'b')", "=(sql(string), sql(string, string, string))"),
         ("x IN (1, y) OR x IS NULL", "OR(sql(int, int, int), sql(int))"),
         ("NOT n LIKE 'a%'", "NOT(sql(string, string))"),
         ("coalesce(x + 1, y) > 2", ">(sql(()(+(int, int)), int), int)"),

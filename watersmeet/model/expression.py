@@ -144,6 +144,7 @@ class Operation(Expression):
     operands: tuple[Expression, ...]
     type: str = ""
     lazy: bool = False  # what stands behind the first operand is computed only where the answer is still open
+    filters: bool = False  # of a lazy AND: only whether it is true is asked for
 
     def __post_init__(self) -> None:
         if not self.type and self.operator in _BOOLEAN:
@@ -169,6 +170,9 @@ class Operation(Expression):
         joined = f" {self.operator} ".join((first, *others))
         if self.lazy:  # DuckDB computes all operands of AND and OR, but only those branches of CASE that it needs
             ends = [first, *others[:-1]]
+            if self.filters:
+                opened = "".join(f"CASE WHEN {end} THEN " for end in ends)
+                return f"{opened}{others[-1]}{' ELSE FALSE END' * len(ends)}"
             if self.operator == "AND":
                 return f"CASE {' '.join(f'WHEN NOT ({end}) THEN FALSE' for end in ends)} ELSE {joined} END"
             if self.operator == "OR":
@@ -231,11 +235,11 @@ def call(name: str, arguments: tuple[Expression, ...]) -> Expression:
 
 
 def all_of(conditions: list[Expression]) -> Expression:
-    """One or several conditions as one."""
+    """One or several conditions on a row as one; a row for which one is NULL is as good as out, as in Spark."""
     if len(conditions) == 1:
         return conditions[0]
     lazy = any(condition.fallible for condition in conditions[1:])
-    return Operation("AND", tuple(Operation("()", (condition,)) for condition in conditions), lazy=lazy)
+    return Operation("AND", tuple(Operation("()", (condition,)) for condition in conditions), lazy=lazy, filters=lazy)
 
 
 def unnested(expression: Expression) -> Expression:

@@ -73,7 +73,9 @@ def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar
     binder.check_functions(scalar)
     value = binder.bound(scalar, scalar.expression(site, resolve))
     if isinstance(value, ColumnRef) and not isinstance(value, SparkCall):
-        return Output(item.name.text if item.name else value.name, value.type, value)
+        # As it is written, not as it is declared: Spark does so, too.
+        written = item.name.text if item.name else scalar.references()[0].parts[-1]
+        return Output(written, value.type, value)
     if item.name is None:
         site.fail(item.span, "a computed output needs a name", hint="add AS and a name")
     return Output(item.name.text, value.type, value)

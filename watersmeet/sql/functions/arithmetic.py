@@ -24,6 +24,7 @@ from watersmeet.sql.spark_types import (
 )
 
 _FAMILY = "arithmetic"
+_ROUNDED = 34  # digits that Spark keeps of the opposite of a decimal
 _SHORT = 18  # digits of decimals in 64 bits
 _PAIRS = ("{integer}", "{integer2}"), ("{int}", "{double2}"), ("{float}", "{int2}"), ("{double}", "{double2}")
 
@@ -38,6 +39,12 @@ def _number(value: Expression) -> Expression:
     if not is_numeric(value.type):
         raise Unsupported(f"a number is needed here, not {shown(value.type)}")
     return value
+
+
+def _with_opposite(value: Expression) -> Expression:
+    if is_decimal(value.type) and shape(value.type)[0] > _ROUNDED:
+        raise Unsupported(f"Spark rounds the opposite of a {shown(value.type)}", "CAST it to fewer digits")
+    return _number(value)
 
 
 def _real(value: Expression) -> Expression:
@@ -141,7 +148,7 @@ def subtract(left: Expression, right: Expression | None = None) -> Expression:
     if right is None:
         if isinstance(left, Literal) and left.type in (INTERVAL, MONTHS):
             raise Unsupported("a negative INTERVAL is not supported", "write INTERVAL '-1' DAY, or subtract it")
-        return Operation("-", (_number(left),), _number(left).type)
+        return Operation("-", (_with_opposite(left),), left.type)
     if right.type in (INTERVAL, MONTHS):
         return _moved("-", left, right)
     if left.type in TIMES and right.type in (*TIMES, "date"):
@@ -258,12 +265,12 @@ def positive_remainder(left: Expression, right: Expression) -> Expression:
 
 @entry("abs", _FAMILY, 1, "abs({number})")
 def absolute(value: Expression) -> Expression:
-    return Operation("ABS", (_number(value),), _number(value).type)
+    return Operation("ABS", (_with_opposite(value),), value.type)
 
 
 @entry("negative", _FAMILY, 1, "negative({number})")
 def negative(value: Expression) -> Expression:
-    return Operation("()", (Operation("-", (_operand(_number(value)),), value.type),), value.type)
+    return Operation("()", (Operation("-", (_operand(_with_opposite(value)),), value.type),), value.type)
 
 
 def _bitwise(name: str, template: str) -> None:

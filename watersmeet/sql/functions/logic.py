@@ -76,6 +76,8 @@ for _operator in COMPARISONS:
 @entry("<=>", "comparison", 2, "{simple} <=> {simple2}", "{int} <=> {double2}", "{int} <=> NULL")
 def null_safe(left: Expression, right: Expression) -> Expression:
     if VOID in (left.type, right.type):
+        if "map<" in left.type + right.type:
+            raise Unsupported("<=> of maps means nothing in Spark", "write IS NULL")
         return sql("({0} IS NULL)", "boolean", right if left.type == VOID else left)
     return sql("({0} IS NOT DISTINCT FROM {1})", "boolean", *compared_in(left, right))
 
@@ -135,7 +137,7 @@ def _operand(value: Expression) -> Expression:
 
 
 def condition(value: Expression, where: str) -> Expression:
-    if value.type == VOID:
+    if value.type == VOID and where != "WHEN":
         return cast(value, "boolean")
     if value.type != "boolean":
         raise Unsupported(f"{where} needs a BOOLEAN, not {shown(value.type)}", "compare it with a value")
@@ -279,7 +281,8 @@ def null_if(value: Expression, other: Expression) -> Expression:
     if value.type == VOID:
         raise Unsupported("NULL alone has no type", "CAST(NULL AS INT) has one")
     left, right = compared_in(value, other)
-    return sql("CASE WHEN {0} = {1} THEN NULL ELSE {2} END", value.type, left, right, _typed(value, value.type))
+    same = Operation("=", (_operand(left), _operand(right)), lazy=right.fallible)
+    return sql("CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, _typed(value, value.type))
 
 
 def _extreme(name: str) -> None:

@@ -51,7 +51,10 @@ def item(container: Expression, key: Expression) -> Expression:
         "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {1} >= 0 AND {1} < len({0}) THEN {0}[{1} + 1]"
         f" ELSE {_failure(inner['item'])} END"
     )
-    return sql(text, inner["item"], container, cast(key, "bigint"), raises=True)
+    position = cast(key, "bigint")
+    if key.type == "bigint":  # of which Spark takes the last 32 bits
+        position = sql("(xor({0} & 4294967295, 2147483648) - 2147483648)", "bigint", key)
+    return sql(text, inner["item"], container, position, raises=True)
 
 
 @entry("element_at", _FAMILY, 2, "element_at({array}, 1)", "element_at({array}, {int})", "element_at({map}, 'a')")

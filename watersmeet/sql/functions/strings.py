@@ -44,16 +44,19 @@ def octets(value: Expression) -> Expression:
 
 @entry("upper ucase", _FAMILY, 1, "upper({string})")
 def upper(value: Expression) -> Expression:
-    text = (
-        f"CASE WHEN regexp_matches({{0}}, '[{_UPPER}]') THEN {raising('string')}"
-        " ELSE upper(replace({0}, 'ß', 'SS')) END"
-    )
-    return sql(text, "string", _written_in_any_case(value), raises=True)
+    return _other_case("upper({0})", _UPPER, "upper(replace({0}, 'ß', 'SS'))", value)
 
 
 @entry("lower lcase", _FAMILY, 1, "lower({string})")
 def lower(value: Expression) -> Expression:
-    text = f"CASE WHEN regexp_matches({{0}}, '[{_LOWER}]') THEN {raising('string')} ELSE {_LOWERED} END"
+    return _other_case("lower({0})", _LOWER, _LOWERED, value)
+
+
+def _other_case(plain: str, unknown: str, other: str, value: Expression) -> Expression:
+    text = (
+        f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {plain}"  # of ASCII alone
+        f" WHEN regexp_matches({{0}}, '[{unknown}]') THEN {raising('string')} ELSE {other} END"
+    )
     return sql(text, "string", _written_in_any_case(value), raises=True)
 
 
@@ -69,17 +72,18 @@ _CASES = tuple(change(constant_of("", "string")).fragments[1:] for change in (up
 
 @entry("trim", _FAMILY, 1, "trim({string})")
 def trim(value: Expression) -> Expression:
-    return sql("trim({0}, ' ')", "string", _string(value))
+    # DuckDB takes its time to find out that there is nothing to cut off.
+    return sql("CASE WHEN {0} LIKE ' %' OR {0} LIKE '% ' THEN trim({0}, ' ') ELSE {0} END", "string", _string(value))
 
 
 @entry("ltrim", _FAMILY, 1, "ltrim({string})")
 def trim_left(value: Expression) -> Expression:
-    return sql("ltrim({0}, ' ')", "string", _string(value))
+    return sql("CASE WHEN {0} LIKE ' %' THEN ltrim({0}, ' ') ELSE {0} END", "string", _string(value))
 
 
 @entry("rtrim", _FAMILY, 1, "rtrim({string})")
 def trim_right(value: Expression) -> Expression:
-    return sql("rtrim({0}, ' ')", "string", _string(value))
+    return sql("CASE WHEN {0} LIKE '% ' THEN rtrim({0}, ' ') ELSE {0} END", "string", _string(value))
 
 
 @entry(
@@ -93,7 +97,10 @@ def trim_right(value: Expression) -> Expression:
 )
 def concat(*values: Expression) -> Expression:
     typed = [value if value.type == "string" else cast(value, "string") for value in values]
-    return sql(f"({' || '.join(f'{{{at}}}' for at in range(len(typed)))})", "string", *typed)
+    text = f"({' || '.join(f'{{{at}}}' for at in range(len(typed)))})"
+    # Spark looks at all of them, DuckDB at none behind a NULL.
+    early = "".join(f" WHEN {{{at}}} IS NULL THEN NULL" for at, each in enumerate(typed) if at and each.fallible)
+    return sql(f"CASE{early} ELSE {text} END" if early else text, "string", *typed)
 
 
 @entry(
@@ -116,6 +123,10 @@ def concat_with_separator(separator: Expression, *values: Expression) -> Express
 )
 def substring(value: Expression, position: Expression, count: Expression | None = None) -> Expression:
     value, at = _string(value), _count(position)
+    known = [unnested(each) for each in (position, count) if each is not None]
+    if all(isinstance(each, Literal) and int(each.number) > 0 for each in known):
+        numbers = ", ".join(str(each.value) for each in known if isinstance(each, Literal))
+        return sql(f"substring({{0}}, {numbers})", "string", value)
     start = sql("CASE WHEN {1} > 0 THEN {1} - 1 WHEN {1} < 0 THEN length({0}) + {1} ELSE 0 END", "bigint", value, at)
     wanted = constant_of(2147483647, "bigint") if count is None else _count(count)
     text = (

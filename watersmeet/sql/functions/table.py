@@ -72,7 +72,9 @@ def _in_order(name: str, built: Expression, arguments: list[Expression]) -> Expr
     ordered = arguments[::-1] if name in _BACKWARDS else arguments
     first, *others = ordered
     converted = [operand for operand in built.operands if operand.fallible and first.text not in operand.text]
-    if not converted and not any(other.fallible for other in others):
+    # What may raise and stands before something that may be NULL has to be computed, whatever the text does first.
+    before = first.fallible and isinstance(built, Sql) and not all(isinstance(other, Literal) for other in others)
+    if not before and not converted and not any(other.fallible for other in others):
         return built
     if isinstance(built, Operation) and (built.operator in COMPARISONS or built.operator in ("+", "-", "*")):
         return replace(built, lazy=True)

@@ -253,6 +253,8 @@ def make_date(year: Expression, month: Expression, day: Expression) -> Expressio
 def _since_epoch(name: str, unit: int) -> None:
     @entry(name, _FAMILY, 1, f"{name}({{timestamp}})")
     def build(value: Expression) -> Expression:
+        if value.type == "date":
+            raise Unsupported(f"{name} of DATE means nothing in Spark", "use unix_date(…), or CAST it to TIMESTAMP")
         return sql(
             floored("epoch_us({0})", unit) if unit > 1 else "epoch_us({0})", "bigint", cast(_time(value), "timestamp")
         )
@@ -270,6 +272,8 @@ def unix_timestamp(value: Expression) -> Expression:
 
 @entry("unix_date", _FAMILY, 1, "unix_date({date})")
 def unix_date(value: Expression) -> Expression:
+    if value.type not in ("date", VOID):
+        raise Unsupported(f"unix_date of {shown(value.type)} means nothing in Spark", "CAST it to DATE")
     return sql("CAST(date_diff('day', DATE '1970-01-01', {0}) AS INT)", "int", _date(value))
 
 
