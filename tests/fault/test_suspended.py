@@ -85,9 +85,8 @@ class Story:
                 assert mine.get(tick, Counter()) == model.get(tick, Counter()), f"tick {tick}"
 
 
-@pytest.mark.parametrize("partitions", [1, 3], ids=["P=1", "P=3"])
-def test_kills_while_queries_are_suspended(victim: Callable[..., Victim], partitions: int) -> None:
-    home = victim(ticks=40, partitions=partitions, options=["--twin"])
+def test_kills_while_queries_are_suspended(victim: Callable[..., Victim]) -> None:
+    home = victim(ticks=40, options=["--twin"])
     folder = home.folder / TWIN
     story = Story(home)
     # A task dies, then the engine after a commit; all results of that are where they belong when the folder is lost.
