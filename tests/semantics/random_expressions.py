@@ -26,6 +26,8 @@ ROWS = 150
 CRASHED = "no rejection but an accident:"
 _LONGEST = 400  # characters of an expression
 _SIDES = (1, 2, 3)
+# Dates and times that DuckDB does not have: docs/semantics.md tells.
+_BEYOND = ("date_add(dt2, i1", "date_sub(dt2, i1", "date_from_unix_date(i1", "timestamp_micros(g1")
 _PLACE = re.compile(r"\{([a-z_]+?)(2?)\}")
 # Types beyond those of the table's examples.
 MORE_VALUES: dict[str, list[object]] = {
@@ -147,7 +149,7 @@ TEMPLATES = [
     *("{boolean} AND {boolean2} AND {boolean}", "{boolean} OR {boolean2} AND {boolean}", "NOT {boolean} OR {boolean2}"),
     *("{any} LIKE {string}", "{any} LIKE 'a%'", "concat({any}, {any2})", "abs({any})", "-{any}", "length({any})"),
     *("{struct}.x", "{struct}.y", "{struct}.x + {int}", "element_at({array}, {integer})", "{map}[{string}]"),
-    *("{date} + {interval}", "{timestamp} - {interval}", "{any} + {interval}", "date_add({any}, {any2})"),
+    *("{date} + {interval}", "{timestamp} - {interval}", "{any} + {interval}"),
     *(
         "{timestamp} - {timestamp2} > {interval}",
         "year({any})",
@@ -268,6 +270,8 @@ def with_every_type() -> list[Drawn]:
             for other in (*(f"{short}1" for short in _SHORT.values()), "NULL", "7", "1.5", "'7'", "1L"):
                 filled = [other if at == place else f"{short}2" for at, short in enumerate(usual)]
                 text = pieces[0] + "".join(one + after for one, after in zip(filled, pieces[3::3], strict=True))
+                if text.startswith(_BEYOND):
+                    continue
                 try:
                     found[text] = Drawn(text, output(text))
                 except SqlError:
