@@ -50,3 +50,17 @@ def test_no_character_is_treated_otherwise_than_in_spark(spark: SparkSession, tm
             letter for letter, mine, other in pairs if mine != other and not (mine is None and text in MAY_FAIL)
         ]
         assert different == [], text
+
+
+def test_a_sigma_at_the_end_of_a_word_is_lowered_as_in_spark(spark: SparkSession) -> None:
+    """Where it is not clear what a word is, the value counts as an error."""
+    parts = ["", "Σ", "Δ", "a", "ΆΣ", "ΣΣ", " ", ",", "-", "1", ".", "é"]
+    words = sorted({one + two + three for one in parts for two in parts for three in parts})
+    told = spark.createDataFrame([(word,) for word in words], "n string").selectExpr("n", "lower(n) AS v").collect()
+    stream = Stream("s", (Column("at", "timestamp"), Column("n", "string")), "at")
+    (output,) = build_query("q", "SELECT lower(n) AS v FROM s a WINDOW 1 DAY", {"s": stream}).outputs
+    values = evaluate(pa.table({"a.n": [row.n for row in told]}), [output.expression.text]).values[0].to_pylist()
+    unclear = [row.n for row, mine in zip(told, values, strict=True) if mine is None]
+    assert [(row.n, mine) for row, mine in zip(told, values, strict=True) if mine not in (None, row.v)] == []
+    assert all("Σ" in word and set(word) & set("1.é") for word in unclear)
+    assert values[[row.n for row in told].index("ΔΣ ")] == "δς "

@@ -14,8 +14,13 @@ _MOST_CHARACTERS = 10_000  # that a function may add to a string
 # Letters that become several ones, or others than in Spark; DuckDB maps letter by letter.
 _UPPER = "ŉǰΐΰևẖẗẘẙẚﬀ-ﬆﬓ-ﬗὐὒὔὖᾀ-ᾯᾲ-ᾴᾶᾷᾼῂ-ῄῆῇῌῒΐῖῗῢ-ῤῦῧῲ-ῴῶῷῼ" + "\u1fd3\u019b\u0264\u1c8a\ua7cd\ua7cf\ua7d3\ua7d5\ua7db"
 _UPPER += "\U00010d70-\U00010d85\U00016ebb-\U00016ed3"
-_LOWER = "Σ\u1c89\ua7cb\ua7cc\ua7ce\ua7d2\ua7d4\ua7da\ua7dc\U00010d50-\U00010d65\U00016ea0-\U00016eb8"
+_LOWER = "\u1c89\ua7cb\ua7cc\ua7ce\ua7d2\ua7d4\ua7da\ua7dc\U00010d50-\U00010d65\U00016ea0-\U00016eb8"
 _LOWERED = "lower(replace({0}, 'İ', 'i̇'))"
+# Σ becomes ς at the end of a word. Between these letters and separators it is clear where a word ends.
+_LETTERS, _SEPARATORS = "A-Za-z\u0386\u0388-\u03ce", " ,;!?()-"
+_UNCLEAR_SIGMA = f"[^{_LETTERS}{_SEPARATORS}]Σ|Σ[^{_LETTERS}{_SEPARATORS}]"
+_FINAL_SIGMA = f"([{_LETTERS}])Σ([{_SEPARATORS}]|$)"
+_LOWERED_WORDS = rf"lower(regexp_replace(replace({{0}}, 'İ', 'i̇'), '{_FINAL_SIGMA}', '\1ς\2', 'g'))"
 
 
 def _string(value: Expression) -> Expression:
@@ -44,18 +49,18 @@ def octets(value: Expression) -> Expression:
 
 @entry("upper ucase", _FAMILY, 1, "upper({string})")
 def upper(value: Expression) -> Expression:
-    return _other_case("upper({0})", _UPPER, "upper(replace({0}, 'ß', 'SS'))", value)
+    return _other_case("upper({0})", f"[{_UPPER}]", "upper(replace({0}, 'ß', 'SS'))", value)
 
 
 @entry("lower lcase", _FAMILY, 1, "lower({string})")
 def lower(value: Expression) -> Expression:
-    return _other_case("lower({0})", _LOWER, _LOWERED, value)
+    return _other_case("lower({0})", f"[{_LOWER}]|{_UNCLEAR_SIGMA}", _LOWERED_WORDS, value)
 
 
 def _other_case(plain: str, unknown: str, other: str, value: Expression) -> Expression:
     text = (
         f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {plain}"  # of ASCII alone
-        f" WHEN regexp_matches({{0}}, '[{unknown}]') THEN {raising('string')} ELSE {other} END"
+        f" WHEN regexp_matches({{0}}, '{unknown}') THEN {raising('string')} ELSE {other} END"
     )
     return sql(text, "string", _written_in_any_case(value), raises=True)
 
