@@ -40,7 +40,7 @@ from watersmeet.runtime.tick.orders import (
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import is_new, owners
-from watersmeet.runtime.tick.tick import Tick, walk_phases
+from watersmeet.runtime.tick.tick import Tick
 from watersmeet.store.guard import ExpressionError
 
 
@@ -312,7 +312,7 @@ class TickLoop:
         following_batch = following()
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
-        probed = walk_phases(tick, gathered, self.executor.parallelism, lambda order: probe(self.executor, order))
+        probed = probe(self.executor, tick, gathered)
         merged = merging.result()
         raise_first(merged)
         return _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)

@@ -8,15 +8,14 @@ stays bounded, and whole buckets of that size expire in O(1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.bucket import Bucket, Derived, concatenated
 from watersmeet.store.retention import KEEP_ALL
 
 FAN_IN = 4
@@ -27,6 +26,10 @@ MAX_BYTES = 256 << 20
 class MergeJob:
     inputs: tuple[BucketInfo, ...]
     horizon: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(bucket.bytes for bucket in self.inputs)
 
 
 def choose_merges(buckets: Iterable[BucketInfo], horizons: dict[str, int]) -> list[MergeJob]:
@@ -53,23 +56,26 @@ def _within_limit(run: list[BucketInfo]) -> tuple[BucketInfo, ...]:
     return tuple(kept)
 
 
-def merge(home: Path, job: MergeJob, file: str, derived: Derived) -> BucketInfo | None:
+def merge(
+    home: Path,
+    job: MergeJob,
+    file: str,
+    derived: Derived,
+    opened: Callable[[Path, BucketInfo], Bucket] = Bucket.open,
+) -> BucketInfo | None:
     """Write the union of the job's live rows; None where every row has expired."""
-    batches, taus, deadlines = [], [], []
+    living = []
     for info in job.inputs:
-        bucket = Bucket.open(home, info)
+        bucket = opened(home, info)
         alive = bucket.alive_until >= job.horizon
         if alive.all():
-            batches.append(bucket.rows)
+            living.append(bucket)
         elif alive.any():
-            batches.append(bucket.rows.filter(pa.array(alive)))
-        taus.append(bucket.tau[alive])
-        deadlines.append(bucket.deadline[alive] if len(bucket.deadline) else bucket.deadline)
-    if not batches:
+            living.append(bucket.keep(np.flatnonzero(alive)))
+    if not living:
         return None
-    rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     first = job.inputs[0]
-    return Bucket(rows, np.concatenate(taus), np.concatenate(deadlines)).write(
+    return concatenated(living).write(
         home,
         file,
         derived,
