@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ class Measured:
 
     def seconds_per_tick(self, last: int) -> float:
         return (self.ended[-1] - self.ended[-1 - last]) / last
+
+    def seconds_of_ticks(self, last: int) -> list[float]:
+        return [after - before for before, after in pairwise(self.ended[-1 - last :])]
 
 
 def run_pipeline(script: str, home: Path, **options: Any) -> Measured:

@@ -42,12 +42,12 @@ WHOLE = {
     "gather.after": 13,
     "merge.write": 6,
     "phase.between": 18,
-    "keep.write": 56,
+    "keep.write": 30,
     "gather.written": 58,
-    "keep.written": 78,
+    "keep.written": 42,
     "merge.written": 22,
-    "results.write": 112,
-    "results.written": 126,
+    "results.write": 95,
+    "results.written": 112,
 }
 WAYS = {
     "self": "killed",

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from tests.support.cases import Case, QueryCase, StreamCase, cases
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plan_by, plans
+from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.tick import tick as tick_module
+from watersmeet.runtime.tick.tick import MIN_SLICE
 from watersmeet.store.bucket import verify_file
 
 
@@ -21,7 +25,10 @@ from watersmeet.store.bucket import verify_file
 @settings(max_examples=60)
 def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> None:
     """Also when the plan changes between ticks: a store that is new is filled from what is stored."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        # A tick is one order, or some; and one task probes, or several.
+        patch.setattr(LocalExecutor, "few_bytes", data.draw(st.sampled_from((0, -1))))
+        patch.setattr(tick_module, "MIN_SLICE", data.draw(st.sampled_from((1, MIN_SLICE))))
         engine = InProcess(Path(folder), case)
         for tick in range(case.ticks):
             if tick == 0 or data.draw(st.booleans()):

@@ -17,7 +17,8 @@ from watersmeet import Engine
 from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder
+from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder, WalkOrder
+from watersmeet.runtime.tick.tick import Tick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +38,13 @@ class Heard:
         executor.submit = self.submit  # type: ignore[method-assign]
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
-        kinds = {GatherOrder: "gather", ProbeOrder: "probe", TickOrder: "whole"}
-        if type(order) in kinds:
-            tick = order.gather.tick if isinstance(order, TickOrder) else order.tick  # type: ignore[union-attr]
-            self._tell(kinds[type(order)], tick)
+        if isinstance(order, TickOrder):
+            self._tell("whole", order.gather.tick)
+        elif isinstance(order, GatherOrder | ProbeOrder):
+            self._tell("gather" if isinstance(order, GatherOrder) else "probe", order.tick)
+        elif isinstance(order, WalkOrder):
+            assert isinstance(order.tick, Tick)
+            self._tell("probe", order.tick.number)
         return self._submit(order, rank)
 
     def gathered(self, reports: object) -> None:

@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,12 +24,16 @@ import pytest
 from tests.support.deaths import subscribed
 from tests.support.joining_engine import JoiningEngine, declare
 from tests.support.waiting import eventually, join
-from watersmeet.errors import RunError
-from watersmeet.home.manifest import load_newest
+from watersmeet.errors import RunError, StateError
+from watersmeet.home.manifest import BucketInfo, load_newest
 from watersmeet.runtime.exec import resident_pool as residents
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
+from watersmeet.runtime.tick.orders import MergeOrder
+from watersmeet.store.bucket import Derived
+from watersmeet.store.merge import MergeJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,16 +43,24 @@ if TYPE_CHECKING:
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes that are connected as residents, as the operating system names them."""
     connected: list[int] = []
+    connections: Counter[int] = Counter()  # each has one for ticks, and one for what runs beside them
+    turn = threading.Lock()
     serve = Residents._serve
 
     def told(self: Residents, connection: Connection) -> None:
         with socket.socket(fileno=os.dup(connection.fileno())) as same:
             peer, _, _ = struct.unpack("3i", same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        connected.append(peer)
+        with turn:
+            connections[peer] += 1
+            if connections[peer] == 1:
+                connected.append(peer)
         try:
             serve(self, connection)
         finally:
-            connected.remove(peer)
+            with turn:
+                connections[peer] -= 1
+                if not connections[peer]:
+                    connected.remove(peer)
 
     monkeypatch.setattr(Residents, "_serve", told)
     return connected
@@ -112,6 +125,64 @@ def test_where_spark_has_one_slot_each_order_is_a_job(
         eventually(lambda: len(processes) == 1)
         one.tick(2)
     one.check()
+
+
+# Beside the ticks ----------------------------------------------------------------------------------------------------
+
+
+def test_ticks_do_not_wait_for_a_merge_though_there_is_one_resident(spark: SparkSession, tmp_path: Path) -> None:
+    """The merge waits for a writer of what it reads, until the ticks have ended."""
+    one = declare(spark, tmp_path, residents="1")
+    with one.engine:
+        one.engine.start()
+        one.tick()
+        eventually(lambda: one.residents._connected_beside == 1)
+        merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
+        eventually(lambda: one.residents._running_beside == 1)
+        one.tick(2)
+        assert not merging.done()
+        let_it_end(tmp_path / "home")
+        (report,) = merging.result(60)
+        assert isinstance(report.failure, StateError), "what it read is no bucket"
+    one.check()
+
+
+def test_without_a_connection_for_it_a_merge_is_done_between_the_ticks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = declare(spark, tmp_path, residents="1")
+    serve = Residents._serve
+
+    def lose(self: Residents, connection: Connection) -> None:
+        if self._connected:  # the second one of the process
+            connection.close()
+        else:
+            serve(self, connection)
+
+    monkeypatch.setattr(Residents, "_serve", lose)
+    with one.engine:
+        one.engine.start()
+        one.tick()
+        assert one.residents._connected == 1 and not one.residents._connected_beside
+        order = MergeOrder(str(tmp_path / "home"), 1, "x", (MergeJob((missing("nothing"),), 0),), (Derived(),))
+        (report,) = one.executor.submit(order, Rank.BESIDE).result(60)
+        assert isinstance(report.failure, StateError)
+        one.tick()
+    one.check()
+
+
+def missing(file: str) -> BucketInfo:
+    return BucketInfo("l", file, 1, 1, 0, 0, 0, 1, 1)
+
+
+def endless_merge(home: Path) -> MergeOrder:
+    os.mkfifo(home / "fifo")
+    return MergeOrder(str(home), 1, "x", (MergeJob((missing("fifo"),), 0),), (Derived(),))
+
+
+def let_it_end(home: Path) -> None:
+    with open(home / "fifo", "wb"):
+        pass
 
 
 # Others in the same session ------------------------------------------------------------------------------------------
@@ -309,7 +380,7 @@ def test_residents_of_other_hosts_connect_by_tcp(
     with one.engine:
         one.engine.start()
         one.tick(3)
-        eventually(lambda: one.residents._connected == 2)
+        eventually(lambda: one.residents._connected == 4)  # two of each, for ticks and beside them
         one.tick()
     one.check()
 

@@ -111,6 +111,17 @@ def test_a_large_merge_is_not_part_of_the_tick_and_is_not_begun_twice() -> None:
     assert [order.jobs for order in tick.merge_orders(running=[job])] == [(), ()]
 
 
+def test_a_tick_waits_for_few_bytes_of_merges_whatever_their_number() -> None:
+    def run(store: str, size: int) -> tuple[BucketInfo, ...]:
+        return tuple(replace(bucket(store, tick, 100, 200), bytes=size) for tick in range(1, FAN_IN + 1))
+
+    larger, smaller = run("a", LARGE_MERGE // FAN_IN // 2 + 1), run("b", LARGE_MERGE // FAN_IN // 2)
+    tick = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=(*larger, *smaller)))
+    small, large = tick.merge_orders()
+    assert [job.inputs for job in small.jobs] == [smaller]
+    assert [job.inputs for job in large.jobs] == [larger]
+
+
 def test_a_merge_that_took_several_ticks_counts_only_if_all_its_inputs_are_still_there() -> None:
     inputs = tuple(bucket("a", tick, 100, 200) for tick in range(1, FAN_IN + 1))
     job = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs)).merge_orders()[0].jobs[0]

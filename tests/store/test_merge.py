@@ -6,9 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from watersmeet.home.manifest import BucketInfo
+from watersmeet.model import ColumnRef, KeyPart
+from watersmeet.model.expression import Literal, Operation
+from watersmeet.store import bucket
 from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.filters import Block
 from watersmeet.store.merge import FAN_IN, MAX_BYTES, MergeJob, choose_merges, merge
 
 
@@ -48,9 +53,9 @@ def test_a_merge_keeps_the_live_rows_and_leaves_the_expired_ones(tmp_path: Path)
     inputs = []
     for number, taus in enumerate(([5, 1], [3, 9], [2])):
         rows = pa.record_batch({"v": pa.array(taus)})
-        bucket = Bucket(rows, np.array(taus))
+        written = Bucket(rows, np.array(taus))
         inputs.append(
-            bucket.write(tmp_path, f"in{number}", Derived(), store="s", first_tick=number + 1, last_tick=number + 1)
+            written.write(tmp_path, f"in{number}", Derived(), store="s", first_tick=number + 1, last_tick=number + 1)
         )
     merged = merge(tmp_path, MergeJob(tuple(inputs), 3), "out", Derived())
     assert merged is not None
@@ -58,3 +63,31 @@ def test_a_merge_keeps_the_live_rows_and_leaves_the_expired_ones(tmp_path: Path)
     assert (merged.first_tick, merged.last_tick, merged.tau_min, merged.tau_max) == (1, 3, 3, 9)
     assert merge(tmp_path, MergeJob(tuple(inputs), 10), "none", Derived()) is None
     assert not (tmp_path / "none").exists()
+
+
+def test_what_is_known_of_rows_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes of keys and query sets of the inputs, also of those of which only some rows are alive."""
+    text = (KeyPart(ColumnRef("s", "string"), "string"),)
+    is_b = Operation("=", (ColumnRef("s", "string"), Literal("b", "string", "'b'")))
+    derived = Derived((text,), (Block(((is_b,),)),))
+    inputs = []
+    for number, texts in enumerate((["a", "b"], ["b", None], ["c", "b"])):
+        rows = pa.record_batch({"s": pa.array(texts, pa.string())})
+        written = Bucket(rows, np.array([number, number + 1]))
+        inputs.append(written.write(tmp_path, f"in{number}", derived, store="s", first_tick=1, last_tick=1))
+
+    def no_more(*_: object) -> None:
+        raise AssertionError("it is known already")
+
+    for name in ("encode", "evaluate_block"):
+        monkeypatch.setattr(bucket, name, no_more)
+    merged = merge(tmp_path, MergeJob(tuple(inputs), 1), "out", derived)
+    monkeypatch.undo()
+    assert merged is not None
+    opened = Bucket.open(tmp_path, merged)
+    fresh = Bucket(opened.rows, opened.tau)
+    assert opened.rows.column(0).to_pylist() == ["b", "b", None, "c", "b"]
+    assert opened.words(derived.blocks[0]).tolist() == fresh.words(derived.blocks[0]).tolist() == [1, 1, 0, 0, 1]
+    here, there = opened.index(text), fresh.index(text)
+    assert here.order.tolist() == there.order.tolist() and here.starts.tolist() == there.starts.tolist()
+    assert here.codes.valid.tolist() == there.codes.valid.tolist() == [1, 1, 0, 1, 1]

@@ -271,7 +271,7 @@ class Ruleset:
                 check(step.steps, bound + 1, kept, phase, once)
 
         for start in self.starts:
-            check(start.steps, 1, set(start.carry), start.phase, bool(start.backfills))
+            check(start.steps, 1, set(start.carry), start.phase, once=not start.phase)
         for start in self.starts:
             for step in all_steps(start.steps):
                 if step.sees and stores[step.store].is_materialized:

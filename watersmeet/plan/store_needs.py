@@ -38,8 +38,8 @@ def asked_filters(draft: Ruleset) -> dict[str, dict[Block, None]]:
 
 
 def _lasting(draft: Ruleset) -> tuple[Step, ...]:
-    """The steps but those of a backfill: it runs once, and buckets derive for it what they lack."""
-    return tuple(step for start in draft.starts if not start.backfills for step in start.steps)
+    """The steps but those of phase 0: they run once, and buckets derive for them what they lack."""
+    return tuple(step for start in draft.starts if start.phase for step in start.steps)
 
 
 def spark_columns(queries: Sequence[Query], stream: Stream) -> dict[str, SparkCall]:

@@ -18,7 +18,7 @@ from watersmeet.home.counters import Reason
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
-from watersmeet.runtime.emit.new_buckets import NewBuckets
+from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
 from watersmeet.store.bucket import Bucket, Derived
@@ -26,8 +26,6 @@ from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
-BUCKET_ROWS = 1 << 20
-BUCKET_BYTES = 128 << 20
 CORRUPT_COLUMN = "_corrupt_record"
 _MICROS_A_DAY = 86_400_000_000
 _REASONS = (

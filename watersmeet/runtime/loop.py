@@ -43,7 +43,7 @@ from watersmeet.runtime.tick.orders import (
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, may_pass
-from watersmeet.runtime.tick.tick import Tick, walk_phases
+from watersmeet.runtime.tick.tick import Tick
 
 
 class Batch(Protocol):
@@ -315,7 +315,7 @@ class TickLoop:
         following_batch = following()
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
-        probed = walk_phases(tick, gathered, self.executor.parallelism, lambda order: probe(self.executor, order))
+        probed = probe(self.executor, tick, gathered)
         merged = merging.result()
         raise_first(merged)
         return tick, _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)

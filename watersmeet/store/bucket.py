@@ -19,7 +19,7 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +41,8 @@ MAGIC = b"WMBUCKT1"
 FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
 SORTED = "sorted "  # and of one with the rows in the order of a key
 _FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans only
+_CODES, _VALID = "codes ", "valid "
+_BY_ROW = (BITS, _CODES, _VALID)  # sections with one value for each row, whatever the other rows are
 _ALIGN = 64
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
@@ -136,17 +138,23 @@ class Bucket:
         return cls(batches[0], sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
 
     def keep(self, chosen: np.ndarray) -> Bucket:
-        """Some rows, with the query sets that are known of them."""
-        words = {name: section[chosen] for name, section in self._sections.items() if name.startswith(BITS)}
+        """Some rows, with the query sets and codes that are known of them."""
+        known = {name: section[chosen] for name, section in self._sections.items() if name.startswith(_BY_ROW)}
         deadline = self.deadline[chosen] if len(self.deadline) else NO_DEADLINE
-        return Bucket(self.rows.take(pa.array(chosen)), self.tau[chosen], deadline, words)
+        return Bucket(self.rows.take(pa.array(chosen)), self.tau[chosen], deadline, known)
+
+    def select(self, names: list[str]) -> Bucket:
+        """The same rows with fewer columns."""
+        if names == self.rows.schema.names:
+            return self
+        return Bucket(self.rows.select(names), self.tau, self.deadline, self._sections)
 
     def codes(self, key: Key) -> Codes:
         if key not in self._codes:
             name = key_text(key)
-            stored = self._sections.get(f"codes {name}")
+            stored = self._sections.get(_CODES + name)
             if stored is not None:
-                self._codes[key] = Codes(stored, self._sections.get(f"valid {name}", EVERY_ROW))
+                self._codes[key] = Codes(stored, self._sections.get(_VALID + name, EVERY_ROW))
             else:
                 self._codes[key] = combine([self._part_codes(part) for part in key])
         return self._codes[key]
@@ -239,9 +247,9 @@ class Bucket:
             name, index = key_text(key), self.index(key)
             sections[f"starts {name}"], sections[f"order {name}"] = index.starts, index.order
             if not _is_own_code(key):
-                sections[f"codes {name}"] = index.codes.values
+                sections[_CODES + name] = index.codes.values
                 if len(index.codes.valid):
-                    sections[f"valid {name}"] = index.codes.valid
+                    sections[_VALID + name] = index.codes.valid
         for part in derived.sorted_by:
             sections[_sorted_name(part)] = self.sorted_by(part).order
         size, checksum = _write_file(home / file, self.rows, sections)
@@ -256,6 +264,28 @@ class Bucket:
             computed=tuple(name for name in self.rows.schema.names if name.startswith(HIDDEN)),
             **identity,
         )
+
+
+def concatenated(buckets: Sequence[Bucket]) -> Bucket:
+    """All rows of buckets of one store, with the query sets and codes that are known of all of them."""
+    if len(buckets) == 1:
+        return buckets[0]
+    rows = pa.Table.from_batches([bucket.rows for bucket in buckets]).combine_chunks().to_batches()[0]
+    tau, deadline = (np.concatenate(parts) for parts in zip(*((b.tau, b.deadline) for b in buckets), strict=True))
+    return Bucket(rows, tau, deadline, _known_of_all(buckets))
+
+
+def _known_of_all(buckets: Sequence[Bucket]) -> dict[str, np.ndarray]:
+    known: dict[str, np.ndarray] = {}
+    for name in set.intersection(*(set(bucket._sections) for bucket in buckets)):
+        if name.startswith((BITS, _CODES)):
+            known[name] = np.concatenate([bucket._sections[name] for bucket in buckets])
+        if name.startswith(_CODES):
+            valid = _VALID + name.removeprefix(_CODES)
+            if any(valid in bucket._sections for bucket in buckets):
+                every = [bucket._sections.get(valid, np.ones(len(bucket), EVERY_ROW.dtype)) for bucket in buckets]
+                known[valid] = np.concatenate(every)
+    return known
 
 
 def _keep(cache: dict[K, Any], wanted: Callable[[K], bool]) -> None:

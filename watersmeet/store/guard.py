@@ -132,15 +132,51 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: float) -> Iterator[None]
         _watch.end()
 
 
+class _MemoryLimit:
+    """The limit of this process for memory of its own: what orders may have, and what runs beside them."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._megabytes = self._beside = 0
+
+    def set(self, megabytes: int) -> None:
+        with self._turn:
+            self._megabytes = megabytes
+            self._apply()
+
+    def allow_beside(self, megabytes: int) -> None:
+        with self._turn:
+            self._beside += megabytes
+            if self._megabytes:
+                self._apply()
+
+    def _apply(self) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        allowed = ((self._megabytes + self._beside) << 20) + _reserved()
+        wanted = allowed if self._megabytes else resource.RLIM_INFINITY
+        with contextlib.suppress(ValueError, OSError):  # a lower hard limit of the machine stays
+            resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+_memory = _MemoryLimit()
+
+
 def limit_memory(megabytes: int) -> None:
     """Let this process have so much memory of its own, files that it maps not counted; 0: no limit.
 
     The system counts address space. What libraries have reserved and not used (Arrow's allocator reserves a gigabyte at
     once) is no memory, so it is allowed in addition."""
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = resource.RLIM_INFINITY if not megabytes else (megabytes << 20) + _reserved()
-    with contextlib.suppress(ValueError, OSError):  # a lower hard limit of the machine stays
-        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+    _memory.set(megabytes)
+
+
+@contextlib.contextmanager
+def memory_beside(megabytes: int) -> Iterator[None]:
+    """What runs inside, in a thread of its own, has so much memory besides the limit of the process."""
+    _memory.allow_beside(megabytes)
+    try:
+        yield
+    finally:
+        _memory.allow_beside(-megabytes)
 
 
 def retains(megabytes: int) -> bool:

@@ -8,7 +8,7 @@ stays bounded, and whole buckets of that size expire in O(1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import HIDDEN
-from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.bucket import Bucket, Derived, concatenated
 from watersmeet.store.retention import KEEP_ALL
 
 FAN_IN = 4
@@ -28,6 +28,10 @@ MAX_BYTES = 256 << 20
 class MergeJob:
     inputs: tuple[BucketInfo, ...]
     horizon: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(bucket.bytes for bucket in self.inputs)
 
 
 def choose_merges(buckets: Iterable[BucketInfo], horizons: dict[str, int]) -> list[MergeJob]:
@@ -54,24 +58,27 @@ def _within_limit(run: list[BucketInfo]) -> tuple[BucketInfo, ...]:
     return tuple(kept)
 
 
-def merge(home: Path, job: MergeJob, file: str, derived: Derived) -> BucketInfo | None:
+def merge(
+    home: Path,
+    job: MergeJob,
+    file: str,
+    derived: Derived,
+    opened: Callable[[Path, BucketInfo], Bucket] = Bucket.open,
+) -> BucketInfo | None:
     """Write the union of the job's live rows; None where every row has expired."""
-    batches, taus, deadlines = [], [], []
+    living = []
     for info in job.inputs:
-        bucket = Bucket.open(home, info)
-        rows = without_unused(bucket.rows, derived)
+        bucket = opened(home, info)
+        bucket = bucket.select(without_unused(bucket.rows, derived).schema.names)
         alive = bucket.alive_until >= job.horizon
         if alive.all():
-            batches.append(rows)
+            living.append(bucket)
         elif alive.any():
-            batches.append(rows.filter(pa.array(alive)))
-        taus.append(bucket.tau[alive])
-        deadlines.append(bucket.deadline[alive] if len(bucket.deadline) else bucket.deadline)
-    if not batches:
+            living.append(bucket.keep(np.flatnonzero(alive)))
+    if not living:
         return None
-    rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     first = job.inputs[0]
-    return Bucket(rows, np.concatenate(taus), np.concatenate(deadlines)).write(
+    return concatenated(living).write(
         home,
         file,
         derived,

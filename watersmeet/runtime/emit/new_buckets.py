@@ -15,6 +15,9 @@ from watersmeet.runtime.probe.places import places_of
 from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
 from watersmeet.store.bucket import Bucket
 
+BUCKET_ROWS = 1 << 20  # rows are collected until there are so many of them,
+BUCKET_BYTES = 128 << 20  # or so much
+
 
 class NewBuckets:
     """The buckets that one task writes. `name` tells their files from those of other tasks."""

@@ -24,6 +24,7 @@ from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words
 from watersmeet.store.kernels import I64, count_bits
 
+HELD_BYTES = 32 << 20  # rows of all queries that wait to be written in one piece
 COUNTS = "counts"  # in place of a query: the file of a task with the matches of all queries that only count them
 
 
@@ -39,6 +40,8 @@ class QueryResults:
         self._rules = {rule.query: rule for rule in order.rules.results}
         self.suspended = Confinement(self._home, order.suspended, report.suspended)
         self._files: dict[str, StagedFile] = {}
+        self._held: dict[str, list[pa.Table]] = {}  # by query: a write of few rows takes as long as one of many
+        self._held_bytes = 0
         self._found: Counter[str] = Counter()  # matches, by query
         self._bytes: Counter[str] = Counter()  # before compression
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
@@ -62,19 +65,31 @@ class QueryResults:
         return result_folder(self._home, query, self._rules[query].sink)
 
     def write(self, query: str, rows: Assembly) -> None:
-        rule = self._rules[query]
-        if query not in self._files:
-            name = layout.data_file(self.order.tick, self.order.attempt, self.task, extension(rule.sink))
-            self._files[query] = StagedFile(self._folder(query), name, rule.sink, result_schema(rule.outputs))
-        file = self._files[query]
-        outputs = self._outputs(rule, rows)
+        outputs = self._outputs(self._rules[query], rows)
         self._bytes[query] += outputs.nbytes
         limit = self.order.rules.limits.result_bytes
         if limit and self._bytes[query] > limit:
             self.suspended.suspend(query, f"its results in a tick exceed {limit:,} bytes (option max_result_bytes)")
             return
-        file.write(outputs)
-        points.reach("results.write", file.staged)
+        self._held.setdefault(query, []).append(outputs)
+        self._held_bytes += outputs.nbytes
+        if self._held_bytes >= HELD_BYTES:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        held, self._held, self._held_bytes = self._held, {}, 0
+        for query, tables in held.items():
+            if query not in self.suspended:
+                with self.confined(query):
+                    self._append(query, pa.concat_tables(tables))
+
+    def _append(self, query: str, outputs: pa.Table) -> None:
+        rule = self._rules[query]
+        if query not in self._files:
+            name = layout.data_file(self.order.tick, self.order.attempt, self.task, extension(rule.sink))
+            self._files[query] = StagedFile(self._folder(query), name, rule.sink, result_schema(rule.outputs))
+        self._files[query].write(outputs)
+        points.reach("results.write", self._files[query].staged)
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
         """Count matches of a group of queries: for each match by its query set, or for all of the group."""
@@ -89,6 +104,7 @@ class QueryResults:
 
     def finish(self) -> None:
         """Close the files, and report them."""
+        self._write_held()
         for query, file in self._files.items():
             with self.confined(query):
                 if query not in self.suspended:

@@ -26,17 +26,23 @@ _At = tuple[ProbePath, Emit | Keep, str]  # path, its end, and the query or mate
 
 
 class Results:
-    def __init__(self, order: ProbeOrder, stores: Stores, task: str) -> None:
+    def __init__(self, order: ProbeOrder, stores: Stores, task: str, one_task: bool = False) -> None:
+        """`one_task`: the same task does all probes of the tick."""
         self.order = order
         self.stores = stores
         self._report = ProbeReport()
         self.counts = self._report.counts
         self._of_queries = QueryResults(order, task, self._report)
         self.suspended = self._of_queries.suspended
-        self._materialized = MaterializedRows(order, task, self._report)
+        self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._waiting: dict[_At, list[Partial]] = {}
         self._waiting_rows: Counter[_At] = Counter()
         self._windows: dict[Emit, tuple[np.ndarray, np.ndarray]] = {}
+
+    def begin(self, order: ProbeOrder, stores: Stores) -> None:
+        """Another phase of the tick, whose results go to the same files."""
+        self.order, self.stores = order, stores
+        self._materialized.begin(order)
 
     def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None:
         sets = partial.sets.get(end.group)
@@ -115,12 +121,18 @@ class Results:
         else:
             self._of_queries.write(name, rows)
 
-    def finish(self, walk: Walk) -> ProbeReport:
-        """Write what is waiting, close the files, and report them with what the walk has counted."""
+    def end_phase(self, walk: Walk) -> ProbeReport:
+        """Put together what is waiting, and report what the walk has counted; files are still to be closed."""
         for at in list(self._waiting):
             self._flush(at)
-        self._of_queries.finish()
+        self._materialized.end_phase(self.stores)
         self._report.counts.add(walk.counts)
-        self._report.off = walk.calls.off
+        self._report.off |= walk.calls.off
         walk.calls.tell(self.stores.home, self.order.tick)
+        return self._report
+
+    def finish(self) -> ProbeReport:
+        """Close the files, and report them."""
+        self._of_queries.finish()
+        self._materialized.finish()
         return self._report

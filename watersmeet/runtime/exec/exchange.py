@@ -22,17 +22,17 @@ REPORT = 0  # in the place of a step: the bytes are a pickled report
 class ProbeTask:
     """One task's part of a probe."""
 
-    def __init__(self, order: ProbeOrder, stores: Stores, task: int, name: str) -> None:
+    def __init__(self, order: ProbeOrder, stores: Stores, task: int, results: Results) -> None:
         self.order = order
         self.task = task
-        self.results = Results(order, stores, name)
+        self.results = results
         self.walk = Walk(order, stores, self.results.add, place_of(order, task), self.results.suspended)
 
     def run(self) -> ProbeReport:
-        """All of it, where nothing changes its place."""
+        """All of it, where nothing changes its place; the files are still to be closed."""
         for departure in self._begin():
             raise AssertionError(f"{departure.step} happens in {departure.places}, and nothing brings it there")
-        return self.results.finish(self.walk)
+        return self.results.end_phase(self.walk)
 
     def step(self, blobs: Iterable[Blob] | None) -> Iterator[Blob]:
         """Begin with new rows, or resume with the blobs that were sent to this place."""
@@ -40,7 +40,8 @@ class ProbeTask:
             yield from _packed(self._begin())
         else:
             yield from self._resume(blobs)
-        yield self.task, (REPORT, pickle.dumps(self.results.finish(self.walk)))
+        self.results.end_phase(self.walk)
+        yield self.task, (REPORT, pickle.dumps(self.results.finish()))
 
     def _begin(self) -> Iterator[Departure]:
         for piece in self.order.begins_with(self.task):

@@ -113,6 +113,12 @@ def send_at_once(of: socket.socket) -> None:
         of.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
+def hang_up(connection: Connection) -> None:
+    """End a connection that another thread may be reading; that thread closes it."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
 def limit_waiting(of: socket.socket | Connection, seconds: float) -> None:
     """Let each read and write fail that waits longer than this for the other side; 0: wait for ever."""
     limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))

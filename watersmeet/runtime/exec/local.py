@@ -1,11 +1,13 @@
-"""Executes orders in the engine's own process, one task after the other, without Spark tasks."""
+"""Executes orders in the engine's own process, one task after the other, without Spark tasks.
+
+What no tick waits for is done by a thread beside them."""
 
 from __future__ import annotations
 
 import itertools
 import pickle
 import secrets
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from watersmeet.runtime.exec.executor import Rank
@@ -22,7 +24,9 @@ class LocalExecutor:
         self.run = secrets.token_hex(4)
         self.parallelism = parallelism
         self._worker = Worker()
-        self._names = (f"l{number}" for number in itertools.count())
+        self._worker_beside = Worker()
+        self._beside = ThreadPoolExecutor(1, "watersmeet beside")
+        self._numbers = itertools.count()
 
     def obey(self, plan: PlanInForce) -> None:
         pass  # orders are handed over as they are
@@ -31,12 +35,17 @@ class LocalExecutor:
         return pickle.dumps(order, protocol=5)
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
+        if rank == Rank.BESIDE:
+            return self._beside.submit(self._reports, self._worker_beside, order)
         done: Future[list[Any]] = Future()
         try:
-            done.set_result([r for task in range(order.tasks) for r in self._worker.obey(order, task, self._name())])
+            done.set_result(self._reports(self._worker, order))
         except Exception as problem:
             done.set_exception(problem)
         return done
+
+    def _reports(self, worker: Worker, order: Order) -> list[Any]:
+        return [report for task in range(order.tasks) for report in worker.obey(order, task, self._name())]
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
         places, worker = range(order.rules.partitions), self._worker
@@ -50,7 +59,7 @@ class LocalExecutor:
         raise AssertionError("a pipeline with executor=local has no query that needs Spark")
 
     def close(self) -> None:
-        pass
+        self._beside.shutdown(cancel_futures=True)
 
     def _name(self) -> str:
-        return next(self._names)
+        return f"l{next(self._numbers)}"

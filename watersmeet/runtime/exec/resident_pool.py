@@ -72,6 +72,7 @@ class Residents:
         self._waiting: dict[Rank, deque[_Task]] = {rank: deque() for rank in Rank}
         self._running_beside = 0
         self._connected = 0
+        self._connected_beside = 0  # of those, the ones for what no tick waits for
         self._fruitless = 0  # jobs in a row that have ended without a resident
         self._enough = 0  # what `wanted` said last
         self._failure: BaseException | None = None
@@ -174,15 +175,17 @@ class Residents:
             limit_waiting(connection, self._seconds)
             with self._changed:
                 self._connected += 1
+                self._connected_beside += hello.beside
                 self._fruitless = 0
             try:
-                while (task := self._take(connection, hello.job)) is not None:
+                while (task := self._take(connection, hello)) is not None:
                     self._ask(connection, task)
                     task = None
                 connection.send_bytes(END)
             finally:
                 with self._changed:
                     self._connected -= 1
+                    self._connected_beside -= hello.beside
                     self._changed.notify_all()
         except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
@@ -193,21 +196,24 @@ class Residents:
         finally:
             connection.close()
 
-    def _take(self, connection: Connection, job: int) -> _Task | None:
+    def _take(self, connection: Connection, hello: Hello) -> _Task | None:
         """The next task for a resident; None if it is to end."""
         with self._changed:
             while True:
                 if self._closed or self._failure is not None:
                     return None
-                if job not in self._jobs:  # it has ended, and Spark is about to kill what is left of it
+                if hello.job not in self._jobs:  # it has ended, and Spark is about to kill what is left of it
                     return None
-                if sum(self._jobs.values()) > max(1, self._enough):
-                    self._jobs[job] -= 1
-                    return None
-                for rank in (Rank.TICK, Rank.AHEAD):
-                    if self._waiting[rank]:
-                        return self._waiting[rank].popleft()
-                if self._waiting[Rank.BESIDE] and not self._running_beside:
+                if not hello.beside:
+                    if sum(self._jobs.values()) > max(1, self._enough):
+                        self._jobs[hello.job] -= 1
+                        return None
+                    for rank in (Rank.TICK, Rank.AHEAD):
+                        if self._waiting[rank]:
+                            return self._waiting[rank].popleft()
+                # If connections for it were lost, those of ticks have to do.
+                may_run_beside = hello.beside or not self._connected_beside
+                if may_run_beside and self._waiting[Rank.BESIDE] and not self._running_beside:
                     self._running_beside += 1
                     return self._waiting[Rank.BESIDE].popleft()
                 self._changed.wait(_LOOK)

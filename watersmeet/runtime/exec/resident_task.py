@@ -3,22 +3,26 @@
 It connects to the driver, identifies itself, and then executes one order after the other until the driver ends it. Its
 buckets stay open from tick to tick. While it works, it sends a heartbeat every second: the loops that take long let
 other threads run. If the connection ends, the task fails, and Spark starts it again.
+
+A second connection brings orders that no tick waits for: large merges. A thread executes them, so that ticks continue
+even where there is one resident only. Most of its time goes into loops that let other threads run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 from watersmeet import points
 from watersmeet.runtime.exec.jobs import task_context
-from watersmeet.runtime.exec.link import Address, connect
+from watersmeet.runtime.exec.link import Address, connect, hang_up
 from watersmeet.runtime.exec.worker import Worker
 from watersmeet.store.evaluate import warm_up
 
@@ -34,6 +38,7 @@ class Hello:
     job: int
     attempt: int  # Spark's id of this try of the task
     process: int
+    beside: bool = False  # the connection is for what no tick waits for
 
 
 def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, Iterable[object]], Iterator[Any]]:
@@ -43,16 +48,36 @@ def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, I
         list(items)  # a worker whose input was not read is not used again
         with connect(addresses, key) as connection:
             warm_up()
-            connection.send_bytes(pickle.dumps(Hello(job, task_context().taskAttemptId(), os.getpid())))
+            hello = Hello(job, task_context().taskAttemptId(), os.getpid())
+            connection.send_bytes(pickle.dumps(hello))
             points.reach("resident.begin", connection)
-            _serve(connection)
+            with _working_beside(addresses, key, replace(hello, beside=True)):
+                _serve(connection, Worker(owns_process=True))
         return iter(())
 
     return reside
 
 
-def _serve(connection: Connection) -> None:
-    worker, signs = Worker(owns_process=True), _Signs(connection)
+@contextlib.contextmanager
+def _working_beside(addresses: list[Address], key: bytes, hello: Hello) -> Iterator[None]:
+    """A thread that executes orders beside those of ticks."""
+    connection = connect(addresses, key)
+
+    def work() -> None:
+        # What has become of the process, the other connection shows.
+        with connection, contextlib.suppress(OSError, EOFError):
+            connection.send_bytes(pickle.dumps(hello))
+            _serve(connection, Worker())
+
+    threading.Thread(target=work, name="beside", daemon=True).start()
+    try:
+        yield
+    finally:
+        hang_up(connection)
+
+
+def _serve(connection: Connection, worker: Worker) -> None:
+    signs = _Signs(connection)
     try:
         while True:
             try:

@@ -10,7 +10,7 @@ import contextlib
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
+from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
@@ -38,19 +39,23 @@ from watersmeet.runtime.tick.orders import (
     MergeOrder,
     MergeReport,
     Order,
+    Phases,
     ProbeOrder,
     ProbeReport,
     TickOrder,
     TickReport,
     VerifyOrder,
+    WalkOrder,
     raise_first,
 )
 from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
-from watersmeet.store.guard import limit_memory, retains, within_bounds
-from watersmeet.store.merge import merge
+from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
+from watersmeet.store.merge import MAX_BYTES, merge
+
+MERGE_MEGABYTES = 4 * MAX_BYTES >> 20  # of memory: the rows, what is derived, and copies of both
 
 
 class Worker:
@@ -64,6 +69,7 @@ class Worker:
         self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
             GatherOrder: self._gather,
             ProbeOrder: self._probe,
+            WalkOrder: self._walk,
             MergeOrder: self._merge,
             TickOrder: self._tick,
             VerifyOrder: self._verify,
@@ -136,7 +142,9 @@ class Worker:
 
     def _probe(self, order: ProbeOrder, task: int, name: str) -> list[ProbeReport]:
         try:
-            return [self._probe_task(order, task, name).run()]
+            probe = self._probe_task(order, task, name)
+            probe.run()
+            return [probe.results.finish()]
         except Exception as problem:
             return [ProbeReport(failure=self._told(problem, order.home))]
 
@@ -151,7 +159,33 @@ class Worker:
             yield task, (REPORT, pickle.dumps(ProbeReport(failure=self._told(problem, order.home))))
 
     def _probe_task(self, order: ProbeOrder, task: int, name: str) -> ProbeTask:
-        return ProbeTask(order, Stores(order, self.buckets), task, name)
+        stores = Stores(order, self.buckets)
+        return ProbeTask(order, stores, task, Results(order, stores, name))
+
+    def _walk(self, order: WalkOrder, task: int, name: str) -> list[ProbeReport]:
+        try:
+            return self._all_phases(order.tick, order.gathered, name)
+        except Exception as problem:
+            return [ProbeReport(failure=self._told(problem, order.home))]
+
+    def _all_phases(self, tick: Phases, gathered: Sequence[GatherReport], name: str) -> list[ProbeReport]:
+        """All probes of a tick by this task: one report, which grows from phase to phase."""
+        results: Results | None = None
+
+        def probe(order: ProbeOrder) -> list[ProbeReport]:
+            nonlocal results
+            stores, is_first = Stores(order, self.buckets), results is None
+            if results is None:
+                results = Results(order, stores, name, one_task=True)
+            else:
+                results.begin(order, stores)
+            report = ProbeTask(order, stores, 0, results).run()
+            return [report] if is_first else []
+
+        probed = walk_phases(tick, gathered, 1, probe)
+        if results is not None:
+            results.finish()
+        return probed
 
     def _told(self, problem: Exception, home: str) -> WatersmeetError:
         failure = out_of_memory(()) if isinstance(problem, MemoryError) else told(problem, home)
@@ -170,7 +204,8 @@ class Worker:
         job = order.jobs[task]
         file = layout.bucket_file(job.inputs[0].store, order.tick, order.attempt, f"{name}-m{task}")
         try:
-            return [MergeReport(job, merge(Path(order.home), job, file, order.derived[task]))]
+            with memory_beside(MERGE_MEGABYTES):
+                return [MergeReport(job, merge(Path(order.home), job, file, order.derived[task], self.buckets.peek))]
         except Exception as problem:
             return [MergeReport(job, failure=told(problem, order.home))]
 
@@ -185,11 +220,9 @@ class Worker:
             try:
                 report.merged = self._all(order.merges, name)
                 raise_first(report.merged)
-                report.probed = walk_phases(
-                    order.tick, report.gathered, 1, lambda probe: self._all(probe, f"{name}p{probe.phase}")
-                )
-            except WatersmeetError as problem:
-                report.probed = [ProbeReport(failure=problem)]
+                report.probed = self._all_phases(order.tick, report.gathered, f"{name}p")
+            except Exception as problem:
+                report.probed = [ProbeReport(failure=self._told(problem, order.gather.home))]
         report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)
         return [report]
 

@@ -31,6 +31,15 @@ class OpenBuckets:
             for info in (info for infos in order.buckets.values() for info in infos if info.file in self._open):
                 self._open[info.file].forget(rules[info.store].derived)
 
+    def hold(self, info: BucketInfo, bucket: Bucket) -> None:
+        """Let a bucket be found that is in memory only."""
+        self._open[info.file] = bucket
+
+    def peek(self, home: Path, info: BucketInfo) -> Bucket:
+        """The bucket as it is open, or opened for this once."""
+        found = self._open.get(info.file)
+        return Bucket.open(home, info) if found is None else found
+
     def get(self, home: Path, info: BucketInfo) -> Bucket:
         found = self._open.get(info.file)
         if found is None:
@@ -49,6 +58,9 @@ class Stores:
 
     def bucket(self, info: BucketInfo) -> Bucket:
         return self._opened.get(self.home, info)
+
+    def hold(self, info: BucketInfo, bucket: Bucket) -> None:
+        self._opened.hold(info, bucket)
 
     def at(self, store: str, number: int) -> Bucket:
         return self.bucket(self.infos[store][number])

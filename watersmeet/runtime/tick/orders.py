@@ -169,6 +169,18 @@ class Phases(Protocol):
 
 
 @dataclass(frozen=True)
+class WalkOrder:
+    """All phases of a tick that is gathered, for one task: what it stores in one phase, the next ones have at hand."""
+
+    home: str
+    tick: Phases
+    gathered: tuple[GatherReport, ...]
+    rules: Ruleset
+
+    tasks = 1
+
+
+@dataclass(frozen=True)
 class TickOrder:
     """All of a tick of few rows, for one task: it reads, merges and probes without requests in between."""
 
@@ -224,7 +236,7 @@ class InspectOrder:
     tasks = 1
 
 
-Order = GatherOrder | ProbeOrder | MergeOrder | TickOrder | VerifyOrder | HeadOrder | InspectOrder
+Order = GatherOrder | ProbeOrder | WalkOrder | MergeOrder | TickOrder | VerifyOrder | HeadOrder | InspectOrder
 Report = GatherReport | ProbeReport | MergeReport | ComputeReport
 
 

@@ -34,7 +34,7 @@ from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
 
 MIN_SLICE = 4096  # fewer rows are not worth a task of their own
-LARGE_MERGE = 16 << 20  # bytes of a merge that takes so long that no tick should wait for it
+LARGE_MERGE = 4 << 20  # bytes of merges that take so long that no tick should wait for them
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Tick:
     def phases(self) -> list[int]:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
         return [0, *self.rules.phases()] if self._new_stores() or self.backfills() else self.rules.phases()
+
+    def is_for_one_task(self, gathered: Sequence[GatherReport]) -> bool:
+        """Whether no phase has rows enough for two tasks (see `split`)."""
+        rows = sum(bucket.rows for report in gathered for bucket in report.buckets)
+        return rows < 2 * MIN_SLICE and 0 not in self.phases()
 
     def backfills(self) -> set[str]:
         """The queries that are new in this tick and want the results among stored rows."""
@@ -129,8 +134,10 @@ class Tick:
         free = [b for b in self.standing() if b.alive_until >= alive[b.store] and b.file not in taken]
         small: list[MergeJob] = []
         large: list[MergeJob] = []
-        for job in choose_merges(free, alive):
-            (small if sum(bucket.bytes for bucket in job.inputs) < LARGE_MERGE else large).append(job)
+        total = 0
+        for job in sorted(choose_merges(free, alive), key=lambda job: job.bytes):
+            total += job.bytes
+            (small if total < LARGE_MERGE else large).append(job)
         return self._merge_order(small), self._merge_order(large)
 
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
