@@ -1,0 +1,233 @@
+"""The compiled loop that counts matches of a last step, for each query, and makes no arrays of them.
+
+The matches of a partial result in a slot are a range of the slot's rows, which stand in the order of event time. Where
+nothing is asked of the stored rows and all rows of the slot have the key, their number is a difference of two
+positions. Otherwise the loop reads the rows one by one, and adds up the bits of their query sets.
+
+A query whose windows are narrower than the step's counts only what they hold. Queries with equal windows are a *kind*.
+With L the newest event time of a partial result and D its deadline under the windows of a kind, a stored row of time t
+is inside if max(L, t) <= min(D, t + w): the kind's rows, too, are a range in the order of time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
+from numba import njit, types
+
+from watersmeet.store.kernels import (
+    BISECT_FROM,
+    GOLDEN,
+    I32,
+    I64,
+    IN8,
+    IN32,
+    IN64,
+    INT,
+    OUT64,
+    U8,
+    WORDS,
+    read_only,
+)
+
+_TIMES = types.Array(types.int64, 2, "C", readonly=True)
+_WORD = types.uint64
+_BUFFER = 512  # words, a multiple of 16
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NONE = np.uint64(0)
+_NEVER = np.iinfo(np.int64).max
+
+
+@njit(types.Array(types.uint8, 1, "C")(IN32, IN32, IN64), cache=CACHED, nogil=True)
+def slots_of_one_key(starts: I32, order: I32, codes: I64) -> U8:
+    """For each slot of an index whether all its rows have the same code."""
+    out = np.ones(len(starts) - 1, np.uint8)
+    for slot in range(len(out)):
+        for at in range(starts[slot] + 1, starts[slot + 1]):
+            if codes[order[at]] != codes[order[at - 1]]:
+                out[slot] = 0
+                break
+    return out
+
+
+@njit(types.void(_WORD, INT, OUT64), cache=CACHED, nogil=True)
+def _add_times(word: Any, times: int, counts: I64) -> None:
+    """Add a number to counts[i] for each bit i of a word."""
+    for bit in range(64):
+        counts[bit] += times * np.int64((word >> np.uint64(bit)) & np.uint64(1))
+
+
+@njit(types.void(types.Array(_WORD, 1, "C"), INT, OUT64), cache=CACHED, nogil=True)
+def _add_bits(words: Any, used: int, counts: I64) -> None:
+    """Add to counts[i] the number of words that have bit i.
+
+    Words are added as the columns of a sum: `ones` has the lowest binary digit of all 64 counts, `twos` the next.
+    Sixteen words need 15 full adders and one look at the single bits."""
+    while used % 16:
+        words[used] = _NONE
+        used += 1
+    low = np.zeros(4, np.uint64)
+    carries = np.empty(16, np.uint64)
+    for begin in range(0, used, 16):
+        carries[:] = words[begin : begin + 16]
+        left = 16
+        for digit in range(4):
+            total = low[digit]
+            left >>= 1
+            for pair in range(left):
+                one, other = carries[2 * pair], carries[2 * pair + 1]
+                half = total ^ one
+                carries[pair] = (total & one) | (half & other)
+                total = half ^ other
+            low[digit] = total
+        _add_times(carries[0], 16, counts)
+    for digit in range(4):
+        _add_times(low[digit], 1 << digit, counts)
+
+
+@njit(cache=CACHED, inline="always")
+def _first_from(order: Any, tau: Any, low: int, high: int, time: int) -> int:
+    """The first position of a slot whose row is not before a time."""
+    while low < high:
+        middle = (low + high) >> 1
+        if tau[order[middle]] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(
+    [
+        types.UniTuple(INT, 2)(
+            *(IN64, IN64, IN64, _TIMES, read_only(word), INT, INT),
+            *(IN32, IN32, IN8, IN64, IN64, IN64, _TIMES, read_only(word)),
+            *(INT, IN64, read_only(_WORD), _WORD, OUT64),
+        )
+        for word in WORDS
+    ],
+    cache=CACHED,
+    nogil=True,
+)
+def count_matches(
+    codes: I64,
+    latest: I64,
+    deadline: I64,
+    deadlines: Any,
+    sets: Any,
+    begin_row: int,
+    budget: int,
+    starts: I32,
+    order: I32,
+    of_one_key: U8,
+    stored_codes: I64,
+    stored_tau: I64,
+    stored_deadline: I64,
+    stored_deadlines: Any,
+    stored_sets: Any,
+    window: int,
+    windows: I64,
+    masks: Any,
+    everyone: Any,
+    counts: I64,
+) -> tuple[int, int]:
+    """Matches as `kernels.probe` finds them, added to counts[i] for the query of bit i.
+
+    Queries of kind k are masks[k]; their window for the stored rows is windows[k], deadlines[k] are those of the
+    partial results and, in a materialized store, stored_deadlines[k] those of its rows. Without kinds the step's own
+    window is that of all queries. `everyone` has the bits of all queries.
+
+    Returns the number of matches that some query's filters want (in the step's window, whatever the queries' own) and
+    the row to continue with: after about `budget` rows were read the caller may have other things to do."""
+    found = 0
+    visited = 0
+    buffer = np.empty(_BUFFER, np.uint64)
+    used = 0
+    slot_bits = 0
+    while (1 << slot_bits) < len(starts) - 1:
+        slot_bits += 1
+    shift = np.uint64(64 - slot_bits)
+    with_sets = len(sets) > 0
+    with_stored_sets = len(stored_sets) > 0
+    own_deadline = len(stored_deadline) > 0
+    kinds = len(masks)
+    for row in range(begin_row, len(codes)):
+        if visited > budget:
+            _add_bits(buffer, used, counts)
+            return found, row
+        wanted = everyone
+        if with_sets:
+            wanted = np.uint64(sets[row])
+            if wanted == _NONE:
+                continue
+        code = codes[row]
+        slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
+        at, stop = int(starts[slot]), int(starts[slot + 1])
+        if at == stop:
+            continue
+        pure = of_one_key[slot] != 0
+        if pure and stored_codes[order[at]] != code:
+            continue
+        newest = latest[row]
+        earliest, last = newest - window, deadline[row]
+        if pure and not with_stored_sets and not own_deadline:
+            visited += 1
+            at = _first_from(order, stored_tau, at, stop, earliest)
+            stop = _first_from(order, stored_tau, at, stop, last + 1)
+            found += stop - at
+            if kinds == 0:
+                _add_times(wanted, stop - at, counts)
+            for kind in range(kinds):
+                mask = wanted & masks[kind]
+                if mask != _NONE and deadlines[kind, row] >= newest:
+                    first = _first_from(order, stored_tau, at, stop, newest - windows[kind])
+                    end = _first_from(order, stored_tau, first, stop, deadlines[kind, row] + 1)
+                    _add_times(mask, end - first, counts)
+            continue
+        if stop - at > BISECT_FROM:
+            at = _first_from(order, stored_tau, at, stop, earliest)
+        visited += stop - at
+        inside = wanted  # the queries whose windows hold the rows up to the time `until`
+        until = _NEVER if kinds == 0 else earliest - 1
+        for place in range(at, stop):
+            stored = order[place]
+            # The code first: reading the time of a stranger in the slot would be one more cache miss.
+            if not pure and stored_codes[stored] != code:
+                continue
+            tau = stored_tau[stored]
+            if tau > last:
+                break
+            if tau < earliest or (own_deadline and stored_deadline[stored] < newest):
+                continue
+            common = wanted & np.uint64(stored_sets[stored]) if with_stored_sets else wanted
+            if common == _NONE:
+                continue
+            found += 1
+            if own_deadline:
+                if kinds:
+                    inside = _NONE
+                    for kind in range(kinds):
+                        if max(newest, tau) <= min(deadlines[kind, row], stored_deadlines[kind, stored]):
+                            inside |= masks[kind]
+            elif tau > until:
+                inside, until = _NONE, _NEVER
+                for kind in range(kinds):
+                    begin, end = newest - windows[kind], deadlines[kind, row]
+                    if end >= newest and end >= tau:
+                        if begin <= tau:
+                            inside |= masks[kind]
+                            until = min(until, end)
+                        else:
+                            until = min(until, begin - 1)
+            common &= inside
+            if common != _NONE:
+                buffer[used] = common
+                used += 1
+                if used == _BUFFER:
+                    _add_bits(buffer, used, counts)
+                    used = 0
+    _add_bits(buffer, used, counts)
+    return found, len(codes)
