@@ -40,7 +40,7 @@ SHORT = (
     ("tpch-10", "--scale", "0.2", "--systems", "joint,alone,each,duckdb"),
     ("chain-20", "--scale", "0.25", "--systems", "joint,alone,duckdb"),
     ("window", "--rows", "2000", "--window", "10", "--window", "60", "--last", "10"),
-    ("ajoin", "--queries", "1", "--queries", "20", "--queries", "100", "--rows", "5000", "--ticks", "8"),
+    ("ajoin", "--queries", "1", "--queries", "20", "--queries", "100", "--rows", "5000", "--ticks", "14"),
 )
 FULL = (
     ("three-way",),
