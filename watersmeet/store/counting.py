@@ -60,32 +60,45 @@ def _add_times(word: Any, times: int, counts: I64) -> None:
         counts[bit] += times * np.int64((word >> np.uint64(bit)) & np.uint64(1))
 
 
+@njit(cache=CACHED, inline="always")
+def _add(total: Any, one: Any, other: Any) -> Any:
+    """A full adder for each bit: the sum's lower digit, and its carry."""
+    half = total ^ one
+    return half ^ other, (total & one) | (half & other)
+
+
+@njit(cache=CACHED, inline="always")
+def _add_eight(words: Any, at: int, ones: Any, twos: Any, fours: Any) -> Any:
+    """Eight words added to three digits; also returns the carry, the digit of eight."""
+    ones, carry = _add(ones, words[at], words[at + 1])
+    ones, other = _add(ones, words[at + 2], words[at + 3])
+    twos, first = _add(twos, carry, other)
+    ones, carry = _add(ones, words[at + 4], words[at + 5])
+    ones, other = _add(ones, words[at + 6], words[at + 7])
+    twos, second = _add(twos, carry, other)
+    fours, eights = _add(fours, first, second)
+    return ones, twos, fours, eights
+
+
 @njit(types.void(types.Array(_WORD, 1, "C"), INT, OUT64), cache=CACHED, nogil=True)
 def _add_bits(words: Any, used: int, counts: I64) -> None:
     """Add to counts[i] the number of words that have bit i.
 
     Words are added as the columns of a sum: `ones` has the lowest binary digit of all 64 counts, `twos` the next.
-    Sixteen words need 15 full adders and one look at the single bits."""
+    Single bits are looked at once in 16 words."""
     while used % 16:
         words[used] = _NONE
         used += 1
-    low = np.zeros(4, np.uint64)
-    carries = np.empty(16, np.uint64)
-    for begin in range(0, used, 16):
-        carries[:] = words[begin : begin + 16]
-        left = 16
-        for digit in range(4):
-            total = low[digit]
-            left >>= 1
-            for pair in range(left):
-                one, other = carries[2 * pair], carries[2 * pair + 1]
-                half = total ^ one
-                carries[pair] = (total & one) | (half & other)
-                total = half ^ other
-            low[digit] = total
-        _add_times(carries[0], 16, counts)
-    for digit in range(4):
-        _add_times(low[digit], 1 << digit, counts)
+    ones = twos = fours = eights = _NONE
+    for at in range(0, used, 16):
+        ones, twos, fours, one = _add_eight(words, at, ones, twos, fours)
+        ones, twos, fours, other = _add_eight(words, at + 8, ones, twos, fours)
+        eights, sixteens = _add(eights, one, other)
+        _add_times(sixteens, 16, counts)
+    _add_times(ones, 1, counts)
+    _add_times(twos, 2, counts)
+    _add_times(fours, 4, counts)
+    _add_times(eights, 8, counts)
 
 
 @njit(cache=CACHED, inline="always")
@@ -202,10 +215,6 @@ def count_matches(
                 break
             if tau < earliest or (own_deadline and stored_deadline[stored] < newest):
                 continue
-            common = wanted & np.uint64(stored_sets[stored]) if with_stored_sets else wanted
-            if common == _NONE:
-                continue
-            found += 1
             if own_deadline:
                 if kinds:
                     inside = _NONE
@@ -222,12 +231,14 @@ def count_matches(
                             until = min(until, end)
                         else:
                             until = min(until, begin - 1)
+            # No branches: whether some query wants a pair is what a processor cannot predict.
+            common = wanted & np.uint64(stored_sets[stored]) if with_stored_sets else wanted
+            found += common != _NONE
             common &= inside
-            if common != _NONE:
-                buffer[used] = common
-                used += 1
-                if used == _BUFFER:
-                    _add_bits(buffer, used, counts)
-                    used = 0
+            buffer[used] = common
+            used += common != _NONE
+            if used == _BUFFER:
+                _add_bits(buffer, used, counts)
+                used = 0
     _add_bits(buffer, used, counts)
     return found, len(codes)
