@@ -88,7 +88,7 @@ def state(rows: int = 50_000, ticks: int = 8, queries: int = 10) -> None:
 def ajoin_queries(
     counts: Annotated[list[int], typer.Option("--queries", help="numbers of queries")] = [1, 20, 100, 500],  # noqa: B006
     rows: Annotated[int, typer.Option(help="rows for each second and stream")] = 10_000,
-    ticks: Annotated[int, typer.Option(help="ticks, of one second each; the first eight are not measured")] = 32,
+    ticks: Annotated[int, typer.Option(help="ticks, of one second each; the first eight are not measured")] = 24,
 ) -> None:
     """Many queries over two streams (AJoin, Fig. 14), with filters, windows of 1 to 3 s, 50 % similarity."""
 
