@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.store.counting import count_matches, slots_of_one_key
+from watersmeet.store.counting import bits_of_lists, count_matches, count_products, slots_of_one_key
 from watersmeet.store.kernels import build_index
 
 QUERIES = 5
@@ -86,3 +86,62 @@ def test_every_pair_that_a_query_wants_is_counted(
     assert counts[:QUERIES].tolist() == expected
     assert not counts[QUERIES:].any()
     assert found == pairs
+
+
+lists = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(st.tuples(times, st.integers(0, 8), words), min_size=1, max_size=6)),
+    max_size=5,
+)
+
+
+@given(lists, rows, st.integers(0, 8), st.booleans(), st.booleans(), st.booleans(), st.sampled_from((0, 1000)))
+def test_products_are_what_their_pairs_are(
+    probing: list[tuple[int, list[tuple[int, int, int]]]],
+    stored: list[tuple[int, int, int, int]],
+    window: int,
+    materialized: bool,
+    filtered: bool,
+    stored_filtered: bool,
+    budget: int,
+) -> None:
+    flat = [one for _, members in probing for one in members]
+    latest, span, sets = (np.array([one[at] for one in flat], np.int64) for at in range(3))
+    bounds = np.cumsum([0, *(len(members) for _, members in probing)])
+    codes, tau, until, stored_sets = (np.array([row[at] for row in stored], np.int64) for at in range(4))
+    until = tau + np.minimum(until, window)
+    starts, order = build_index(codes, np.empty(0, np.uint8), np.argsort(tau, kind="stable").astype(np.int32), 1)
+    numbers = np.zeros((len(probing), 64), np.int64)
+    given_sets = sets.astype(np.uint8) if filtered else np.full(len(flat), 2**QUERIES - 1, np.uint8)
+    bits_of_lists(bounds, given_sets, numbers)
+    counts, at = np.zeros(64, np.int64), 0
+    while at < len(probing):
+        _, at = count_products(
+            np.array([code for code, _ in probing], np.int64),
+            bounds,
+            latest,
+            latest + span,
+            given_sets if filtered else np.empty(0, np.uint8),
+            numbers,
+            at,
+            budget,
+            starts,
+            order,
+            codes,
+            tau,
+            until if materialized else np.empty(0, np.int64),
+            stored_sets.astype(np.uint8) if stored_filtered else np.empty(0, np.uint8),
+            window,
+            np.uint64(2**QUERIES - 1),
+            counts,
+        )
+    expected = [0] * QUERIES
+    for code, members in probing:
+        for newest, length, word in members:
+            for other in range(len(stored)):
+                ends = until[other] if materialized else tau[other] + window
+                if code == codes[other] and max(newest, tau[other]) <= min(newest + length, ends):
+                    wanted = word if filtered else 2**QUERIES - 1
+                    wanted &= int(stored_sets[other]) if stored_filtered else wanted
+                    expected = [count + (wanted >> bit & 1) for bit, count in enumerate(expected)]
+    assert counts[:QUERIES].tolist() == expected
+    assert not counts[QUERIES:].any()

@@ -242,3 +242,126 @@ def count_matches(
                 used = 0
     _add_bits(buffer, used, counts)
     return found, len(codes)
+
+
+@njit([types.void(IN64, read_only(word), types.Array(types.int64, 2, "C")) for word in WORDS], cache=CACHED, nogil=True)
+def bits_of_lists(bounds: I64, words: Any, out: Any) -> None:
+    """For each list, words[bounds[i] : bounds[i + 1]], the number of its words that have each bit."""
+    buffer = np.empty(_BUFFER, np.uint64)
+    for number in range(len(bounds) - 1):
+        used = 0
+        for at in range(bounds[number], bounds[number + 1]):
+            buffer[used] = words[at]
+            used += 1
+            if used == _BUFFER:
+                _add_bits(buffer, used, out[number])
+                used = 0
+        _add_bits(buffer, used, out[number])
+
+
+@njit(
+    [
+        types.UniTuple(INT, 2)(
+            *(IN64, IN64, IN64, IN64, read_only(word), types.Array(types.int64, 2, "C", readonly=True), INT, INT),
+            *(IN32, IN32, IN64, IN64, IN64, read_only(word), INT, _WORD, OUT64),
+        )
+        for word in WORDS
+    ],
+    cache=CACHED,
+    nogil=True,
+)
+def count_products(
+    codes: I64,
+    bounds: I64,
+    latest: I64,
+    deadline: I64,
+    sets: Any,
+    numbers: Any,
+    begin_list: int,
+    budget: int,
+    starts: I32,
+    order: I32,
+    stored_codes: I64,
+    stored_tau: I64,
+    stored_deadline: I64,
+    stored_sets: Any,
+    window: int,
+    everyone: Any,
+    counts: I64,
+) -> tuple[int, int]:
+    """Matches of lists of partial results that look for the same key, without looking at each pair.
+
+    List i, bounds[i] to bounds[i + 1] of the partial results, has the key codes[i]; numbers[i] counts the bits of its
+    query sets. A stored row whose times fit all of the list adds the list's numbers for the queries that want the row:
+    the product of two lists is the product of their numbers. Where times fit some of the list, each pair is tested.
+
+    Returns for how many stored rows that is so, and the list to continue with."""
+    found = 0
+    visited = 0
+    buffer, pairs = np.empty(_BUFFER, np.uint64), np.empty(_BUFFER, np.uint64)
+    tested = 0
+    mine = np.zeros(64, np.int64)
+    slot_bits = 0
+    while (1 << slot_bits) < len(starts) - 1:
+        slot_bits += 1
+    shift = np.uint64(64 - slot_bits)
+    with_sets = len(sets) > 0
+    with_stored_sets = len(stored_sets) > 0
+    own_deadline = len(stored_deadline) > 0
+    for number in range(begin_list, len(codes)):
+        if visited > budget:
+            _add_bits(pairs, tested, counts)
+            return found, number
+        code = codes[number]
+        slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
+        at, stop = int(starts[slot]), int(starts[slot + 1])
+        if at == stop:
+            continue
+        first, end = bounds[number], bounds[number + 1]
+        union = _NONE if with_sets else everyone
+        oldest, newest = latest[first], latest[first]
+        soonest, last = deadline[first], deadline[first]
+        for one in range(first, end):
+            oldest, newest = min(oldest, latest[one]), max(newest, latest[one])
+            soonest, last = min(soonest, deadline[one]), max(last, deadline[one])
+            if with_sets:
+                union |= np.uint64(sets[one])
+        earliest = oldest - window
+        if stop - at > BISECT_FROM:
+            at = _first_from(order, stored_tau, at, stop, earliest)
+        visited += stop - at
+        used = 0
+        for place in range(at, stop):
+            stored = order[place]
+            if stored_codes[stored] != code:
+                continue
+            tau = stored_tau[stored]
+            if tau > last:
+                break
+            until = stored_deadline[stored] if own_deadline else tau + window
+            wanted = union & np.uint64(stored_sets[stored]) if with_stored_sets else union
+            if until < oldest or wanted == _NONE:
+                continue
+            found += 1
+            if max(newest, tau) <= min(soonest, until):
+                buffer[used] = wanted
+                used += 1
+                if used == _BUFFER:
+                    _add_bits(buffer, used, mine)
+                    used = 0
+                continue
+            visited += end - first
+            for one in range(first, end):
+                if max(latest[one], tau) <= min(deadline[one], until):
+                    common = wanted & np.uint64(sets[one]) if with_sets else wanted
+                    pairs[tested] = common
+                    tested += common != _NONE
+                    if tested == _BUFFER:
+                        _add_bits(pairs, tested, counts)
+                        tested = 0
+        _add_bits(buffer, used, mine)
+        for bit in range(64):
+            counts[bit] += mine[bit] * numbers[number, bit]
+            mine[bit] = 0
+    _add_bits(pairs, tested, counts)
+    return found, len(codes)

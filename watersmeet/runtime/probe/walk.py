@@ -18,7 +18,14 @@ import numpy as np
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Emit, Keep, Start, Step
-from watersmeet.runtime.probe.counting import Counting, MatchCounter, counted_end
+from watersmeet.runtime.probe.counting import (
+    Counting,
+    MatchCounter,
+    ProductCounter,
+    counted_end,
+    divided,
+    lists_of,
+)
 from watersmeet.runtime.probe.matches import Matches, SetTest
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, ProbePath, Refs
@@ -30,6 +37,7 @@ from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.runtime.udf.predicate_calls import Calls
 from watersmeet.store.bucket import Bucket
+from watersmeet.store.kernels import I64
 
 ROWS_IN = 1 << 16
 
@@ -88,7 +96,7 @@ class Walk:
         path = self._paths[step.id]
         counted = self._counted_end(step)
         if counted is not None:
-            self._count(step, MatchCounter(self.stores, path.stores, ByHash(step, partial), *counted), counted[0])
+            self._count(step, partial, *counted)
             return
         tester = Tester(self.stores, path.stores, self.calls)
         prober = make_prober(step, partial, tester)
@@ -164,20 +172,48 @@ class Walk:
             self._counted[step.id] = None if emit is None else (emit, WindowKinds.of(emit))
         return self._counted[step.id]
 
-    def _count(self, step: Step, counter: MatchCounter, emit: Emit) -> None:
+    def _count(self, step: Step, partial: Partial, emit: Emit, kinds: WindowKinds) -> None:
         """Take a last step whose matches are only counted."""
-        partial = counter.prober.partial
+        if len(kinds):  # a list would have other times for each kind of windows
+            self._count_matches(step, ByHash(step, partial), emit, kinds)
+            return
+        first, others = divided(partial)
+        found = self._count_matches(step, ByHash(step, first), emit, kinds) / max(1, len(first))
+        if not len(others) or self._pruning.has_pruned(step):
+            return
+        prober = ByHash(step, others)
+        test = SetTest(step, prober.partial)
+        lists = lists_of(prober, test.sets, found)
+        if lists is None:
+            self._count_matches(step, prober, emit, kinds)
+            return
+        # How many pairs some query wants is not known of products; statistics have what the first ones tell.
+        self.counts.step_out[step.id] += round(found * len(others))
+        counter = ProductCounter(step, emit, lists)
+        for _, bucket in self._buckets(step, prober.partial):
+            count, at = counter.open(bucket, test.stored(bucket)), 0
+            while at < len(lists) and not self._pruning.has_pruned(step):
+                _, at = count(at)
+                self._counted_so_far(step, emit, 0, counter.counts)
+
+    def _count_matches(self, step: Step, prober: ByHash, emit: Emit, kinds: WindowKinds) -> int:
+        partial = prober.partial
+        counter = MatchCounter(self.stores, self._paths[step.id].stores, prober, emit, kinds)
         test = SetTest(step, partial)
+        total = 0
         for _, bucket in self._buckets(step, partial):
-            count = counter.open(bucket, test.sets, test.stored(bucket))
-            row = 0
-            while row < len(partial):
+            count, row = counter.open(bucket, test.sets, test.stored(bucket)), 0
+            while row < len(partial) and not self._pruning.has_pruned(step):
                 found, row = count(row)
-                self.counts.step_out[step.id] += found
-                self.ends.count(emit, counter.taken())
-                self._pruning.found(step, self.counts.step_out[step.id])
-                if self._pruning.has_pruned(step):
-                    return
+                total += found
+                self._counted_so_far(step, emit, found, counter.counts)
+        return total
+
+    def _counted_so_far(self, step: Step, emit: Emit, found: int, counts: I64) -> None:
+        self.counts.step_out[step.id] += found
+        self.ends.count(emit, counts)
+        counts[:] = 0
+        self._pruning.found(step, self.counts.step_out[step.id])
 
     def _sees(self, step: Step, info: BucketInfo) -> bool:
         """Whether a step probes a bucket: all those of earlier ticks, and of this one what its relation comes after."""
