@@ -27,6 +27,7 @@ CHECKED = 20  # queries whose matches are compared with DuckDB's
 @dataclass(frozen=True)
 class Ticks:
     seconds: float  # of a tick, the middle one of those measured
+    cpu: float  # seconds of all processes, the mean of those ticks
     probe: float  # of these, for probing
     state_bytes: int
     matches: int
@@ -46,7 +47,7 @@ def run_many(folder: Path, name: str, texts: list[str], last: int, **options: An
     assert found == expected, f"matches differ from DuckDB's: {found} and {expected}"
     ticks = _log(home)[-last:]
     middle, probe = median(map(_total, ticks)), median(tick["probe"] for tick in ticks)
-    return Ticks(middle, probe, ours.state_bytes, ours.results)
+    return Ticks(middle, ours.cpu_seconds_per_tick(last), probe, ours.state_bytes, ours.results)
 
 
 def _log(home: Path) -> list[dict[str, Any]]:

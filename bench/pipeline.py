@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.observe import Observed, observe
 from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
 
@@ -19,6 +20,10 @@ class Measured:
     ended: list[float]  # by tick, in seconds
     results: int
     state_bytes: int
+    observed: Observed  # of all processes of the run
+
+    def cpu_seconds_per_tick(self, last: int) -> float:
+        return self.observed.cpu_within(self.ended[-1 - last], self.ended[-1]) / last
 
     def seconds_per_tick(self, last: int) -> float:
         return (self.ended[-1] - self.ended[-1 - last]) / last
@@ -33,12 +38,16 @@ def run_pipeline(script: str, home: Path, **options: Any) -> Measured:
     pipeline.write_text(script)
     sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
     command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{pipeline} failed:\n{done.stderr[-3000:]}")
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    observed, watching = observe(running, None)
+    _, complaints = running.communicate()
+    watching.join()
+    if running.returncode:
+        raise SystemExit(f"{pipeline} failed:\n{complaints[-3000:]}")
     manifest = load_newest(home)
     return Measured(
         [json.loads(line)["finished_at"] for line in (home / layout.TICKS).read_text().splitlines()],
         manifest.totals.results.total(),
         sum(bucket.bytes for bucket in manifest.buckets),
+        observed,
     )

@@ -27,6 +27,7 @@ HELP = {
     "nexmark": "Nexmark's join queries q3, q8, q20 and q23: all systems.",
     "tpch-5": "Five random join queries over TPC-H with full history: all systems, and ways to share.",
     "tpch-10": "The same with ten queries.",
+    "chain-20": "Twenty counts over a chain of five relations that share its inner joins: ways to share.",
 }
 
 # (workload, options) of `all`, and what makes each of them short: the number of rows, and which systems.
@@ -37,8 +38,9 @@ SHORT = (
     ("nexmark", "--scale", "0.1", "--systems", "joint,flink-set,pathway,duckdb"),
     ("tpch-5", "--scale", "0.2", "--systems", "joint,naive,alone,each,spark,duckdb"),
     ("tpch-10", "--scale", "0.2", "--systems", "joint,alone,each,duckdb"),
+    ("chain-20", "--scale", "0.25", "--systems", "joint,alone,duckdb"),
     ("window", "--rows", "2000", "--window", "10", "--window", "60", "--last", "10"),
-    ("ajoin", "--queries", "1", "--queries", "20", "--queries", "100", "--rows", "5000", "--ticks", "8"),
+    ("ajoin", "--queries", "1", "--queries", "20", "--queries", "100", "--rows", "5000", "--ticks", "14"),
 )
 FULL = (
     ("three-way",),
@@ -47,6 +49,7 @@ FULL = (
     ("nexmark",),
     ("tpch-5",),
     ("tpch-10",),
+    ("chain-20",),
     ("window", "--window", "10", "--window", "100", "--window", "1000"),
     ("ajoin", *(part for count in (1, 5, 20, 100, 500, 2000) for part in ("--queries", str(count)))),
 )

@@ -42,6 +42,7 @@ TARGETS = {
         Target("spark", 50),
         Target("each", 5.3, "state"),
     ),
+    "chain-20": (Target("alone", 3),),
 }
 SMALL_TICKS = 20.0  # the median latency of Spark against ours
 

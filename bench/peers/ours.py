@@ -51,7 +51,7 @@ def run_each(workload: Workload, skip: int) -> Outcome:
 def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str], skip: int) -> Outcome:
     with tempfile.TemporaryDirectory(dir=Path(workload.folder).parent) as scratch:
         home, pipeline = Path(scratch, "home"), Path(scratch, "pipeline.sql")
-        pipeline.write_text(watersmeet_script(workload, queries))
+        pipeline.write_text(watersmeet_script(workload, queries, sink=workload.sink))
         home.mkdir()
         if not any(query.windowed for query in queries):  # sizes are those of the full history
             known = {"statistics": statistics(replace(workload, queries=queries))}

@@ -86,6 +86,7 @@ class Workload:
     queries: tuple[Query, ...]
     rows: dict[str, list[int]]
     warm_up: int = 2  # ticks that are not counted: compilers and caches
+    sink: str = ""  # of Watersmeet's queries, where rows are not what the workload is about
 
     @property
     def ticks(self) -> int:
@@ -118,7 +119,7 @@ class Workload:
             for query in made["queries"]
         )
         streams = tuple(Stream(**stream) for stream in made["streams"])
-        return Workload(made["name"], made["folder"], streams, queries, made["rows"], made["warm_up"])
+        return Workload(made["name"], made["folder"], streams, queries, made["rows"], made["warm_up"], made["sink"])
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +62,16 @@ def test_a_bit_is_left_where_one_of_its_filters_is_true(
 
         bits = [not alternatives or any(map(holds, alternatives)) for alternatives in wanted]
         assert int(words[at]) == sum(1 << bit for bit, passed in enumerate(bits) if passed)
+
+
+def test_a_boolean_column_is_read_without_sql() -> None:
+    batch = pa.record_batch({"p": pa.array([True, False, None, True]), "a": pa.array([1, 1, 1, 0], pa.int32())})
+    whole = all_of([ColumnRef("p", "boolean"), compared(ColumnRef("a", "int"), ">", 0)])
+    block = Block(((ColumnRef("p", "boolean"),), (), (whole,)))
+    with mock.patch("watersmeet.store.filters.evaluate", side_effect=AssertionError):
+        words, failures = evaluate_block(batch, block)
+    assert words.tolist() == [0b111, 0b010, 0b010, 0b011]
+    assert not failures
 
 
 def test_a_filter_that_cannot_be_evaluated_is_false_there_and_counted() -> None:

@@ -10,7 +10,8 @@ from watersmeet.model import Column, Expression, KeyPart, Query, Stream
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path, Solution
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.ruleset import TAU, KeptColumn, Key, StoreRule, kept_filter, kept_name
+from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
+from watersmeet.store.bucket import TAU
 from watersmeet.store.filters import Bit, Block
 
 

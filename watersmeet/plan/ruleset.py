@@ -32,8 +32,6 @@ Check = tuple[tuple[int, KeyPart], tuple[int, KeyPart]]  # two members by number
 
 Bound = tuple[Lookup, float | int]  # a key of an earlier row, and what is added to it
 
-TAU = "τ"  # the event time of a member, as a column of a materialized store
-
 
 def kept_name(prefix: str, part: KeyPart) -> str:
     """The column of a materialized store that holds a key of a member."""

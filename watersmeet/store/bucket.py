@@ -44,6 +44,7 @@ _FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans 
 _CODES, _VALID = "codes ", "valid "
 _BY_ROW = (BITS, _CODES, _VALID)  # sections with one value for each row, whatever the other rows are
 _ALIGN = 64
+TAU = "τ"  # the event time of a member, as a column of a materialized store
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
 
@@ -199,6 +200,10 @@ class Bucket:
                 np.empty(0, np.int32) if in_order else np.argsort(self.tau, kind="stable").astype(np.int32)
             )
         return self._sections["by time"]
+
+    def times(self, prefix: str) -> I64:
+        """The event times of the rows, or of a member of materialized rows whose columns have this prefix."""
+        return np.asarray(self.rows.column(prefix + TAU)) if prefix else self.tau
 
     def computed(self, name: str, compute: Callable[[], T]) -> T:
         """Something made of the rows under a name of its own, kept until a plan has not asked for it."""

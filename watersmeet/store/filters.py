@@ -1,9 +1,10 @@
 """The filters of many queries on one row, as the bits of one word: the row's query set.
 
 A bit is 1 where one of its alternatives is true; a bit without alternatives is always 1. Filters that only compare
-integer columns with constants are not evaluated one by one: the constants that a block compares a column with, sorted,
-cut its values into ranges, and a table holds for each constant and each range between two of them the bits that such a
-value leaves. A row costs one bisection for each column, however many filters compare it. Other filters go to DuckDB.
+integer columns with constants, or are boolean columns, are not evaluated one by one: the constants that a block
+compares a column with, sorted, cut its values into ranges, and a table holds for each constant and each range between
+two of them the bits that such a value leaves. A row costs one bisection for each column, however many filters compare
+it. Other filters go to DuckDB.
 """
 
 from __future__ import annotations
@@ -115,6 +116,9 @@ def _comparisons(alternatives: Bit) -> list[_Comparison] | None:
 
 
 def _comparison(condition: Expression) -> _Comparison | None:
+    condition = unnested(condition)
+    if isinstance(condition, ColumnRef) and condition.type == "boolean":  # as materialized stores keep filters
+        return condition.name, "=", 1
     if not isinstance(condition, Operation) or condition.operator not in COMPARISONS:
         return None
     one, other, operator = *map(unnested, condition.operands), condition.operator

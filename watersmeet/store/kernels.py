@@ -34,10 +34,10 @@ OUT64, OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C"
 WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)  # query sets, as wide as they need to be
 INT = types.int64
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_BISECT_FROM = 8
+BISECT_FROM = 8
 
 
 @njit(cache=CACHED, inline="always")
@@ -52,14 +52,14 @@ def hash_bytes(offsets: I32, data: U8, out: I64) -> None:
     """A 64-bit hash of each of the variable-length values data[offsets[i] : offsets[i + 1]]."""
     for row in range(len(out)):
         begin, end = offsets[row], offsets[row + 1]
-        state = np.uint64(end - begin) * _GOLDEN
+        state = np.uint64(end - begin) * GOLDEN
         word = np.uint64(0)
         filled = 0
         for at in range(begin, end):
             word |= np.uint64(data[at]) << np.uint64(8 * filled)
             filled += 1
             if filled == 8:
-                state = _scramble(state ^ word) + _GOLDEN
+                state = _scramble(state ^ word) + GOLDEN
                 word = np.uint64(0)
                 filled = 0
         out[row] = np.int64(_scramble(state ^ word))
@@ -70,7 +70,7 @@ def mix_codes(left: I64, right: I64) -> I64:
     """One code for two: used for keys of several columns and for 128-bit values."""
     out = np.empty(len(left), np.int64)
     for row in range(len(left)):
-        out[row] = np.int64(_scramble(np.uint64(left[row]) * _GOLDEN ^ _scramble(np.uint64(right[row]) + _GOLDEN)))
+        out[row] = np.int64(_scramble(np.uint64(left[row]) * GOLDEN ^ _scramble(np.uint64(right[row]) + GOLDEN)))
     return out
 
 
@@ -92,7 +92,7 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
     starts = np.zeros(slots + 1, np.int32)
     for row in range(len(codes)):
         if all_valid or valid[row]:
-            starts[np.int64((np.uint64(codes[row]) * _GOLDEN) >> shift) + 1] += 1
+            starts[np.int64((np.uint64(codes[row]) * GOLDEN) >> shift) + 1] += 1
     for slot in range(slots):
         starts[slot + 1] += starts[slot]
     order = np.empty(starts[slots], np.int32)
@@ -101,7 +101,7 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
     for at in range(len(codes)):
         row = np.int32(at) if sorted_already else by_time[at]
         if all_valid or valid[row]:
-            slot = np.int64((np.uint64(codes[row]) * _GOLDEN) >> shift)
+            slot = np.int64((np.uint64(codes[row]) * GOLDEN) >> shift)
             order[fill[slot]] = row
             fill[slot] += 1
     return starts, order
@@ -160,7 +160,7 @@ def probe(
         if with_sets and sets[row] == 0:
             continue
         code = codes[row]
-        slot = np.int64((np.uint64(code) * _GOLDEN) >> shift)
+        slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
         at, stop = starts[slot], starts[slot + 1]
         if at == stop:
             continue
@@ -168,7 +168,7 @@ def probe(
         last = deadline[row]
         if row == begin_row and begin_at >= 0:
             at = begin_at
-        elif stop - at > _BISECT_FROM:
+        elif stop - at > BISECT_FROM:
             high = stop
             while at < high:
                 middle = (at + high) >> 1

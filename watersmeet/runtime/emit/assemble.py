@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model import Expression, KeyPart
-from watersmeet.plan.ruleset import TAU, Check, Member, Ruleset, kept_filter, kept_name
+from watersmeet.plan.ruleset import Check, Member, Ruleset, kept_filter, kept_name
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, Refs
 from watersmeet.runtime.probe.referenced_rows import Placement
@@ -81,11 +81,7 @@ class Assembly:
 
     def times(self, member: int) -> I64:
         position, prefix = self.members[member]
-
-        def read(bucket: Bucket) -> np.ndarray:
-            return np.asarray(bucket.rows.column(prefix + TAU)) if prefix else bucket.tau
-
-        return self.stores.gather(self.stored_in[position], self.partial.members[position], read, np.int64)
+        return self.stores.times(self.stored_in[position], self.partial.members[position], prefix)
 
     def within(self, windows: tuple[int, ...]) -> Assembly:
         """Those combinations that these windows hold, with the deadline that they give."""

@@ -93,11 +93,17 @@ class QueryResults:
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
         """Count matches of a group of queries: for each match by its query set, or for all of the group."""
-        counts = self._counted.setdefault(queries, np.zeros(64, np.int64))
+        counts = np.zeros(64, np.int64)
         if sets is None:
             counts[: len(queries)] += matches
         else:
             count_bits(sets, counts)
+        self.add_counts(queries, counts)
+
+    def add_counts(self, queries: tuple[str, ...], found: I64) -> None:
+        """Count matches of a group of queries, by bit."""
+        counts = self._counted.setdefault(queries, np.zeros(64, np.int64))
+        counts += found
         limit = self.order.rules.limits.matches
         for bit in np.flatnonzero(counts[: len(queries)] > limit) if limit else ():
             self.suspended.suspend(queries[bit], too_many_matches(limit))

@@ -17,9 +17,10 @@ from watersmeet.runtime.emit.query_results import QueryResults
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, ProbePath
 from watersmeet.runtime.probe.walk import Walk
+from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
 from watersmeet.store.filters import Words, word_type
-from watersmeet.store.kernels import cut_windows
+from watersmeet.store.kernels import I64, cut_windows
 
 FLUSH_ROWS = 1 << 17
 _At = tuple[ProbePath, Emit | Keep, str]  # path, its end, and the query or materialized store there
@@ -37,7 +38,7 @@ class Results:
         self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._waiting: dict[_At, list[Partial]] = {}
         self._waiting_rows: Counter[_At] = Counter()
-        self._windows: dict[Emit, tuple[np.ndarray, np.ndarray]] = {}
+        self._windows: dict[Emit, WindowKinds] = {}
 
     def begin(self, order: ProbeOrder, stores: Stores) -> None:
         """Another phase of the tick, whose results go to the same files."""
@@ -81,15 +82,18 @@ class Results:
     def _cut_windows(self, emit: Emit, rows: Assembly, sets: Words) -> Words:
         """The query sets without the queries whose own windows are exceeded."""
         if emit not in self._windows:
-            assert emit.windows is not None
-            masks: dict[tuple[int, ...], int] = {}
-            for bit, windows in enumerate(emit.windows):
-                masks[windows] = masks.get(windows, 0) | 1 << bit
-            self._windows[emit] = np.array(list(masks), np.int64), np.array(list(masks.values()), np.uint64)
+            self._windows[emit] = WindowKinds.of(emit)
+        kinds = self._windows[emit]
         times = np.stack([rows.times(member) for member in range(len(emit.members))])
         cut = sets.copy()
-        cut_windows(times, *self._windows[emit], cut)
+        cut_windows(times, kinds.windows, kinds.masks, cut)
         return cut
+
+    def only_counts(self, emit: Emit) -> bool:
+        return all(self._of_queries.only_counts(query) for query in emit.queries)
+
+    def count(self, emit: Emit, counts: I64) -> None:
+        self._of_queries.add_counts(emit.queries, counts)
 
     def _count(self, path: ProbePath, emit: Emit, partial: Partial, sets: Words | None) -> None:
         if emit.verify:

@@ -26,7 +26,7 @@ class ProbeTask:
         self.order = order
         self.task = task
         self.results = results
-        self.walk = Walk(order, stores, self.results.add, place_of(order, task), self.results.suspended)
+        self.walk = Walk(order, stores, self.results, place_of(order, task), self.results.suspended)
 
     def run(self) -> ProbeReport:
         """All of it, where nothing changes its place; the files are still to be closed."""

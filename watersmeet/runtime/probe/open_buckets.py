@@ -72,3 +72,7 @@ class Stores:
             chosen = refs.bucket == number
             out[chosen] = read(self.at(store, int(number)))[refs.row[chosen]]
         return out
+
+    def times(self, store: str, refs: Refs, prefix: str) -> np.ndarray:
+        """The event time of a member of each row."""
+        return self.gather(store, refs, lambda bucket: bucket.times(prefix), np.int64)

@@ -39,7 +39,7 @@ class Prober(Protocol):
 
 def make_prober(step: Step, partial: Partial, tester: Tester) -> Prober:
     if step.key:
-        return _ByHash(step, partial)
+        return ByHash(step, partial)
     if step.range is not None:
         return _ByRange(step, step.range, partial)
     return _All(step, partial, tester)
@@ -75,7 +75,7 @@ class _ByIndex:
         return self.step.tests
 
 
-class _ByHash(_ByIndex):
+class ByHash(_ByIndex):
     def __init__(self, step: Step, partial: Partial) -> None:
         self.step = step
         key = combine([partial.codes[source] for source in step.sources])

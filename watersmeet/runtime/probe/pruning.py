@@ -66,8 +66,10 @@ class Pruning:
             if over and self._suspended is not None and any(r.query == query for r in self._order.rules.results):
                 self._suspended.suspend(query, "it was dropped")
 
-    def found(self, step: Step, total: int, matches: Partial) -> None:
-        """A step has found matches, and so many in this task by now. They count for the limit of its queries."""
+    def found(self, step: Step, total: int, matches: Partial | None = None) -> None:
+        """A step has found matches, and so many in this task by now. They count for the limit of its queries.
+
+        Without `matches` they were only counted, and each query that shares the step has its own count."""
         self.look()
         limit, suspended = self._order.rules.limits.matches, self._suspended
         if not limit or total <= limit or suspended is None:
@@ -75,6 +77,8 @@ class Pruning:
         owners = self._owners_of(step)
         if len(owners) == 1:
             suspended.suspend(min(owners), too_many_matches(limit))
+            return
+        if matches is None:
             return
         if step.id not in self._shared:
             self._shared[step.id] = SharedMatches(self._order.rules, step)

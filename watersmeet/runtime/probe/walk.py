@@ -18,24 +18,35 @@ import numpy as np
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Emit, Keep, Start, Step
+from watersmeet.runtime.probe.counting import (
+    Counting,
+    MatchCounter,
+    ProductCounter,
+    counted_end,
+    divided,
+    lists_of,
+)
 from watersmeet.runtime.probe.matches import Matches, SetTest
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, ProbePath, Refs
 from watersmeet.runtime.probe.places import Departure, Place
 from watersmeet.runtime.probe.predicates import Tester
-from watersmeet.runtime.probe.probers import Prober, make_prober
+from watersmeet.runtime.probe.probers import ByHash, Prober, make_prober
 from watersmeet.runtime.probe.pruning import Pruning, Suspended
+from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.runtime.tick.overload import out_of_memory
 from watersmeet.runtime.udf.predicate_calls import Calls
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.kernels import I64
 
 ROWS_IN = 1 << 16
 
 
-class Ends(Protocol):
+class Ends(Counting, Protocol):
     """Takes what has reached the end of a path: results of a query, or rows of a materialized store."""
 
-    def __call__(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None: ...
+    def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None: ...
 
 
 class Walk:
@@ -54,6 +65,7 @@ class Walk:
         self.calls = Calls(off=set(order.off))
         self._number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
         self._paths = paths_of_steps(order.starts)
+        self._counted: dict[int, tuple[Emit, WindowKinds] | None] = {}  # by step, of those whose matches are counted
 
     def begin(self, piece: Slice) -> Iterator[Departure]:
         """Everything that begins with these new rows and concerns this place."""
@@ -69,7 +81,7 @@ class Walk:
                 self._pruning.look()
                 if own:
                     for emit in start.emits:
-                        self.ends(emit, partial, ProbePath(start.relation, (start.stream,)))
+                        self.ends.add(emit, partial, ProbePath(start.relation, (start.stream,)))
                     for step in staying:
                         yield from self.resume(step, partial)
                 for step in leaving:  # every place reads the rows, and picks those that find their partners there
@@ -89,6 +101,10 @@ class Walk:
             return
         self.counts.step_in[step.id] += len(partial)
         path = self._paths[step.id]
+        counted = self._counted_end(step)
+        if counted is not None:
+            self._count(step, partial, *counted)
+            return
         tester = Tester(self.stores, path.stores, self.calls)
         prober = make_prober(step, partial, tester)
         for pairs in self._probe(step, prober):
@@ -101,7 +117,7 @@ class Walk:
             if not len(found):
                 continue
             for end in step.ends:
-                self.ends(end, found, path)
+                self.ends.add(end, found, path)
             for below in step.steps:
                 here, elsewhere = self.place.divide(below, found)
                 yield from elsewhere
@@ -133,17 +149,9 @@ class Walk:
 
     def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
         partial = prober.partial
-        if not len(partial):
-            return
-        earliest, last = int(partial.latest.min()) - step.window, int(partial.deadline.max())
         test = SetTest(step, partial)
         found = Matches(test.sets.dtype)
-        for number, info in enumerate(self.stores.infos.get(step.store, ())):
-            if info.tau_max < earliest or info.tau_min > last:
-                continue
-            if not (self.place.holds(number, info) and self._sees(step, info)):
-                continue
-            bucket = self.stores.bucket(info)
+        for number, bucket in self._buckets(step, partial):
             look = prober.open(bucket, test.sets, test.stored(bucket))
             row, at = 0, -1
             while row < len(partial):
@@ -153,6 +161,66 @@ class Walk:
                     found = Matches(test.sets.dtype)
         if found.count:
             yield self._expand(step, partial, found, test)
+
+    def _buckets(self, step: Step, partial: Partial) -> Iterator[tuple[int, Bucket]]:
+        """The buckets that may have matches of partial results, with their numbers."""
+        if not len(partial):
+            return
+        earliest, last = int(partial.latest.min()) - step.window, int(partial.deadline.max())
+        for number, info in enumerate(self.stores.infos.get(step.store, ())):
+            if info.tau_max < earliest or info.tau_min > last:
+                continue
+            if self.place.holds(number, info) and self._sees(step, info):
+                yield number, self.stores.bucket(info)
+
+    def _counted_end(self, step: Step) -> tuple[Emit, WindowKinds] | None:
+        if step.id not in self._counted:
+            emit = counted_end(step, self.ends)
+            self._counted[step.id] = None if emit is None else (emit, WindowKinds.of(emit))
+        return self._counted[step.id]
+
+    def _count(self, step: Step, partial: Partial, emit: Emit, kinds: WindowKinds) -> None:
+        """Take a last step whose matches are only counted."""
+        if len(kinds):  # a list would have other times for each kind of windows
+            self._count_matches(step, ByHash(step, partial), emit, kinds)
+            return
+        first, others = divided(partial)
+        found = self._count_matches(step, ByHash(step, first), emit, kinds) / max(1, len(first))
+        if not len(others) or self._pruning.has_pruned(step):
+            return
+        prober = ByHash(step, others)
+        test = SetTest(step, prober.partial)
+        lists = lists_of(prober, test.sets, found)
+        if lists is None:
+            self._count_matches(step, prober, emit, kinds)
+            return
+        # How many pairs some query wants is not known of products; statistics have what the first ones tell.
+        self.counts.step_out[step.id] += round(found * len(others))
+        counter = ProductCounter(step, emit, lists)
+        for _, bucket in self._buckets(step, prober.partial):
+            count, at = counter.open(bucket, test.stored(bucket)), 0
+            while at < len(lists) and not self._pruning.has_pruned(step):
+                _, at = count(at)
+                self._counted_so_far(step, emit, 0, counter.counts)
+
+    def _count_matches(self, step: Step, prober: ByHash, emit: Emit, kinds: WindowKinds) -> int:
+        partial = prober.partial
+        counter = MatchCounter(self.stores, self._paths[step.id].stores, prober, emit, kinds)
+        test = SetTest(step, partial)
+        total = 0
+        for _, bucket in self._buckets(step, partial):
+            count, row = counter.open(bucket, test.sets, test.stored(bucket)), 0
+            while row < len(partial) and not self._pruning.has_pruned(step):
+                found, row = count(row)
+                total += found
+                self._counted_so_far(step, emit, found, counter.counts)
+        return total
+
+    def _counted_so_far(self, step: Step, emit: Emit, found: int, counts: I64) -> None:
+        self.counts.step_out[step.id] += found
+        self.ends.count(emit, counts)
+        counts[:] = 0
+        self._pruning.found(step, self.counts.step_out[step.id])
 
     def _sees(self, step: Step, info: BucketInfo) -> bool:
         """Whether a step probes a bucket: all those of earlier ticks, and of this one what its relation comes after."""
