@@ -220,9 +220,10 @@ class Worker:
             try:
                 report.merged = self._all(order.merges, name)
                 raise_first(report.merged)
-                report.probed = self._all_phases(order.tick, report.gathered, f"{name}p")
-            except Exception as problem:
-                report.probed = [ProbeReport(failure=self._told(problem, order.gather.home))]
+                walk = WalkOrder(order.gather.home, order.tick, tuple(report.gathered), order.rules)
+                report.probed = self._all(walk, f"{name}p")
+            except WatersmeetError as problem:
+                report.probed = [ProbeReport(failure=problem)]
         report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)
         return [report]
 
