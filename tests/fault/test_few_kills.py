@@ -33,9 +33,8 @@ def test_residents_that_break_do_not_stop_the_engine(victim: Callable[..., Victi
 
 def test_kills_around_what_spark_computes(victim: Callable[..., Victim]) -> None:
     home = victim(ticks=8, options=["--by-spark"])
-    # The engine dies when Spark has computed and nothing is probed yet; then a task with a bucket half written.
-    home.killed_at("gather.after:2")
-    home.finish("gather.write:9")
+    # A task dies when Spark has computed and nothing is probed yet, another one with a bucket half written.
+    home.finish("gather.after:2", "gather.write:9")
     assert any(bucket.computed for bucket in load_newest(home.home).buckets)
     check_results(home)
     clean_start(home)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import resource
 
+import pytest
+
+from watersmeet.store import guard
 from watersmeet.store.guard import limit_memory, memory_beside
 
 
@@ -11,7 +14,8 @@ def _limit() -> int:
     return resource.getrlimit(resource.RLIMIT_DATA)[0]
 
 
-def test_what_runs_beside_has_memory_besides_the_limit() -> None:
+def test_what_runs_beside_has_memory_besides_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_reserved", lambda: 0)
     unlimited = _limit()
     try:
         with memory_beside(10):
