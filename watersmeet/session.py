@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from watersmeet.errors import RunError
 from watersmeet.home.files import make_home, private
+from watersmeet.spark_settings import MEANINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,28 +48,6 @@ SECRET_VARIABLE = "SPARK_AUTHENTICATE_SECRET"  # of the environment: the secret 
 _STANDALONE = "spark://"
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
 _IS_SECRET = re.compile("secret|password|token", re.IGNORECASE)  # not for the list of processes, which everybody sees
-
-# What expressions mean depends on these. They are computed as with the first value, so nothing else may be set.
-MEANINGS = {
-    "spark.sql.session.timeZone": ("UTC", "Etc/UTC", "Z", "GMT", "+00:00"),
-    "spark.sql.ansi.enabled": ("true",),
-    "spark.sql.caseSensitive": ("false",),
-    # What TIMESTAMP, "x", 'a\\b', 'it''s', 1e3 and 1.5 are.
-    "spark.sql.timestampType": ("TIMESTAMP_LTZ",),
-    "spark.sql.ansi.doubleQuotedIdentifiers": ("false",),
-    "spark.sql.parser.escapedStringLiterals": ("false",),
-    "spark.sql.parser.quotedRegexColumnNames": ("false",),
-    "spark.sql.legacy.consecutiveStringLiterals.enabled": ("false",),
-    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": ("false",),
-    "spark.sql.legacy.literal.pickMinimumPrecision": ("true",),
-    # Types of decimals, lengths of time, letters, and formats.
-    "spark.sql.decimalOperations.allowPrecisionLoss": ("true",),
-    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": ("false",),
-    "spark.sql.legacy.allowNegativeScaleOfDecimal": ("false",),
-    "spark.sql.legacy.interval.enabled": ("false",),
-    "spark.sql.legacy.timeParserPolicy": ("CORRECTED",),
-    "spark.sql.icu.caseMappings.enabled": ("true",),
-}
 
 
 def check_settings(session: SparkSession) -> None:

@@ -269,6 +269,9 @@ def long_run(folder: Path) -> Iterator[LongRun]:
         if process.poll() is None:
             kill_tree(process.pid)
         process.wait(60)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def test_nothing_grows(tmp_path: Path, pytestconfig: pytest.Config) -> None:

@@ -11,7 +11,12 @@ import pyarrow.parquet as pq
 from tests.semantics.values import COLUMNS
 
 # Each row is computed as written: nothing is compiled, shared or moved around.
-_RULES = ("NullPropagation", "SimplifyConditionals", "ReplaceNullWithFalseInPredicate")
+_RULES = (
+    "NullPropagation",
+    "SimplifyConditionals",
+    "ReplaceNullWithFalseInPredicate",
+    "UnwrapCastInBinaryComparison",
+)
 SETTINGS = {
     # An error that these rules prove to be of no consequence is none: NULL + error. Here it is counted.
     "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _RULES),

@@ -47,7 +47,14 @@ RIGHT = [
         "upper('İ')",
         "n1 LIKE n2",
     ),
-    *("lower(upper(n1))", "n1 ILIKE 'A%'", "trim(n1)", "CAST(n1 AS DOUBLE)", "CAST(n1 AS BOOLEAN)"),
+    *(
+        "lower(upper(n1))",
+        "n1 ILIKE 'A%'",
+        "trim(n1)",
+        "CAST(n1 AS DOUBLE)",
+        "CAST(concat('+', n1) AS DOUBLE)",
+        "CAST(n1 AS BOOLEAN)",
+    ),
     # what is used twice and fails
     *("(i1 + i2) * (i1 + i2)", "CAST(n1 AS INT) BETWEEN 1 AND 50", "CAST(n1 AS INT) IN (1, 7)"),
     # arrays

@@ -9,7 +9,8 @@ import pytest
 
 from watersmeet import Engine
 from watersmeet.errors import RunError
-from watersmeet.session import MEANINGS, check_settings
+from watersmeet.session import check_settings
+from watersmeet.spark_settings import MEANINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

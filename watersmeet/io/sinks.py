@@ -207,9 +207,9 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
 
 
 def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:
-    """Reject a folder with results of other columns."""
+    """Reject a folder with results of other columns. Names may differ in case, as SQL's do."""
     described = folder / layout.COLUMNS
-    if described.exists() and described.read_text() != _columns_text(outputs):
+    if described.exists() and described.read_text().lower() != _columns_text(outputs).lower():
         raise ModelError(
             f"{folder} contains results with other columns: {described.read_text()}",
             hint="give the query another name or INTO path, or move the folder away",

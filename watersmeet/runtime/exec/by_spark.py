@@ -33,6 +33,7 @@ from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.failure import is_full, spark_has_ended
 from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
+from watersmeet.spark_settings import MEANINGS
 from watersmeet.sql.spark_types import nested
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import evaluate
@@ -43,11 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    **{name: allowed[0] for name, allowed in MEANINGS.items()},
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.adaptive.enabled": "false",
 }

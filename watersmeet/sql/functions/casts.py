@@ -142,6 +142,7 @@ def _string_to_double(value: Expression, kind: str) -> Expression:
         f"CASE WHEN regexp_full_match({{0}}, '{_REAL}') THEN CAST(regexp_replace({_CUT}, '[dDfF]$', '') AS DOUBLE)"
         f" WHEN regexp_full_match({{0}}, '(?i){_BLANK}([+-]?(inf|infinity)|nan){_BLANK}')"
         f" THEN CAST({special} AS DOUBLE)"
+        f" WHEN regexp_full_match({{0}}, '{_BLANK}[+-]NaN{_BLANK}') THEN CAST('nan' AS DOUBLE)"
         f" WHEN {{0}} IS NOT NULL THEN {raising('double')} END"
     )
     return sql(text, kind, value, raises=True)
