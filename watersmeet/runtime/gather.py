@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.home import layout
-from watersmeet.home.counters import Reason
+from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, Reason
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import NewBuckets
@@ -22,7 +22,7 @@ from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import fixed_width
-from watersmeet.store.kernels import I64
+from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
 BUCKET_ROWS = 1 << 20
@@ -54,6 +54,16 @@ class Gather:
         self._rejected: list[pa.Table] = []
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> GatherReport:
+        with self.report.counts.timed(GATHER):
+            self._run(batches)
+        done, rows = self.report.counts.done, self.report.counts.rows[self.rule.name]
+        stored = sum(info.rows for info in self.report.buckets)
+        done[ROWS] += rows
+        done[INDEX_ENTRIES] += stored * len(self.rule.keys)
+        done[FILTER_BITS] += rows * sum(map(len, self.rule.blocks))
+        return self.report
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> None:
         rows = size = 0
         for batch in batches:
             self._take(batch)
@@ -63,7 +73,6 @@ class Gather:
                 rows = size = 0
         self._store()
         self._set_aside()
-        return self.report
 
     def _take(self, batch: pa.RecordBatch) -> None:
         self.report.counts.rows[self.rule.name] += batch.num_rows
@@ -100,6 +109,7 @@ class Gather:
         tau = np.concatenate([tau for _, tau in self._waiting])
         self._waiting = []
         whole = Bucket(rows, tau)
+        self._count_passing(whole)
         if self.rule.only_wanted:
             wanted = np.zeros(len(tau), bool)
             for block in self.rule.blocks:
@@ -114,6 +124,18 @@ class Gather:
         for bucket, info in self._buckets.write(self.rule, whole, self.order.tick):
             self._count_failures(bucket)
             self.report.buckets.append(info)
+
+    def _count_passing(self, rows: Bucket) -> None:
+        """How many rows pass each filter, also of those that are not stored."""
+        self.report.examined += len(rows)
+        passing: dict[str, int] = {}
+        for block in self.rule.blocks:
+            counts = np.zeros(64, np.int64)
+            count_bits(rows.words(block), counts)
+            for bit, count in zip(block.bits, counts.tolist(), strict=False):
+                if len(bit) == 1:  # otherwise alternatives, of which each is a filter of its own
+                    passing[bit[0].text] = count
+        self.report.passing.update(passing)
 
     def _sample(self, bucket: Bucket) -> None:
         """Sketches of the keys that queries join by, also where no step of the plan looks them up."""
