@@ -183,15 +183,15 @@ class Follower:
         answer = self.optimizer.answer() if self.optimizer.busy else None
         if answer is None:
             return
+        if answer.proposal is None:
+            plan = self.current()
+            self._record("statistics", f"the optimizer found no plan: {answer.failure}", False, plan)
+            self._asked = self._thought = None
         if self._first is not None:
             self._hear_first(answer.proposal)
             return
         self.epochs = self.epochs.with_answer()
         self._proposal = answer.proposal
-        if answer.proposal is None:
-            plan = self.current()
-            self._record("statistics", f"the optimizer found no plan: {answer.failure}", False, plan)
-            self._asked = self._thought = None
 
     def _decide(self) -> None:
         if self._asked is None or self._proposal is None:

@@ -8,6 +8,7 @@ phase than the paths that make them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from watersmeet.optimize.joingraph import Subquery, stream_of
 
@@ -29,13 +30,14 @@ def seen(start: str, store: Subquery) -> tuple[str, ...]:
 
 
 class Phases:
-    """The earliest phase of each path of a plan."""
+    """When the paths of a plan may run, and when they do."""
 
     def __init__(self, paths: Mapping[Want, Path]) -> None:
         self._paths = paths
         self._levels: dict[Subquery, int] = {}
 
     def phase(self, start: str, path: Path) -> int:
+        """The earliest phase in which a path may run."""
         waits_for = [store for store in path if not store.is_stream and seen(start, store)]
         return 1 + max(map(self.level, waits_for), default=0)
 
@@ -49,3 +51,25 @@ class Phases:
     @property
     def count(self) -> int:
         return max((self.phase(want[0], path) for want, path in self._paths.items()), default=1)
+
+    @cached_property
+    def chosen(self) -> dict[Want, int]:
+        """The phase of each path. Paths of one start that share steps would repeat them in different phases, so that
+        as many as possible run in one."""
+        count = self.count
+        earliest = {want: self.phase(want[0], path) for want, path in self._paths.items()}
+        latest: dict[Subquery, int] = {}  # by materialized store, the phase in which it has to be complete
+        for want, path in self._paths.items():
+            for store in path:
+                if not store.is_stream:
+                    needed = earliest[want] - 1 if seen(want[0], store) else count
+                    latest[store] = min(needed, latest.get(store, count))
+        found: dict[Want, int] = {}
+        for want in sorted(earliest, key=lambda want: (latest.get(want[1], count), want[0], want[1].sort_key)):
+            if want not in found:
+                end = latest.get(want[1], count)
+                together = [
+                    other for other in earliest if other[0] == want[0] and other not in found and earliest[other] <= end
+                ]
+                found |= dict.fromkeys(together, max(earliest[other] for other in together))
+        return found

@@ -240,14 +240,17 @@ class Problem:
             return 1.0
         if not store.is_stream:
             return self._union(self._containing(store), "", store)
-        if self.larger is not None:
-            return self.larger.wanted_of(store)
-        total = 0.0
+        return self._streams.get(str(store), 1.0) if self.larger is None else self.larger.wanted_of(store)
+
+    @cached_property
+    def _streams(self) -> dict[str, float]:
+        """For each stream the share of its rows that some query wants."""
+        total: dict[str, float] = {}
         for query in self.queries:
             for relation in query.relations:
-                if stream_of(relation) == str(store):
-                    total += self.passing(query.name, relation)
-        return min(1.0, total)
+                stream = stream_of(relation)
+                total[stream] = total.get(stream, 0.0) + self.passing(query.name, relation)
+        return {stream: min(1.0, share) for stream, share in total.items()}
 
     def alone(self, query: str) -> float:
         """The share of the results of its join that one query wants."""

@@ -128,7 +128,8 @@ class _Compiler:
     # Trees ---------------------------------------------------------------------------------------
 
     def _graft(self, roots: dict[tuple[str, int], _Node], end: Group | Materialized, start: str, path: Path) -> None:
-        phase = self.phases.phase(start, path)
+        goal = end.subquery if isinstance(end, Materialized) else end.graph.whole
+        phase = self.phases.chosen[start, goal]
         first = Subquery(frozenset((start,)), frozenset())
         root = roots.setdefault((start, phase), _Node(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))

@@ -191,7 +191,10 @@ class Space:
                         if mask >> other.place & 1:
                             ends.update(other.of_result)
                             links |= other.links
-        known = [link for at, link in enumerate(self._links) if links >> at & 1]
+        known = []
+        while links:
+            known.append(self._links[(links & -links).bit_length() - 1])
+            links &= links - 1
         union, node = space.subs[union], (self.relations[start], self.subquery[here])
         step = self.problem.step(node, self.subquery[found], self.subquery[union], known)
         self.step.append(step)
