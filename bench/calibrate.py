@@ -177,6 +177,7 @@ def stages_of_tasks(folder: Path, weights: Weights) -> dict[str, float]:
     """What tasks report of an engine without Spark tasks: many rows, few rows, and rows with many columns."""
     wide = ", ".join(f"{alias}.{column} AS {alias}{at}" for alias, column in ("ra", "sb", "tc") for at in range(6))
     many = _totals(folder, "many", 40_000)
+    matches = _match(folder / "home-many", weights)
     broad = _totals(folder, "wide", 40_000, selected=wide)
     few = _totals(folder, "few", 100)
     kept = _totals(folder, "kept", 40_000, searcher="left-deep")
@@ -194,6 +195,7 @@ def stages_of_tasks(folder: Path, weights: Weights) -> dict[str, float]:
     keeping = kept.spent[stages.KEEPING] - kept.done[stages.KEPT_FILES] * kept_file
     per_entry = weights.index_entry * kept.done[stages.KEPT_ENTRIES]
     return {
+        "match": max(weights.match, matches),
         "row": one(many, stages.GATHER, stages.ROWS) - entries * weights.index_entry / (1 + MERGES),
         "result_byte": byte,
         "result_row": max(0.05, results / rows - byte * many.done[stages.RESULT_BYTES] / rows),
@@ -201,6 +203,20 @@ def stages_of_tasks(folder: Path, weights: Weights) -> dict[str, float]:
         "kept_row": max(0.1, (keeping - per_entry / (1 + MERGES)) / max(1, kept.done[stages.KEPT_ROWS])) * 1.5,
         "file": kept_file,
     }
+
+
+def _match(home: Path, weights: Weights) -> float:
+    """A match with what it carries on to later steps, by what is left of the time of steps."""
+    manifest = load_newest(home)
+    steps, held = manifest.totals, [bucket for bucket in manifest.buckets if bucket.store == "s"]
+    rows, buckets = sum(bucket.rows for bucket in held), max(1.0, 0.75 * len(held))  # fewer in the first ticks
+    found = []
+    for number, came in steps.step_in.items():
+        hits = min(1.0, steps.step_out[number] / came)
+        probes = came * weights.probe(rows, hits, buckets)
+        calls = manifest.tick * (weights.step + weights.bucket * buckets)
+        found.append((steps.step_micros[number] - probes - calls) / max(1, steps.step_out[number]))
+    return float(np.median(found))
 
 
 def _totals(

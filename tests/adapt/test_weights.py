@@ -34,7 +34,7 @@ def epoch_with(times: float, of: str = "") -> Measurements:
     steps = {}
     for number, (came, ticks, facts) in enumerate([(1e5, 20, FACTS[0]), (1e6, 20, FACTS[1]), (10.0, 20, FACTS[1])]):
         parts = {
-            "probe": came * SHIPPED.probe(facts.rows, facts.hits),
+            "probe": came * SHIPPED.probe(facts.rows, facts.hits, facts.buckets),
             "match": came * facts.expected * SHIPPED.match,
             "call": ticks * (SHIPPED.step + SHIPPED.bucket * facts.buckets),
         }
@@ -54,9 +54,17 @@ def after_epochs(measured: Measurements, count: int = 12) -> dict[str, float]:
 
 @pytest.mark.parametrize("times", [0.5, 1.0, 2.5])
 def test_weights_follow_what_stages_take(times: float) -> None:
-    known = after_epochs(epoch_with(times))
-    for name in ("match", "miss", "far", "row", "index_entry"):
-        assert known[name] == pytest.approx(getattr(SHIPPED, name) * times, rel=0.3), name
+    measured = epoch_with(times)
+    known = after_epochs(measured)
+    weights = bounded(known)
+    expected = 0.0
+    for step in measured.steps.values():
+        assert step.facts is not None
+        expected += step.came * weights.probe(step.facts.rows, step.facts.hits, step.facts.buckets)
+        expected += step.found * weights.match
+    assert expected == pytest.approx(sum(step.micros for step in measured.steps.values()), rel=0.1)
+    for name in ("row", "index_entry"):
+        assert known[name] == pytest.approx(getattr(SHIPPED, name) * times, rel=0.05), name
     assert "kept_row" not in known, "nothing was kept"
 
 

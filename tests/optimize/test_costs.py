@@ -65,7 +65,7 @@ def flow_to_s(problem: Problem) -> float:
     plan = simple_plan(problem)
     moves = priced(problem, plan.paths, plan.layouts)
     (first,) = [of for move, of in moves.items() if move.node[0] == "r" and len(move.node[1]) == 1]
-    assert first.cost == pytest.approx(first.flow)
+    assert first.cost == pytest.approx(first.flow * problem.buckets)
     return first.flow
 
 

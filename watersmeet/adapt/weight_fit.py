@@ -65,7 +65,7 @@ def _scales_of_steps(steps: Sequence[StepCount], weights: Weights) -> dict[str, 
         facts = step.facts
         assert facts is not None
         calls = step.ticks * (weights.step + weights.bucket * facts.buckets)
-        parts = (step.came * weights.probe(facts.rows, facts.hits), step.found * weights.match, calls)
+        parts = (step.came * weights.probe(facts.rows, facts.hits, facts.buckets), step.found * weights.match, calls)
         expected = sum(parts)
         # A step counts by the root of its time; one that is off by far counts as if it were off by a factor of four.
         limited = min(4 * expected, max(expected / 4, step.micros))

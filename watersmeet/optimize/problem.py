@@ -315,7 +315,7 @@ class Problem:
         came, found = self.tuples(node), self.tuples((start, joined))
         equality = any(link.theta is None for link in known)
         weights = self.weights
-        probe = weights.probe(self.stored(store_of(store)), min(1.0, found / came))
+        probe = weights.probe(self.stored(store_of(store)), min(1.0, found / came), self.buckets)
         if self.partitions > 1 and len(here) > 1:
             probe += weights.sent
         copies = 1 if equality else self.copies(store, known, layouts)
@@ -325,8 +325,8 @@ class Problem:
 
     @property
     def buckets(self) -> float:
-        """Buckets of a store: merges leave few of them."""
-        return 1 + log2(1 + self.ticks)
+        """Buckets of a store: merges leave few of them. The papers have none."""
+        return 1.0 if self.weights.once else 1 + log2(1 + self.ticks)
 
     def needed(self, step: StepCost, want: Want, here: Subquery, joined: Subquery) -> float:
         """What a want needs of a step, apart from what is fixed."""

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import log2
 
-NEAR = 1024  # rows of a store whose index is in the cache of the processor
+NEAR = 1024  # rows of a bucket whose index is in the cache of the processor
 FARTHEST = 14  # doublings of it after which a probe costs no more
 
 
 @dataclass(frozen=True)
 class Weights:
     # For each tuple of a step
-    miss: float  # a probe of an index that finds nothing, in a small store,
-    hit: float  # one that finds something,
-    far: float  # and more for each doubling of the rows of the store
+    miss: float  # a probe of the index of a bucket that finds nothing,
+    hit: float  # one that finds something, in a small bucket,
+    far: float  # and more for each doubling of the rows of the bucket
     match: float  # a row found and put into a partial result
     sent: float = 0.0  # a tuple through the shuffle, with several partitions
     # For each row that is looked at because no equality leads to it
@@ -42,10 +42,11 @@ class Weights:
     result_file: float = 0.0
     once: bool = False  # the papers count each combination of rows once: 1/j of them for each of j starts
 
-    def probe(self, rows: float, hits: float) -> float:
-        """A probe of a store of so many rows, of which a share finds something."""
-        doublings = min(FARTHEST, log2(rows / NEAR)) if rows > NEAR else 0.0
-        return self.miss + (self.hit - self.miss) * hits + self.far * doublings
+    def probe(self, rows: float, hits: float, buckets: float = 1.0) -> float:
+        """A probe of all buckets of a store of so many rows; a share of the probes finds something in one of them."""
+        here = rows / buckets
+        doublings = min(FARTHEST, log2(here / NEAR)) if here > NEAR else 0.0
+        return self.miss * buckets + (self.hit - self.miss + self.far * doublings) * hits
 
 
 # The costs of CLASH and MultiStream: messages, of which keeping a tuple takes as many as probing with it.
@@ -56,20 +57,20 @@ SHIPPED = Weights(
     miss=0.023,
     hit=0.024,
     far=0.0133,
-    match=0.047,
+    match=0.081,
     sent=0.5,
     step=52.0,
     bucket=6.3,
-    kept_row=0.38,
+    kept_row=0.3,
     index_entry=0.046,
     filter_bit=0.01,
-    file=1270.0,
+    file=1070.0,
     phase=11250.0,
     tick=22700.0,
-    row=0.21,
-    result_row=0.068,
+    row=0.22,
+    result_row=0.074,
     result_byte=0.003,
-    result_file=3130.0,
+    result_file=3230.0,
 )
 
 _WITHIN = 4.0  # a weight that an engine measures is at most so many times more or less than the shipped one

@@ -79,6 +79,7 @@ def _price_of_store(problem: Problem, store: Materialized, keys: int) -> float:
     joined, cost = frozenset((first,)), weights.phase
     for step in path:
         came, found = (problem.size(store.graph.within(some)) for some in (joined, joined | step.relations))
-        cost += came * weights.probe(problem.stored(step), min(1.0, found / came)) + found * weights.match
+        cost += came * weights.probe(problem.stored(step), min(1.0, found / came), problem.buckets)
+        cost += found * weights.match
         joined |= step.relations
     return cost + problem.stored(store.subquery) * (weights.kept_row + keys * weights.index_entry) + weights.file
