@@ -222,7 +222,8 @@ class Follower:
 
     def _record(self, kind: str, why: str, adopted: bool, plan: Plan, compared: Comparison | None = None) -> None:
         middle, worst = self._measured.errors
-        unit = 1.0 if plan.problem.weights.once else 1e-6
+        in_tuples = plan.problem.weights.once
+        unit, of_tick = (1.0, 1.0) if in_tuples else (1e-6, 1e-6 / plan.problem.ticks)
         decision = Decision(
             self._last.tick,
             self.epochs.epoch,
@@ -230,8 +231,8 @@ class Follower:
             why,
             adopted,
             self.current().rules.version,
-            plan.solution.cost * unit / plan.problem.ticks,
-            compared.before * unit / plan.problem.ticks if compared else None,
+            plan.solution.cost * of_tick,
+            compared.before * of_tick if compared else None,
             compared.gain * unit if compared else 0.0,
             compared.price * unit if compared else 0.0,
             plan.solution.searcher,
@@ -239,7 +240,7 @@ class Follower:
             middle,
             worst,
             tuple(str(store) for store in plan.solution.materialized),
-            TUPLES if plan.problem.weights.once else SECONDS,
+            TUPLES if in_tuples else SECONDS,
         )
         record(self.home, decision)
 
