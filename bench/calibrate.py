@@ -43,7 +43,7 @@ from watersmeet.store.merge import MergeJob, merge
 PROBES = 200_000
 SIZES = (NEAR, NEAR << 4, NEAR << 7, NEAR << 10)
 MERGES = 2  # of each row while it is in its window
-TICKS = 60  # with resident tasks
+TICKS = 300  # with resident tasks: enough to see their CPU time
 _FILES = itertools.count()
 _STREAMS = """CREATE STREAM r (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';
 CREATE STREAM s (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';"""
