@@ -52,7 +52,7 @@ class Weights:
 # The costs of CLASH and MultiStream: messages, of which keeping a tuple takes as many as probing with it.
 PAPER = Weights(miss=1.0, hit=1.0, far=0.0, match=0.0, once=True)
 
-# `bench/run calibrate` on two cores of an AMD EPYC.
+# From several runs of `bench/run calibrate` on two busy cores of an AMD EPYC; they differ by up to twice.
 SHIPPED = Weights(
     miss=0.023,
     hit=0.024,
