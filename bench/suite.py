@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import runtime, side_by_side, small_ticks
+from bench import calibrate, estimates, runtime, side_by_side, small_ticks
 from bench.comparing import SYSTEMS
 from bench.report import write_json
 from bench.targets import SMALL_TICKS
@@ -60,6 +60,8 @@ def register(app: typer.Typer) -> None:
         app.command(name, help=HELP[name])(_comparison(name))
     app.command("small-ticks")(latency)
     app.command("runtime")(runtime.run)
+    app.command("calibrate")(calibrate.run)
+    app.command("estimates")(estimates.run)
     app.command("all")(everything)
     app.callback(invoke_without_command=True)(profile_alone)
 

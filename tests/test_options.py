@@ -30,6 +30,7 @@ WRONG = [
     ("materialize", "maybe", "on or off"),
     ("layouts", "two", "one, many or ignored"),
     ("parallelism", "some", "chosen or all"),
+    ("costs", "money", "seconds or paper"),
     ("adaptive", "yes", "on or off"),
     ("epoch", "0", "1 or more"),
     ("predicate_seconds", "0", "above 0"),

@@ -92,6 +92,11 @@ class Options:
         "chosen", "chosen or all: partitions of a store that no equality leads to", _one_of("chosen", "all")
     )
     storage_budget: float = _option(0.0, "limit for the tuples in all stores, as estimated; 0: no limit", _at_least(0))
+    costs: str = _option(
+        "seconds",
+        "seconds or paper: plans are compared by CPU time, or by the papers' tuples sent",
+        _one_of("seconds", "paper"),
+    )
     adaptive: str = _option("on", "on or off: whether the engine re-plans when the data changes", _SWITCH)
     epoch: int = _option(20, "number of ticks after which the optimizer re-plans", _at_least(1))
     predicate_seconds: float = _option(

@@ -73,7 +73,8 @@ class Run:
 
     @property
     def options(self) -> dict[str, Any]:
-        given = {**PLANS[self.plan], "partitions": self.partitions, "parallelism": self.parallelism, "adaptive": "off"}
+        given = {**PLANS[self.plan], "partitions": self.partitions, "parallelism": self.parallelism}
+        given |= {"adaptive": "off", "costs": "paper"}
         if self.storage_budget:
             given["storage_budget"] = self.storage_budget
         return given

@@ -25,7 +25,8 @@ from watersmeet.optimize.exact.solver import Model, solve_highs
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, links_between
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, price
 
 MOST_ORDERS = 300_000
 
@@ -74,8 +75,9 @@ def partitioned(problem: Problem, query: QueryGraph, want: Want, path: Path) -> 
         for store, layout in zip(path, chosen, strict=True):
             union = query.within(joined.relations | store.relations)
             known = list(links_between(union.links, joined.relations, store.relations))
-            factor = problem.factor(store, known, () if layout is None else (layout,))
-            costs.append(problem.tuples((want[0], joined)) * factor)
+            step = problem.step((want[0], joined), store, union, known)
+            copies = problem.copies(store, known, () if layout is None else (layout,))
+            costs.append(step.probing * (copies if step.equality else 1))
             joined = union
         orders.append(Order(want, tuple(zip(path, chosen, strict=True)), tuple(costs)))
     return orders

@@ -8,7 +8,8 @@ from math import inf
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.operator_trees import Tree, plan_of_trees
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 
 
 def chain(problem: Problem, time_limit: float = inf) -> Solution:

@@ -25,7 +25,9 @@ def statistics(workload: Workload) -> dict[str, Any]:
             if (left, right) not in pairs and one != other:
                 found = connection.execute(f"SELECT count(*) FROM {one}, {other} WHERE {left} = {right}").fetchone()
                 pairs[left, right] = max(0.5, found[0] if found else 0) / (rows[one] * rows[other])
+    ticks = workload.ticks
     return {
         "sizes": rows,
+        "arrivals": {name: count / ticks for name, count in rows.items()},
         "selectivities": [{"left": left, "right": right, "value": value} for (left, right), value in pairs.items()],
     }

@@ -48,7 +48,8 @@ def run(engine: Engine, kill: bool = False) -> None:
 
 def test_the_plan_follows_the_data_and_results_stay_right(spark: SparkSession, tmp_path: Path) -> None:
     explosion(300, ticks=18, change=8, partners=30).write(tmp_path / "in")
-    engine = Engine(spark, home=tmp_path / "home", epoch=3, plan_seconds=0.5)
+    # By the costs of papers: with so few rows, what every tick costs anyway hides all differences.
+    engine = Engine(spark, home=tmp_path / "home", epoch=3, plan_seconds=0.5, costs="paper")
     engine.sql(script(tmp_path / "in"))
     run(engine)
     assert engine["q"].results().count() == right_number(tmp_path / "in") > 0

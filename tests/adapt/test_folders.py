@@ -11,11 +11,13 @@ import pytest
 from tests.support.changing_streams import COLUMNS, TICKS_IN_WINDOW, explosion, right_number, script
 from tests.support.plans import plan_by
 from watersmeet import Engine
-from watersmeet.adapt.measure import all_links, step_facts
+from watersmeet.adapt.measure import all_links
 from watersmeet.adapt.statistics_file import recall
+from watersmeet.adapt.step_facts import step_facts
 from watersmeet.home import layout
 from watersmeet.optimize.joingraph import Subquery
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 from watersmeet.optimize.statistics import named_ends
 from watersmeet.plan import planner
 from watersmeet.runtime.exec import spark as spark_executor

@@ -73,13 +73,13 @@ def query(name: str, condition: str, names: str = "rstu", window: int = 5) -> Qu
 
 
 def with_a_store() -> Plan:
-    """S ⋈ T ⋈ U is tiny and R is large: the optimizer keeps the join of the three."""
+    """S ⋈ T ⋈ U is tiny, R is large and finds several rows of S: the optimizer keeps the join of the three."""
     statistics = Statistics(
-        {"r": 100_000.0, "s": 100.0, "t": 100.0, "u": 100.0},
+        {"r": 10_000_000.0, "s": 1000.0, "t": 1000.0, "u": 1000.0},
         {
-            frozenset((("s", "b"), ("t", "b"))): 1e-3,
-            frozenset((("t", "c"), ("u", "c"))): 1e-3,
-            frozenset((("r", "a"), ("s", "a"))): 1e-5,
+            frozenset((("s", "b"), ("t", "b"))): 1e-4,
+            frozenset((("t", "c"), ("u", "c"))): 1e-4,
+            frozenset((("r", "a"), ("s", "a"))): 4e-3,
         },
     )
     plan = make_plan(START, tuple(streams().values()), [query("first", CHAIN)], Options(searcher="exact"), statistics)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support.declarations import bigint_streams
 from watersmeet.adapt.decisions import changes, largest, reason
-from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick, step_facts
+from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick
 from watersmeet.adapt.statistics_file import recall, remember
+from watersmeet.adapt.step_facts import step_facts
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.io.sinks import prepare_folder, result_folder

@@ -1,47 +1,87 @@
 """The cheapest plan of a small problem by looking at all, from the definition of a plan and without the lattice.
 
 For all sets of materialized stores and all layouts: every choice of paths. Paths of different starts have no step in
-common, so the cheapest choice is looked for among the paths of one start at a time. `price()` has the last word."""
+common, so the cheapest choice is looked for among the paths of one start at a time; where indexes and phases have a
+price, for each set of indexes and of stores that paths wait for. `price()` has the last word."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, combinations, product
 
-from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, links_between, store_of
-from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of, price
+from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, links_between, store_of
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Move, Solution, moves_of, price
 
 Layouts = dict[Subquery, tuple[Attribute, ...]]
-Choice = tuple[frozenset[Move], dict[Want, Path]]
+Used = dict[Move, list[Want]]  # steps, and the wants whose paths take them
+Choice = tuple[Used, dict[Want, Path]]
 
 
 def cheapest(problem: Problem) -> Solution:
     best: tuple[float, dict[Want, Path], Layouts] = (float("inf"), {}, {})
     for materialized in _subsets(problem.materializable):
         choices = _choices(problem, materialized)
-        steps = {move for of_start in choices for moves, _ in of_start for move in moves}
         for layouts in _layouts(problem, materialized):
-            stored = {store: problem.size(store) * len(layouts.get(store, (None,))) for store in _stores(problem)}
-            shipping = sum(stored.values()) - sum(problem.size(store) for store in stored)
+            stored = {store: problem.stored(store) * len(layouts.get(store, (None,))) for store in _stores(problem)}
+            kept = sum(problem.keeping(store) * (len(layouts.get(store, (None,))) - 1) for store in stored)
             for store in materialized:
-                stored[store] = problem.size(store) * len(layouts.get(store, (None,)))
-                shipping += stored[store]
-            shipping *= problem.keeping
+                stored[store] = problem.stored(store) * len(layouts.get(store, (None,)))
+                kept += problem.keeping(store) * len(layouts.get(store, (None,)))
             if problem.storage_budget is not None and sum(stored.values()) > problem.storage_budget:
                 continue
-            costs = {move: _cost(problem, move, layouts) for move in steps}
-            paths: dict[Want, Path] = {}
-            total = shipping
-            for of_start in choices:
-                cost, number = min(
-                    (sum(costs[move] for move in moves), number) for number, (moves, _) in enumerate(of_start)
-                )
-                total += cost
-                paths |= of_start[number][1]
-            best = min(best, (total, paths, layouts), key=lambda plan: plan[0])
+            for chosen in product(*(_worthwhile(problem, of_start, layouts) for of_start in choices)):
+                paths = {want: path for _, _, of_start in chosen for want, path in of_start.items()}
+                indexes = frozenset().union(*(indexes for _, indexes, _ in chosen))
+                total = kept + sum(cost for cost, _, _ in chosen)
+                total += sum(problem.indexing(store) for store, _ in indexes)
+                if total < best[0]:
+                    total += problem.phases(_phases(paths))
+                best = min(best, (total, paths, layouts), key=lambda plan: plan[0])
     solution = price(problem, best[1], best[2])
     assert abs(solution.cost - best[0]) <= 1e-9 * (1 + best[0])
     return solution
+
+
+Option = tuple[float, frozenset[tuple[Subquery, frozenset[Attribute]]], dict[Want, Path]]
+
+
+def _worthwhile(problem: Problem, choices: list[Choice], layouts: Layouts) -> list[Option]:
+    """Of the choices that need the same indexes and wait for the same stores, the cheapest one."""
+    best: dict[object, Option] = {}
+    for used, paths in choices:
+        cost, indexes = 0.0, set()
+        for move, wants in used.items():
+            known = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
+            of_step = _cost(problem, move, known, wants, layouts)
+            cost += of_step
+            ends = frozenset(end_in(move.store, link) for link in known if link.theta is None)
+            if ends and problem.weights.index_entry:
+                indexes.add((store_of(move.store), ends))
+        waits = {want: frozenset(s for s in path if len(s) > 1) for want, path in paths.items()}
+        kind = (frozenset(indexes), tuple(sorted(waits.items(), key=str)) if problem.weights.phase else None)
+        if kind not in best or cost < best[kind][0]:
+            best[kind] = cost, kind[0], paths
+    return list(best.values())
+
+
+def _phases(paths: dict[Want, Path]) -> int:
+    """By the definition: a row of a store that a tick adds is there once the phase that makes it has ended."""
+
+    def before(relation: str, start: str) -> bool:
+        return (relation.split("@", maxsplit=1)[0], int((relation + "@1").split("@")[1])) < (
+            start.split("@", maxsplit=1)[0],
+            int((start + "@1").split("@")[1]),
+        )
+
+    def phase(want: Want) -> int:
+        start, latest = want[0], 0
+        for store in paths[want]:
+            if len(store) > 1 and any(before(relation, start) for relation in store.relations):
+                latest = max(latest, *(phase((relation, store)) for relation in store.relations))
+        return 1 + latest
+
+    return max(map(phase, paths), default=1)
 
 
 def effort(problem: Problem) -> int:
@@ -58,9 +98,16 @@ def _stores(problem: Problem) -> set[Subquery]:
     return {store_of(Subquery(frozenset((relation,)), frozenset())) for relation in problem.relations}
 
 
-def _cost(problem: Problem, move: Move, layouts: Layouts) -> float:
-    known = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
-    return problem.tuples(move.node) * problem.factor(move.store, known, layouts.get(store_of(move.store), ()))
+def _cost(problem: Problem, move: Move, known: list[Link], wants: list[Want], layouts: Layouts) -> float:
+    step = problem.step(move.node, move.store, move.joined, known)
+    most = max(
+        step.probing * problem.share(want, move.node[1]) + step.matching * problem.share(want, move.joined)
+        for want in wants
+    )
+    copies = problem.copies(move.store, known, layouts.get(store_of(move.store), ()))
+    if any(link.theta is None for link in known):
+        most += step.probing * (copies - 1) * problem.most(move.node, move.joined)
+    return most + step.fixed
 
 
 def _choices(problem: Problem, materialized: tuple[Subquery, ...]) -> list[list[Choice]]:
@@ -72,11 +119,14 @@ def _choices(problem: Problem, materialized: tuple[Subquery, ...]) -> list[list[
         for want in (want for want in wants if want[0] == start):
             query = problem.hosts[want[1]]
             options.append([(want, path, moves_of(want, path, query)) for path in _paths(*want, query, materialized)])
-        of_start: dict[frozenset[Move], dict[Want, Path]] = {}
+        of_start: list[Choice] = []
         for chosen in product(*options):
-            moves = frozenset(move for _, _, steps in chosen for move in steps)
-            of_start.setdefault(moves, {want: path for want, path, _ in chosen})
-        result.append(list(of_start.items()))
+            used: Used = {}
+            for want, _, steps in chosen:
+                for move in steps:
+                    used.setdefault(move, []).append(want)
+            of_start.append((used, {want: path for want, path, _ in chosen}))
+        result.append(of_start)
     return result
 
 

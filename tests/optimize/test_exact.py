@@ -15,13 +15,14 @@ import pytest
 
 from bench.optimizer.other_solvers import solve_scip
 from tests.optimize.brute_force import cheapest, effort
-from tests.support.optimizer_problems import graph, link, paper_problem, with_thetas
+from tests.support.optimizer_problems import IN_TUPLES, graph, link, paper_problem, random_demands, with_thetas
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact import layout_tables as tables
 from watersmeet.optimize.exact.search import exact, simple_plan
 from watersmeet.optimize.exact.solver import Model
 from watersmeet.optimize.joingraph import QueryGraph, Subquery
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, price
 from watersmeet.optimize.statistics import Statistics
 
 exact_module = importlib.import_module("watersmeet.optimize.exact.search")
@@ -63,6 +64,22 @@ def random_problem(seed: int) -> Problem:
     return problem
 
 
+def problem_in_seconds(seed: int) -> Problem:
+    """The same with all kinds of costs, filters, windows and streams that are renewed at different speeds."""
+    rng, problem = random.Random(seed), random_problem(seed)
+    arrivals = {relation: size * rng.choice([0.05, 0.1, 0.4]) for relation, size in problem.statistics.sizes.items()}
+    weights = replace(
+        IN_TUPLES,
+        phase=rng.choice([0.0, 1.0, 10.0]),
+        index_entry=rng.choice([0.0, 0.5]),
+        kept_row=rng.choice([0.1, 1.0]),
+        step=rng.choice([0.0, 2.0]),
+    )
+    statistics = replace(problem.statistics, arrivals=arrivals if rng.random() < 0.7 else {})
+    demands = random_demands(problem.queries, rng) if rng.random() < 0.7 else {}
+    return replace(problem, statistics=statistics, weights=weights, demands=demands, storage_budget=None, ticks=0.0)
+
+
 def small_problems(first: int, count: int) -> Iterator[tuple[int, Problem]]:
     """Random problems with few enough plans to look at all of them."""
     seeds = ((seed, random_problem(seed)) for seed in range(first, first + 10 * count))
@@ -92,6 +109,18 @@ def test_agrees_with_all_plans(first: int) -> None:
         assert found.optimal, seed
         if problem.storage_budget is not None:
             assert found.storage <= problem.storage_budget * (1 + 1e-9), seed
+
+
+@pytest.mark.parametrize("first", range(200_000, 212_000, 1000))
+def test_agrees_with_all_plans_in_seconds(first: int) -> None:
+    for seed in range(first, first + 30):
+        problem = problem_in_seconds(seed)
+        if effort(problem) > 100:
+            continue
+        expected, found = cheapest(problem), exact(problem, time_limit=60.0)
+        assert found.cost == pytest.approx(expected.cost), seed
+        assert found.bound == pytest.approx(found.cost), seed
+        assert found.optimal, seed
 
 
 @pytest.mark.parametrize("first", range(100_000, 103_000, 1000))

@@ -8,8 +8,9 @@ from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.operator_trees import flat, greedy_order, left_deep, left_deep_tree
-from watersmeet.optimize.problem import Move, Problem, moves_of
+from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import verify
+from watersmeet.optimize.solution import Move, moves_of
 from watersmeet.optimize.statistics import Statistics
 
 CHAIN = graph("q", "r1.a = r2.a", "r2.b = r3.b", "r3.c = r4.c")

@@ -20,9 +20,11 @@ from watersmeet.optimize.heuristic.greedy import fast, first_draft
 from watersmeet.optimize.heuristic.individual import individual, individual_cost, plan_alone
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import QueryGraph
-from watersmeet.optimize.problem import Problem, Solution, price
+from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize, searchers, verify
+from watersmeet.optimize.solution import Solution, price
 from watersmeet.optimize.statistics import Statistics
+from watersmeet.optimize.weights import PAPER
 
 ITERATIONS = 40
 
@@ -70,6 +72,8 @@ def test_plans_are_complete_and_cost_what_they_say(problem: Problem) -> None:
 @given(problems())
 @settings(max_examples=40, deadline=None)
 def test_sharing_never_costs_more_than_each_query_alone(problem: Problem) -> None:
+    # With filters the store of a stream that is shared has more rows than each query alone would need.
+    problem = replace(problem, demands={})
     alone = individual(problem)
     assert alone.cost <= individual_cost(problem) * (1 + 1e-9)
     assert improve(problem, iterations=ITERATIONS, start=alone).cost <= alone.cost * (1 + 1e-9)
@@ -100,11 +104,13 @@ def test_a_proof_is_below_every_other_plan(problem: Problem) -> None:
 @given(problems(), st.randoms(use_true_random=False))
 @settings(max_examples=30, deadline=None)
 def test_the_order_of_the_queries_changes_nothing(problem: Problem, chance: random.Random) -> None:
+    order = chance.sample(problem.queries, len(problem.queries))
     shuffled = [
         QueryGraph(f"other{at}", tuple(chance.sample(query.relations, len(query.relations))), query.links)
-        for at, query in enumerate(chance.sample(problem.queries, len(problem.queries)))
+        for at, query in enumerate(order)
     ]
-    other = replace(problem, queries=tuple(shuffled))
+    demands = {f"other{at}": problem.demands[q.name] for at, q in enumerate(order) if q.name in problem.demands}
+    other = replace(problem, queries=tuple(shuffled), demands=demands)
     assert fast(other).cost == fast(problem).cost
     assert improve(other, iterations=ITERATIONS).cost == improve(problem, iterations=ITERATIONS).cost
     assert individual(other).cost == pytest.approx(individual(problem).cost)
@@ -138,7 +144,8 @@ def test_the_cost_kept_by_a_draft_is_the_price_of_its_plan(problem: Problem, see
 @settings(max_examples=25, deadline=None)
 def test_a_query_alone_is_exact(problem: Problem) -> None:
     """Against all probe orders under all single layouts."""
-    problem = replace(problem, layouts="one" if problem.layouts == "many" else problem.layouts)
+    layouts = "one" if problem.layouts == "many" else problem.layouts
+    problem = replace(problem, layouts=layouts, weights=PAPER)  # otherwise paths share indexes
     query = problem.queries[0]
     alone = replace(problem, queries=(query,))
     best = min(

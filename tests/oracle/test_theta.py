@@ -18,8 +18,8 @@ from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plans
 from watersmeet.optimize.operator_trees import Tree, paths_of
-from watersmeet.optimize.problem import price
 from watersmeet.optimize.search import optimize
+from watersmeet.optimize.solution import price
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.plan.ruleset import Range
 

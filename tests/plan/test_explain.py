@@ -19,7 +19,7 @@ STATISTICS = (GOLDEN / "two.json").read_text()
 
 
 def engine(**options: object) -> Engine:
-    engine = Engine(**options)  # type: ignore[arg-type]
+    engine = Engine(**{"costs": "paper", **options})  # type: ignore[arg-type]
     engine.sql(PIPELINE)
     return engine
 
@@ -50,6 +50,51 @@ def test_json_has_the_costs_of_the_papers_example() -> None:
     }
 
 
+def test_costs_are_seconds_unless_the_papers_are_asked_for() -> None:
+    known = {**json.loads(STATISTICS), "arrivals": {"r": 10, "s": 10, "t": 10, "u": 10}, "seconds": 0.5}
+    given = engine(costs="seconds", materialize="off", searcher="exact").pipeline
+    plan = json.loads(show_plan(given, json.dumps(known), "json"))
+    assert plan["unit"] == "seconds" and plan["ticks"] == pytest.approx(10)
+    assert 0 < plan["cost"] < sum(plan["estimate"].values()) < 1
+    assert plan["tuples"] == pytest.approx(sum(step["tuples"] for step in plan["steps"]))
+    text = show_plan(given, json.dumps(known), "text")
+    assert re.search(r"cost [\d.]+ (µs|ms) of CPU time a tick \(proven optimal\)", text)
+    assert re.search(r"a tick takes about [\d.]+ ms of CPU time: tick .*, gather .*, steps .*, results ", text)
+    assert re.search(r"that is [\d.]+ ms for a second of input", text)
+    assert re.search(r"→ t on s.b = t.b: [\d.]+ µs, 10 tuples", text)
+
+
+def test_a_filter_and_a_window_change_the_cost_and_the_paths() -> None:
+    known = {
+        "sizes": {"s": 100_000, "t": 100_000, "r": 100_000, "u": 100_000},
+        "selectivities": [
+            {"left": "s.b", "right": "t.b", "value": 2e-5},
+            {"left": "t.c", "right": "u.c", "value": 2e-5},
+        ],
+        "filters": [{"stream": "s", "filter": '"b" = 7', "value": 0.001}],
+    }
+
+    def planned(condition: str = "", window: int = 10) -> tuple[float, list[str]]:
+        asked = Engine(materialize="off", searcher="exact")
+        asked.sql(PIPELINE[: PIPELINE.index("CREATE QUERY")])
+        asked.query("longest", "SELECT u.c FROM r, u WHERE r.a = u.c WINDOW 10 SECONDS")
+        asked.query(
+            "q",
+            f"SELECT u.c FROM s [RANGE 10 SECONDS], t [RANGE 10 SECONDS], u [RANGE {window} SECONDS] "
+            f"WHERE s.b = t.b AND t.c = u.c{condition}",
+        )
+        plan = json.loads(show_plan(asked.pipeline, json.dumps(known), "json"))
+        return plan["cost"], [step["store"] for step in plan["steps"] if step["start"] == "t"]
+
+    cost, _ = planned()
+    filtered, path = planned(" AND s.b = 7")
+    assert filtered < 0.8 * cost
+    assert path[0] == "s", "the filter leaves few rows of s"
+    shorter, path = planned(window=1)
+    assert shorter < cost
+    assert path[0] == "u", "the window leaves few rows of u"
+
+
 def test_the_drawing_is_a_well_formed_svg() -> None:
     root = ElementTree.fromstring(show_plan(engine(searcher="left-deep").pipeline, STATISTICS, "svg"))
     assert root.tag.endswith("svg")
@@ -76,7 +121,7 @@ def test_steps_without_an_equality_say_how_they_look_up_rows() -> None:
 
 def test_only_a_large_store_without_an_equality_is_spread() -> None:
     def stores(size: int, **options: object) -> dict[str, str]:
-        unequal = Engine(partitions=4, **options)  # type: ignore[arg-type]
+        unequal = Engine(partitions=4, costs="paper", **options)  # type: ignore[arg-type]
         unequal.sql(PIPELINE[: PIPELINE.index("CREATE QUERY")])
         unequal.query("q", "SELECT r.a FROM r, t WHERE r.a <> t.c WINDOW 10 SECONDS")
         shown = json.loads(show_plan(unequal.pipeline, json.dumps({"sizes": {"r": size, "t": 100}}), "json"))

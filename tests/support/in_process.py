@@ -28,7 +28,8 @@ from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
 from watersmeet.model import Query, Registered, Stream
 from watersmeet.optimize.joingraph import graph_of
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.exec.executor import verify

@@ -9,12 +9,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from watersmeet.model import Band, ColumnRef, KeyPart, Theta
 from watersmeet.model.expression import Sql
-from watersmeet.optimize.joingraph import NO_KEY, Link, QueryGraph
-from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.joingraph import NO_KEY, Link, QueryGraph, stream_of
+from watersmeet.optimize.problem import Demand, Problem
 from watersmeet.optimize.statistics import Statistics
+from watersmeet.optimize.weights import PAPER, Weights
+
+# All kinds of costs, for problems of a hundred rows.
+IN_TUPLES = Weights(
+    miss=0.8,
+    hit=1.1,
+    far=0.1,
+    match=0.7,
+    sent=0.5,
+    step=0.7,
+    bucket=0.1,
+    kept_row=1.5,
+    index_entry=0.6,
+    file=0.4,
+    phase=3.0,
+)
 
 Pair = tuple[tuple[str, str], tuple[str, str]]  # two attributes that may be compared
 
@@ -161,8 +178,24 @@ def mixed_problem(
         asked = {query.links: query for query in replaced}
     used = {relation for query in asked.values() for relation in query.relations}
     budget = None if spare_storage is None else (1 + spare_storage) * sum(statistics.size(one) for one in sorted(used))
-    keeping = chance.choice((1.0, 1.0, 4.0))
-    return Problem(tuple(asked.values()), statistics, partitions, materialize, layouts, budget, keeping=keeping)
+    weights = chance.choice((PAPER, PAPER, replace(PAPER, kept_row=4.0), IN_TUPLES))
+    graphs = tuple(asked.values())
+    demands = random_demands(graphs, chance) if weights is IN_TUPLES else {}
+    return Problem(graphs, statistics, partitions, materialize, layouts, budget, weights=weights, demands=demands)
+
+
+def random_demands(queries: Sequence[QueryGraph], chance: random.Random) -> dict[str, Demand]:
+    """Filters and windows of some queries."""
+    found = {}
+    for query in queries:
+        filtered = [relation for relation in query.relations if chance.random() < 0.3]
+        shorter = [relation for relation in query.relations if chance.random() < 0.2]
+        if chance.random() < 0.7:
+            found[query.name] = Demand(
+                {one: (stream_of(one), chance.choice(("x = 1", "x > 1"))) for one in filtered},
+                {one: chance.choice((0.1, 0.5)) for one in shorter},
+            )
+    return found
 
 
 def _split(attribute: str) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, at_random, places_at_random, store_of
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, price
 
 Choose = Callable[[list[Subquery]], Subquery]
 ChooseLayout = Callable[[list[Attribute]], Attribute]

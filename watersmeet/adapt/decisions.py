@@ -9,6 +9,7 @@ from pathlib import Path
 from watersmeet.home import layout
 from watersmeet.home.files import advice_in, append_advice
 from watersmeet.optimize.statistics import DEFAULT_SIZE, Named, Statistics
+from watersmeet.plan.render import TUPLES
 
 _LONGEST = 8 << 20
 _TOLD = 2  # changes named in a reason
@@ -23,8 +24,8 @@ class Decision:
     reason: str
     adopted: bool
     plan: str  # the version that is active afterwards
-    # Running costs (`plan/comparison.py`) of the plan that was considered and of the one active before, by the
-    # same statistics and for the same queries.
+    # CPU seconds a tick of the plan that was considered and of the one active before, by the same statistics and for
+    # the same queries; gain and price are CPU seconds.
     cost: float
     cost_in_force: float | None = None
     gain: float = 0.0
@@ -34,6 +35,7 @@ class Decision:
     median_error: float = 1.0
     worst_error: float = 1.0
     materialized: tuple[str, ...] = ()  # by the plan that was considered
+    unit: str = TUPLES  # of the costs; older versions, and plans by the costs of papers, count tuples
 
 
 def record(home: Path, decision: Decision) -> None:
@@ -68,6 +70,8 @@ def changes(old: Statistics, new: Statistics) -> list[Change]:
             sizes = [old.sizes.get(stream, DEFAULT_SIZE) for stream, _ in pair]
             before = 1.0 / max(1.0, *sizes)
         found.append((log(value / before), f"{_equality(pair)} finds"))
+    for name, share in new.filters.items():
+        found.append((log(share / old.passing(name)), f"{name[0]} passes {name[1]} with"))
     return sorted(found, key=lambda change: (-abs(change[0]), change[1]))
 
 
@@ -87,7 +91,7 @@ def reason(old: Statistics, new: Statistics) -> str:
 def _text(change: float, what: str) -> str:
     times = exp(abs(change))
     shown = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
-    kind = "rows" if what.endswith("has") else "partners"
+    kind = "partners" if what.endswith("finds") else "rows"
     return f"{what} {shown} times {'more' if change > 0 else 'fewer'} {kind} than estimated"
 
 

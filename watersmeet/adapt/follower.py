@@ -17,15 +17,18 @@ import pyarrow as pa
 
 from watersmeet.adapt.decisions import NOTICEABLE, Decision, largest, reason, record
 from watersmeet.adapt.epochs import Decide, Epochs
-from watersmeet.adapt.measure import Measurements, all_links, learned, measure_tick, step_facts
+from watersmeet.adapt.measure import Counted, Measurements, all_links, learned, measure_tick
 from watersmeet.adapt.optimizer_process import OptimizerProcess
 from watersmeet.adapt.statistics_file import first_statistics, remember
+from watersmeet.adapt.step_facts import step_facts
+from watersmeet.adapt.weight_fit import fitted
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import KeyPart, Query
-from watersmeet.optimize.statistics import Statistics
+from watersmeet.optimize.statistics import Named, Statistics
 from watersmeet.options import Options
-from watersmeet.plan.comparison import Comparison, running_cost
+from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.planner import Plan, Proposal, Request, problem_of
+from watersmeet.plan.render import SECONDS, TUPLES
 from watersmeet.runtime.exec.executor import Executor, Sampler
 from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.store.sketch import Sketch
@@ -58,11 +61,13 @@ class Follower:
         self._last = manifest
         self._at = time.monotonic()
         self._sketches: dict[tuple[str, KeyPart], Sketch] = {}
+        self._filters: dict[Named, Counted] = {}
         self._running = Measurements()
         self._measured = Measurements()  # of the last epoch that has ended
         self._asked: tuple[Plan, Statistics] | None = None  # what the optimizer works on,
         self._thought: tuple[Plan, Statistics] | None = None  # its last request,
         self._proposal: Proposal | None = None  # and its answer
+        self._first: tuple[Plan, Statistics] | None = None  # the plan made without a search that one is under way for
         self._grouped: tuple[Query, ...] = ()  # those for which groups were chosen by what their streams hold
         self._known = self._facts(current())
 
@@ -74,8 +79,11 @@ class Follower:
 
     def gathered(self, reports: Sequence[GatherReport]) -> None:
         """The reports of the tick that is running."""
-        self._sketches = {}
+        self._sketches, self._filters = {}, {}
         for report in reports:
+            for text, passed in report.passing.items():
+                rows, before = self._filters.get((report.stream, text), (0.0, 0.0))
+                self._filters[report.stream, text] = (rows + report.examined, before + passed)
             for part, sketch in report.sketches.items():
                 name = (report.stream, part)
                 self._sketches[name] = self._sketches[name].merged(sketch) if name in self._sketches else sketch
@@ -91,7 +99,8 @@ class Follower:
             self._known = self._facts(plan)
         now = time.monotonic()
         if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
-            told = measure_tick(self._last, manifest, plan, self._steps, self._sketches, now - self._at)
+            seconds = now - self._at
+            told = measure_tick(self._last, manifest, plan, self._steps, self._sketches, seconds, self._filters)
             self._running = self._running.plus(told)
         self._last, self._at = manifest, now
         self._hear()
@@ -112,6 +121,17 @@ class Follower:
         with self._turn:
             self.epochs = self.epochs.with_other_queries()
             self._record("queries" if before else "start", _difference(before, plan), True, plan)
+            if before is None or self.options.adaptive == "off":  # otherwise the next epoch searches
+                self._search(plan)
+
+    def _search(self, plan: Plan) -> None:
+        """Have a better plan looked for beside the ticks, for one that was made without a search."""
+        nothing_known = self.options.adaptive == "on" and not self.statistics.sizes
+        if self.options.searcher or not plan.has_choices or plan.solution.is_searched or nothing_known:
+            return
+        if not self.optimizer.busy:  # otherwise its answer is for another plan, and this one follows
+            self._first = (plan, self.statistics)
+            self.optimizer.ask(self.epochs.epoch, self._request(plan, self.options.epoch / plan.problem.ticks))
 
     def close(self) -> None:
         self.optimizer.close()
@@ -120,7 +140,8 @@ class Follower:
 
     def _end_epoch(self, plan: Plan) -> None:
         self._measured, self._running = self._running, Measurements()
-        self.statistics = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE)
+        known = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE)
+        self.statistics = replace(known, weights=fitted(known.weights, self._measured))
         with contextlib.suppress(OSError):  # advice for the next start, not state
             remember(self.home, self._last.tick, self.statistics, self._measured)
 
@@ -128,22 +149,18 @@ class Follower:
         samples = self._samples(plan)
         self._proposal, last = None, self._thought
         same = last is not None and last[0] is plan and largest(last[1], self.statistics) < NOTICEABLE
-        if not plan.queries or (same and not samples):
+        if not plan.queries or (same and not samples) or self.optimizer.busy:
             self._skip()
             return
         self._asked = self._thought = (plan, self.statistics)
-        request = Request(
-            plan.streams,
-            plan.queries,
-            self.options,
-            self.statistics,
-            self._measured.renewed,
-            plan.solution,
-            plan.rules,
-            plan.groups,
-            samples,
+        self.optimizer.ask(self.epochs.epoch, self._request(plan, self._measured.renewed, samples))
+
+    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> Request:
+        known, told = self.statistics, samples or {}
+        options = self.options
+        return Request(
+            plan.streams, plan.queries, options, known, renewed, plan.solution, plan.rules, plan.groups, told
         )
-        self.optimizer.ask(self.epochs.epoch, request)
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
         """Rows of the streams, where queries are in several groups; once for the same queries."""
@@ -166,21 +183,34 @@ class Follower:
         answer = self.optimizer.answer() if self.optimizer.busy else None
         if answer is None:
             return
-        self.epochs = self.epochs.with_answer()
-        self._proposal = answer.proposal
         if answer.proposal is None:
             plan = self.current()
             self._record("statistics", f"the optimizer found no plan: {answer.failure}", False, plan)
             self._asked = self._thought = None
+        if self._first is not None:
+            self._hear_first(answer.proposal)
+            return
+        self.epochs = self.epochs.with_answer()
+        self._proposal = answer.proposal
 
     def _decide(self) -> None:
         if self._asked is None or self._proposal is None:
             return
         (plan, statistics), proposal = self._asked, self._proposal
         self._asked = self._proposal = None
+        self._consider(plan, statistics, proposal, reason(plan.problem.statistics, statistics))
+
+    def _hear_first(self, proposal: Proposal | None) -> None:
+        assert self._first is not None
+        (plan, statistics), self._first = self._first, None
+        if self.current() is not plan:
+            self._search(self.current())
+        elif proposal is not None:
+            self._consider(plan, statistics, proposal, "the search beside the first ticks found a cheaper plan")
+
+    def _consider(self, plan: Plan, statistics: Statistics, proposal: Proposal, why: str) -> None:
         if self.current() is not plan or not proposal.differs:
             return
-        why = reason(plan.problem.statistics, statistics)
         problem = problem_of(plan.queries, self.options, statistics, plan)
         new = replace(plan, problem=problem, solution=proposal.solution, rules=proposal.rules, groups=proposal.groups)
         adopted = False
@@ -192,6 +222,8 @@ class Follower:
 
     def _record(self, kind: str, why: str, adopted: bool, plan: Plan, compared: Comparison | None = None) -> None:
         middle, worst = self._measured.errors
+        in_tuples = plan.problem.weights.once
+        unit, of_tick = (1.0, 1.0) if in_tuples else (1e-6, 1e-6 / plan.problem.ticks)
         decision = Decision(
             self._last.tick,
             self.epochs.epoch,
@@ -199,15 +231,16 @@ class Follower:
             why,
             adopted,
             self.current().rules.version,
-            running_cost(plan.solution),
-            compared.before if compared else None,
-            compared.gain if compared else 0.0,
-            compared.price if compared else 0.0,
+            plan.solution.cost * of_tick,
+            compared.before * of_tick if compared else None,
+            compared.gain * unit if compared else 0.0,
+            compared.price * unit if compared else 0.0,
             plan.solution.searcher,
             plan.solution.seconds,
             middle,
             worst,
             tuple(str(store) for store in plan.solution.materialized),
+            TUPLES if in_tuples else SECONDS,
         )
         record(self.home, decision)
 

@@ -6,8 +6,9 @@ Where the figures come from:
   · sketches of keys from the tasks that gathered the rows.
 
 An equality is *measured* where a step of the plan does nothing else: it starts at a stream's new rows and probes
-another stream's store by that equality alone. Then the share of pairs that join is what it found by what it could
-have found.
+another stream's store by that equality alone, for a query that wants every row of both. Then the share of pairs that
+join is what it found by what it could have found. Behind filters a step counts only pairs that pass them; what it tells
+is used where neither such a step nor sketches tell of the equality, and divided by the share of pairs that pass.
 """
 
 from __future__ import annotations
@@ -16,29 +17,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeVar
 
+from watersmeet.adapt.step_facts import Pair, StepFacts
 from watersmeet.home.manifest import BucketInfo, Manifest
-from watersmeet.model import ColumnRef, KeyPart, Query
-from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
+from watersmeet.model import KeyPart, Query
+from watersmeet.optimize.joingraph import Link, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
-from watersmeet.plan.ruleset import UNBOUNDED, Ruleset, Step, StoreRule, Test
+from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
 from watersmeet.store.sketch import Sketch
 
-Pair = frozenset[Named]  # the two ends of an equality
+_Name = TypeVar("_Name")
 Counted = tuple[float, float]  # pairs looked at, pairs that join
-
-
-@dataclass(frozen=True)
-class StepFacts:
-    """What is known of a step before it runs."""
-
-    expected: float  # partial results that it makes of one, by the statistics that the plan was made with
-    copies: int  # places that each partial result is sent to
-    sees_new: bool  # whether it probes rows of the same tick
-    store: str
-    measures: Pair | None  # the equality that its counts tell of
 
 
 @dataclass(frozen=True)
@@ -46,6 +38,19 @@ class StepCount:
     came: float
     expected: float
     found: float
+    micros: float = 0.0  # of CPU time
+    ticks: int = 1
+    facts: StepFacts | None = None
+
+    def plus(self, more: StepCount) -> StepCount:
+        return StepCount(
+            self.came + more.came,
+            self.expected + more.expected,
+            self.found + more.found,
+            self.micros + more.micros,
+            self.ticks + more.ticks,
+            more.facts,
+        )
 
     @property
     def error(self) -> float:
@@ -61,27 +66,32 @@ class Measurements:
     rows: Mapping[str, int] = field(default_factory=dict)  # that arrived, by stream
     live: Mapping[str, float] = field(default_factory=dict)  # in the windows at the end, by store
     links: Mapping[Pair, Counted] = field(default_factory=dict)
+    filtered: Mapping[Pair, Counted] = field(default_factory=dict)  # the same behind filters, their share taken out
+    filters: Mapping[Named, Counted] = field(default_factory=dict)  # (stream, filter): rows looked at, rows that passed
+    unwanted: Mapping[str, int] = field(default_factory=dict)  # rows that were not stored, by stream
+    spent: Mapping[str, int] = field(default_factory=dict)  # microseconds of CPU time, by stage,
+    done: Mapping[str, int] = field(default_factory=dict)  # and what was done in them
     steps: Mapping[tuple[str, int], StepCount] = field(default_factory=dict)  # by plan version and step
     sketches: Mapping[tuple[str, KeyPart], Sketch] = field(default_factory=dict)  # by stream and key
 
     def plus(self, later: Measurements) -> Measurements:
         steps = dict(self.steps)
         for key, new in later.steps.items():
-            old = steps.get(key, StepCount(0.0, 0.0, 0.0))
-            steps[key] = StepCount(old.came + new.came, old.expected + new.expected, old.found + new.found)
+            steps[key] = steps[key].plus(new) if key in steps else new
         sketches = dict(self.sketches)
         for name, sketch in later.sketches.items():
             sketches[name] = sketches[name].merged(sketch) if name in sketches else sketch
-        links = dict(self.links)
-        for pair, (pairs, found) in later.links.items():
-            before = links.get(pair, (0.0, 0.0))
-            links[pair] = (before[0] + pairs, before[1] + found)
         return Measurements(
             self.ticks + later.ticks,
             self.seconds + later.seconds,
-            {name: self.rows.get(name, 0) + later.rows.get(name, 0) for name in {**self.rows, **later.rows}},
+            _sum(self.rows, later.rows),
             later.live,
-            links,
+            _added(self.links, later.links),
+            _added(self.filtered, later.filtered),
+            _added(self.filters, later.filters),
+            _sum(self.unwanted, later.unwanted),
+            _sum(self.spent, later.spent),
+            _sum(self.done, later.done),
             steps,
             sketches,
         )
@@ -103,6 +113,25 @@ class Measurements:
         held = sum(self.live.get(stream, 0.0) for stream in self.rows)
         return sum(self.rows.values()) / max(1.0, held)
 
+    @property
+    def arrivals(self) -> dict[str, float]:
+        """Rows of a tick, by stream."""
+        return {name: rows / self.ticks for name, rows in self.rows.items() if rows}
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        """Rows in the windows by stream, also those that were not stored because no query wants them."""
+        found = {}
+        for name, rows in self.rows.items():
+            if name in self.live:
+                stored = max(1, rows - self.unwanted.get(name, 0))
+                found[name] = max(1.0, self.live[name] * max(1.0, rows / stored))
+        return found
+
+    def passing(self) -> dict[Named, float]:
+        """The share of the rows that pass each filter."""
+        return {name: min(1.0, (passed + 0.5) / (rows + 1.0)) for name, (rows, passed) in self.filters.items() if rows}
+
     def selectivities(self, links: Iterable[Link]) -> dict[Pair, float]:
         """The share of pairs that join, for each equality that a step or the sketches tell of."""
         found: dict[Pair, float] = {}
@@ -110,15 +139,18 @@ class Measurements:
             pair = frozenset(named_ends(link))
             counted = self.links.get(pair)
             if counted is None or counted[0] <= 0:
-                one, other = (self.sketches.get((stream_of(end[0]), end[1])) for end in (link.left, link.right))
-                if one is None or other is None:
-                    continue
-                joined, pairs = one.joined(other)
-                counted = (pairs, joined)
-            if counted[0] > 0:
+                counted = self._sampled(link) or self.filtered.get(pair)
+            if counted is not None and counted[0] > 0:
                 # Half a pair more: nothing found in a million pairs is less than in a hundred, and both are not zero.
                 found[pair] = min(1.0, (counted[1] + 0.5) / (counted[0] + 1.0))
         return found
+
+    def _sampled(self, link: Link) -> Counted | None:
+        one, other = (self.sketches.get((stream_of(end[0]), end[1])) for end in (link.left, link.right))
+        if one is None or other is None:
+            return None
+        joined, pairs = one.joined(other)
+        return (pairs, joined) if pairs > 0 else None
 
     def distinct(self) -> dict[Named, float]:
         return {
@@ -132,6 +164,18 @@ def named(attribute: tuple[str, KeyPart]) -> Named:
     return stream_of(attribute[0]), attribute[1].name
 
 
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def _added(one: Mapping[_Name, Counted], other: Mapping[_Name, Counted]) -> dict[_Name, Counted]:
+    found = dict(one)
+    for name, (looked, passed) in other.items():
+        before = found.get(name, (0.0, 0.0))
+        found[name] = (before[0] + looked, before[1] + passed)
+    return found
+
+
 def measure_tick(
     before: Manifest,
     after: Manifest,
@@ -139,6 +183,7 @@ def measure_tick(
     facts: Mapping[int, StepFacts],
     sketches: Mapping[tuple[str, KeyPart], Sketch],
     seconds: float,
+    filters: Mapping[Named, Counted] | None = None,
 ) -> Measurements:
     """What one tick under a plan tells."""
     same = before.plan == after.plan
@@ -147,6 +192,7 @@ def measure_tick(
     arrived = {stream.name: after.totals.rows[stream.name] - before.totals.rows[stream.name] for stream in plan.streams}
     old = live_rows(before, windows, plan.rules)
     links: dict[Pair, Counted] = {}
+    filtered: dict[Pair, Counted] = {}
     steps = {}
 
     def counted(now: Counter[int], then: Counter[int], number: int) -> int:
@@ -157,12 +203,32 @@ def measure_tick(
         if not came:
             continue
         found = counted(after.totals.step_out, before.totals.step_out, number)
-        steps[after.plan, number] = StepCount(came, came * step.expected, found)
+        micros = counted(after.totals.step_micros, before.totals.step_micros, number)
+        steps[after.plan, number] = StepCount(came, came * step.expected, found, micros, 1, step)
         if step.measures is not None:
             there = old.get(step.store, 0.0) + (arrived.get(step.store, 0) if step.sees_new else 0)
-            pairs, joined = links.get(step.measures, (0.0, 0.0))
-            links[step.measures] = (pairs + came * there, joined + found)
-    return Measurements(1, seconds, arrived, live, links, steps, dict(sketches))
+            into = links if step.passing == 1.0 else filtered
+            pairs, joined = into.get(step.measures, (0.0, 0.0))
+            into[step.measures] = (pairs + came * there * step.passing, joined + found)
+
+    def more(kind: str) -> dict[str, int]:
+        now, then = (getattr(totals, kind) for totals in (after.totals, before.totals))
+        return {name: count - then[name] for name, count in now.items() if count != then[name]}
+
+    return Measurements(
+        1,
+        seconds,
+        arrived,
+        live,
+        links,
+        filtered,
+        dict(filters or {}),
+        more("unwanted"),
+        more("spent"),
+        more("done"),
+        steps,
+        dict(sketches),
+    )
 
 
 def windows_of(queries: Iterable[Query]) -> dict[str, int]:
@@ -192,68 +258,6 @@ def _share(bucket: BucketInfo, since: int) -> float:
     return max(0.0, (bucket.tau_max - since + 1) / (bucket.tau_max - bucket.tau_min + 1))
 
 
-def step_facts(plan: Plan) -> dict[int, StepFacts]:
-    """For each step of a plan what is expected of it."""
-    statistics = plan.problem.statistics
-    stores = {rule.name: rule for rule in plan.rules.stores}
-    sizes = {rule.name: _size(rule, plan) for rule in plan.rules.stores}
-    found: dict[int, StepFacts] = {}
-
-    def visit(steps: tuple[Step, ...], above: tuple[StoreRule, ...]) -> None:
-        for step in steps:
-            rule = stores[step.store]
-            links = [
-                Link(_attribute(above[at], part), _attribute(rule, own))
-                for own, (at, part) in zip(step.key, step.sources, strict=True)
-            ]
-            fanout = sizes[step.store]
-            links += [_theta_link((*above, rule), test) for test in step.tests]
-            for link in links:
-                fanout *= statistics.selectivity(link)
-            # A range that proves its predicates leaves no test: then nothing is known by which it would be measured.
-            alone = len(above) == 1 and len(links) == 1 and not rule.is_materialized and step.range is None
-            broadcast = rule.layout not in step.key  # also where there is none
-            found[step.id] = StepFacts(
-                fanout,
-                len(rule.places) if broadcast else 1,
-                bool(step.sees),
-                step.store,
-                frozenset(named_ends(links[0])) if alone else None,
-            )
-            visit(step.steps, (*above, rule))
-
-    for start in plan.rules.starts:
-        if start.phase:  # what fills a new store runs once, over rows that are counted already
-            visit(start.steps, (stores[start.stream],))
-    return found
-
-
-def _size(rule: StoreRule, plan: Plan) -> float:
-    if not rule.is_materialized:
-        return plan.problem.statistics.size(rule.name)
-    members = {relation for relation, _ in rule.members}
-    return next(plan.problem.size(store) for store in plan.solution.materialized if store.relations == members)
-
-
-def _attribute(rule: StoreRule, part: KeyPart) -> tuple[str, KeyPart]:
-    """A key of a store as the key of the stream that it came from."""
-    if not rule.is_materialized:
-        return rule.name, part
-    kept = next(column for column in rule.kept if column.name == part.column)
-    source = ColumnRef(kept.source, part.type) if isinstance(kept.source, str) else kept.source
-    return rule.members[kept.member][1], KeyPart(source, part.type)
-
-
-def _theta_link(rules: tuple[StoreRule, ...], test: Test) -> Link:
-    """A test as the link of the streams that its rows came from."""
-    sides = []
-    for position, prefix in (test.left, test.right):
-        rule = rules[position]
-        relation = prefix.removesuffix(".") if prefix else rule.name
-        sides.append((stream_of(relation), NO_KEY))
-    return Link(sides[0], sides[1], test.theta)
-
-
 def all_links(problem: Problem) -> set[Link]:
     return {link for query in problem.queries for link in query.links}
 
@@ -270,9 +274,12 @@ def learned(old: Statistics, measured: Measurements, links: Iterable[Link], keep
             },
         }
 
-    streams = {name: rows for name, rows in measured.live.items() if name in measured.rows}
     return Statistics(
-        {**old.sizes, **{name: max(1.0, rows) for name, rows in streams.items()}},
+        {**old.sizes, **measured.sizes},
         mixed(old.selectivities, measured.selectivities(links)),  # type: ignore[arg-type]
         mixed(old.distinct, measured.distinct()),  # type: ignore[arg-type]
+        mixed(old.filters, measured.passing()),  # type: ignore[arg-type]
+        mixed(old.arrivals, measured.arrivals),  # type: ignore[arg-type]
+        measured.seconds / measured.ticks if measured.ticks else old.seconds,
+        old.weights,
     )

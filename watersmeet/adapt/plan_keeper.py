@@ -14,7 +14,7 @@ from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
-from watersmeet.plan.planner import CHANGE, START, Plan, make_plan
+from watersmeet.plan.planner import AT_ONCE, CHANGE, START, Plan, make_plan
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
@@ -56,7 +56,8 @@ class PlanKeeper:
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
         answered, left_out = divided(queries, manifest, self._failing)
         plan = make_plan(
-            CHANGE if self._options.adaptive == "on" else START,  # without epochs, nothing finds a better plan later
+            # A searcher that was named has the last word; without epochs nothing would ask it later.
+            START if self._options.searcher and self._options.adaptive == "off" else CHANGE,
             stored_for(left_out, streams),
             answered,
             self._options,
@@ -129,9 +130,14 @@ def first_plan(
     options: Options,
     sample: Sample,
 ) -> Plan:
+    """A plan at once; a better one is looked for beside the ticks.
+
+    But the plan is searched for where a searcher was named, and where the home has materialized stores: a plan that was
+    made at once would hardly have the same ones, and they would have to be filled again."""
     known = first_statistics(home, manifest)
     answered, left_out = divided(queries, manifest)
-    plan = make_plan(START, stored_for(left_out, streams), answered, options, known, sample=sample)
+    occasion = START if options.searcher or manifest.materialized else AT_ONCE
+    plan = make_plan(occasion, stored_for(left_out, streams), answered, options, known, sample=sample)
     return replace(plan, left_out=left_out)
 
 

@@ -68,4 +68,11 @@ def as_json(statistics: Statistics) -> dict[str, Any]:
         "sizes": dict(sorted(statistics.sizes.items())),
         "selectivities": [{"left": left, "right": right, "value": value} for left, right, value in pairs],
         "distinct": {text(name): value for name, value in sorted(statistics.distinct.items())},
+        "filters": [
+            {"stream": stream, "filter": text, "value": value}
+            for (stream, text), value in sorted(statistics.filters.items())
+        ],
+        "arrivals": dict(sorted(statistics.arrivals.items())),
+        **({"seconds": statistics.seconds} if statistics.seconds > 0 else {}),
+        "weights": dict(sorted(statistics.weights.items())),
     }

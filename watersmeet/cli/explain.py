@@ -89,13 +89,14 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
     added = after.cost - cost_before
     old = {(step.start, step.joined, step.store) for step in before.steps} if before else set()
     new = [step for step in after.steps if (step.start, step.joined, step.store) not in old]
+    shown = after.amount
     lines = [
-        f"cost now {cost_before:,.0f}, with the query {after.cost:,.0f}: it adds {added:,.0f}",
-        f"alone it would cost {alone.cost:,.0f}; sharing saves {alone.cost - added:,.0f}",
+        f"cost now {shown(cost_before)}, with the query {shown(after.cost)}: it adds {shown(added)}",
+        f"alone it would cost {shown(alone.cost)}; sharing saves {shown(alone.cost - added)}",
         f"{len(new)} new steps" + (":" if new else ""),
     ]
     lines += [
-        f"  {step.start}: {step.joined} → {step.store} on {' and '.join(step.on)}: {step.cost:,.0f}" for step in new
+        f"  {step.start}: {step.joined} → {step.store} on {' and '.join(step.on)}: {shown(step.cost)}" for step in new
     ]
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import print_table
 from watersmeet.errors import WatersmeetError
+from watersmeet.plan.render import TUPLES, seconds_text
 from watersmeet.terminal import json_text, visible
 
 HELP = help_text(
@@ -37,7 +38,9 @@ def plans(home: Home = HOME, format_: Format = "text") -> None:
 
 
 def as_table(told: list[Decision]) -> Table:
-    table = Table(title="costs: tuples sent while the windows are renewed once; error: median / worst of the estimates")
+    table = Table(
+        title="CPU time: of a tick (active, new), in all (gain, price); error: median / worst of the estimates"
+    )
     for name in ("tick", "epoch", "kind"):
         table.add_column(name, no_wrap=True)
     table.add_column("reason", ratio=1)
@@ -53,12 +56,16 @@ def as_table(told: list[Decision]) -> Table:
             str(one.epoch),
             one.kind,
             Text(visible(one.reason + stores)),
-            "–" if one.cost_in_force is None else f"{one.cost_in_force:,.0f}",
-            f"{one.cost:,.0f}",
-            f"{one.gain:,.0f}" if one.cost_in_force is not None else "–",
-            f"{one.price:,.0f}" if one.cost_in_force is not None else "–",
+            "–" if one.cost_in_force is None else _amount(one, one.cost_in_force),
+            _amount(one, one.cost),
+            _amount(one, one.gain) if one.cost_in_force is not None else "–",
+            _amount(one, one.price) if one.cost_in_force is not None else "–",
             "yes" if one.adopted else "no",
             f"{one.searcher}, {one.seconds:.2f} s",
             f"{one.median_error:.1f} / {one.worst_error:.1f}",
         )
     return table
+
+
+def _amount(decision: Decision, cost: float) -> str:
+    return f"{cost:,.0f} tuples" if decision.unit == TUPLES else seconds_text(cost)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import thread_time_ns
+
+# Stages of tasks, and what they do
+GATHER, RESULTS, KEEPING = "gather", "results", "keeping"
+ROWS, INDEX_ENTRIES, FILTER_BITS = "rows", "index entries", "filter bits"
+RESULT_ROWS, RESULT_BYTES, RESULT_FILES = "result rows", "result bytes", "result files"
+KEPT_ROWS, KEPT_ENTRIES, KEPT_FILES = "kept rows", "kept index entries", "kept files"
 
 
 class Reason(StrEnum):
@@ -32,12 +40,25 @@ class Counters:
     failed_values: Counter[str] = field(default_factory=Counter)  # that could not be computed, by query
     step_in: Counter[int] = field(default_factory=Counter)  # partial results, by step of the plan
     step_out: Counter[int] = field(default_factory=Counter)
+    step_micros: Counter[int] = field(default_factory=Counter)  # of CPU time
+    spent: Counter[str] = field(default_factory=Counter)  # microseconds of CPU time, by stage
+    done: Counter[str] = field(default_factory=Counter)  # what was done in them
     hash_collisions: int = 0
 
     def forget_steps(self) -> None:
         """The numbers of steps mean nothing under another plan."""
         self.step_in.clear()
         self.step_out.clear()
+        self.step_micros.clear()
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the CPU time of a block of code, without what other threads do beside it."""
+        began = thread_time_ns()
+        try:
+            yield
+        finally:
+            self.spent[stage] += (thread_time_ns() - began) // 1000
 
     def forget_other_queries(self, queries: Collection[str]) -> None:
         """What is counted of queries that are no more would pile up."""
@@ -53,4 +74,7 @@ class Counters:
         self.failed_values.update(more.failed_values)
         self.step_in.update(more.step_in)
         self.step_out.update(more.step_out)
+        self.step_micros.update(more.step_micros)
+        self.spent.update(more.spent)
+        self.done.update(more.done)
         self.hash_collisions += more.hash_collisions

@@ -197,8 +197,15 @@ def _committed(home: Path) -> list[int]:
     return sorted(int(path.stem) for path in (home / layout.MANIFESTS).glob(layout.JSON_FILES) if path.stem.isdigit())
 
 
-_BY_NAME = ("rows", "unwanted", "results", "failed_values")  # counters of a stream or a query,
-_BY_STEP = ("step_in", "step_out")  # and of a step
+_BY_NAME = (
+    "rows",
+    "unwanted",
+    "results",
+    "failed_values",
+    "spent",
+    "done",
+)  # counters of a stream, a query or a stage,
+_BY_STEP = ("step_in", "step_out", "step_micros")  # and of a step
 _REASONS = {reason.value: reason for reason in Reason}
 _COLLISIONS = "hash_collisions"
 

@@ -14,7 +14,8 @@ from time import perf_counter
 from watersmeet.errors import ModelError
 from watersmeet.optimize.heuristic.individual import together
 from watersmeet.optimize.joingraph import QueryGraph
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, price
 
 Size = Callable[[frozenset[str]], float]
 
@@ -92,7 +93,7 @@ def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
         if len(joined) == len(query.relations):
             continue
         cost, order = best[joined.relations]
-        held = problem.size(joined) * (1 if joined.is_stream else 1 + problem.keeping)
+        held = problem.size(joined) * (1 if joined.is_stream else 1 + problem.weights.kept_row / problem.weights.miss)
         for relation in sorted(query.reachable(joined.relations)):
             found = cost + held + problem.size(query.within(frozenset((relation,)))), (*order, relation)
             larger = joined.relations | {relation}

@@ -1,4 +1,4 @@
-"""The optimization problem and what a solution of it is. Every searcher takes a Problem and gives a Solution.
+"""The optimization problem, and what the parts of its solutions cost. Every searcher takes a Problem.
 
 A *store* is a stream's, or a materialized subquery's. A *path* is a probe order: a start relation and the stores
 that its tuples visit. A plan has
@@ -7,25 +7,27 @@ that its tuples visit. A plan has
   · one or several layouts for each store, if there is more than one partition.
 
 The partial result after some steps is a *node*: (start, subquery joined so far). A step leads from a node through a
-store to another node. However many paths use it, it is paid once:
+store to another node. Costs are microseconds of CPU time while the windows are renewed once, which takes a number of
+ticks; with the weights `PAPER` they are the unit costs of the papers.
 
-    step cost = |subquery of the node| · 1/j · factor        (j relations joined so far, the start the last to arrive)
+    flow at a node = |subquery| · share of its rows that arrives · share that the queries want
+    cost of a step = flow · (probe · χ) + flow at the next node · match + ticks · calls
 
-The factor of an equality is χ: 1 where the step knows the attribute of one of the store's layouts, otherwise P, a
-broadcast. Where no equality leads to the store, the tuple is broadcast to all N partitions of it, and each of them
-scans its share of the rows:
+χ is 1 where the step knows the attribute of one of the store's layouts, otherwise P, a broadcast. Where no equality
+leads to the store, the tuple is broadcast to all N partitions of it, and each of them scans its share of the rows:
 
-    factor = N + rows scanned · cost of scanning one, relative to sending a tuple · 1/N
+    probe · N + rows scanned · cost of scanning one · 1/N       instead of       probe · χ
 
 A store that no step reaches by an equality is spread round-robin over the N partitions that minimize this, or over
 more where it is too large for that (MultiStream's parallelism of a store). A store with a key is hash-partitioned.
 
-Besides, every tuple of a materialized store, and of each layout of a store beyond the first, is shipped and stored
-once:
+However many paths use a step, it is paid once: for the path that needs most of it, which is at least the true flow of
+the largest query and at most that of all of them. Besides, a plan pays for
+  · every row of a materialized store, and of each layout of a store beyond the first, and for its files;
+  · every row of a store and key that the store is probed by;
+  · every phase of a tick after the first one.
 
-    cost = probe cost + keeping · shipping        storage = Σ size of each store · its number of layouts
-
-`keeping` is the cost of storing a tuple, relative to sending one to a probe: 1 in the papers, where both are messages.
+The paths of a store are wanted by all queries that contain its subquery: which of them will read it is not known.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil, log2, prod, sqrt
+from typing import NamedTuple
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Theta
@@ -44,23 +47,35 @@ from watersmeet.optimize.joingraph import (
     Subquery,
     at_random,
     end_in,
-    links_between,
     places_at_random,
     store_of,
     stream_of,
 )
-from watersmeet.optimize.statistics import Statistics
+from watersmeet.optimize.statistics import Named, Statistics
+from watersmeet.optimize.weights import PAPER, Weights
 
 Path = tuple[Subquery, ...]  # the stores that a start's tuples visit, in order
 Node = tuple[str, Subquery]  # (start, joined so far)
 Want = tuple[str, Subquery]  # (start, subquery that a path from it must reach)
 
-# What looking at one stored row costs, where sending a tuple (about a microsecond) costs 1. See bench/theta.py.
-_FOUND = 0.02  # in a range of a sorted index
-_COMPUTED = 0.002  # by a program in the probe loop
-_EVALUATED = 0.06  # by SQL, in blocks
-_CALLED, _CALLED_BY_ROW = 0.2, 2.0  # by a function of the user
 ROWS_A_PLACE = 500_000  # a place should not have more rows of one store while others have none
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a query wants of its relations; of one that is not here, every row."""
+
+    filters: Mapping[str, Named] = field(default_factory=dict)  # by relation: (stream, text of the filter)
+    windows: Mapping[str, float] = field(default_factory=dict)  # by relation: its window by the longest of the stream
+
+
+class StepCost(NamedTuple):
+    """What a step costs if every row is wanted, apart from the indexes that it needs."""
+
+    probing: float  # by one copy of each tuple
+    matching: float
+    fixed: float
+    equality: bool  # whether the layout of the store matters: without it the probing would be done by P copies
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,9 @@ class Problem:
     layouts: str = "one"  # one or many for each store, or ignored: then no probe is a broadcast
     storage_budget: float | None = None
     parallelism: str = "chosen"  # or all: every store is spread over all partitions
-    keeping: float = 1.0
+    weights: Weights = PAPER
+    demands: Mapping[str, Demand] = field(default_factory=dict)  # by query; of one that is not here, every row
+    ticks: float = 0.0  # in which the windows are renewed once; 0: by the statistics
     larger: Problem | None = field(default=None, repr=False)  # which this is a part of, and whose layouts it has
 
     def __post_init__(self) -> None:
@@ -80,6 +97,9 @@ class Problem:
             raise ModelError(f"unknown value {self.layouts} of layouts", hint="use one, many or ignored")
         if self.parallelism not in ("chosen", "all"):
             raise ModelError(f"unknown value {self.parallelism} of parallelism", hint="use chosen or all")
+        if not self.ticks:
+            ticks = self.statistics.ticks(sorted({stream_of(relation) for relation in self.relations}))
+            object.__setattr__(self, "ticks", ticks)
         if self.storage_budget is not None and self.storage_budget < self.least_storage:
             raise ModelError(
                 f"a storage budget of {self.storage_budget:g} tuples is less than the streams need",
@@ -94,7 +114,8 @@ class Problem:
     @cached_property
     def least_storage(self) -> float:
         """What the streams themselves need."""
-        return sum(self.statistics.size(stream) for stream in sorted({stream_of(r) for r in self.relations}))
+        streams = sorted({stream_of(relation) for relation in self.relations})
+        return sum(self.stored(Subquery(frozenset((stream,)), frozenset())) for stream in streams)
 
     @cached_property
     def has_layouts(self) -> bool:
@@ -166,7 +187,8 @@ class Problem:
         if self.parallelism == "all":
             return self.partitions
         looking = max((self._looking(store, [link]) for link in thetas), default=0.0)
-        least = max(1, round(sqrt(looking)))  # where N + looking / N is least
+        sending = self.weights.miss + self.weights.sent
+        least = max(1, round(sqrt(looking / sending)))  # where sending · N + looking / N is least
         return min(self.partitions, max(least, ceil(self.size(store) / ROWS_A_PLACE)))
 
     def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
@@ -183,8 +205,154 @@ class Problem:
         return self._sizes[subquery]
 
     def tuples(self, node: Node) -> float:
-        """Partial results at a node: those combinations in which the start arrives last."""
-        return self.size(node[1]) / len(node[1])
+        """Partial results at a node if every row is wanted: those combinations in which the start arrives last."""
+        start, subquery = node
+        size = self.size(subquery)
+        if self.weights.once:
+            return size / len(subquery)
+        return size * self.statistics.turnover(stream_of(start), self.ticks)
+
+    def arriving(self, store: Subquery) -> float:
+        """Rows that a store gets while the windows are renewed once."""
+        rows = sum(self.tuples((relation, store)) for relation in sorted(store.relations))
+        return rows * self.wanted_of(store)
+
+    def stored(self, store: Subquery) -> float:
+        return self.size(store) * self.wanted_of(store)
+
+    # What queries want ---------------------------------------------------------------------------
+
+    def share(self, want: Want, joined: Subquery) -> float:
+        """The share of the rows at a node on the way to a want that some query wants."""
+        if not self.demands:
+            return 1.0
+        start, target = want
+        asking = self._asking.get(target) or self._containing(target)
+        return self._union(asking, start, joined)
+
+    def most(self, node: Node, joined: Subquery) -> float:
+        """The share of the rows at a node that all queries together want for a step from there."""
+        return self._union(self._containing(joined), *node) if self.demands else 1.0
+
+    def wanted_of(self, store: Subquery) -> float:
+        """The share of the rows of a store that some query wants."""
+        if not self.demands:
+            return 1.0
+        if not store.is_stream:
+            return self._union(self._containing(store), "", store)
+        return self._streams.get(str(store), 1.0) if self.larger is None else self.larger.wanted_of(store)
+
+    @cached_property
+    def _streams(self) -> dict[str, float]:
+        """For each stream the share of its rows that some query wants."""
+        total: dict[str, float] = {}
+        for query in self.queries:
+            for relation in query.relations:
+                stream = stream_of(relation)
+                total[stream] = total.get(stream, 0.0) + self.passing(query.name, relation)
+        return {stream: min(1.0, share) for stream, share in total.items()}
+
+    def alone(self, query: str) -> float:
+        """The share of the results of its join that one query wants."""
+        graph = next(graph for graph in self.queries if graph.name == query)
+        return self._union((query,), graph.relations[0], graph.whole) if self.demands else 1.0
+
+    @cached_property
+    def _asking(self) -> dict[Subquery, tuple[str, ...]]:
+        found: dict[Subquery, list[str]] = {}
+        for query in self.queries:
+            found.setdefault(query.whole, []).append(query.name)
+        return {whole: tuple(names) for whole, names in found.items()}
+
+    @cached_property
+    def _readers(self) -> dict[Subquery, tuple[str, ...]]:
+        return {}
+
+    def _containing(self, subquery: Subquery) -> tuple[str, ...]:
+        if subquery not in self._readers:
+            self._readers[subquery] = tuple(
+                query.name
+                for query in self._over[min(subquery.relations)]
+                if subquery.links <= query.links and query.within(subquery.relations) == subquery
+            )
+        return self._readers[subquery]
+
+    @cached_property
+    def _unions(self) -> dict[tuple[tuple[str, ...], str, Subquery], float]:
+        return {}
+
+    def _union(self, queries: tuple[str, ...], start: str, joined: Subquery) -> float:
+        """At most the sum of what each query wants, at most everything; within the widest of their windows.
+
+        A start arrives last, so that its own window does not matter."""
+        key = (queries, start, joined)
+        if key not in self._unions:
+            passing, widest = 0.0, 0.0
+            for query in queries:
+                ratios = self.demands[query].windows if query in self.demands else {}
+                passing += prod(self.passing(query, relation) for relation in joined.relations)
+                widest = max(widest, prod(ratios.get(r, 1.0) for r in joined.relations if r != start))
+            self._unions[key] = min(1.0, passing) * widest
+        return self._unions[key]
+
+    def passing(self, query: str, relation: str) -> float:
+        demand = self.demands.get(query)
+        name = demand.filters.get(relation) if demand is not None else None
+        return 1.0 if name is None else self.statistics.passing(name)
+
+    # What they cost ------------------------------------------------------------------------------
+
+    def step(
+        self,
+        node: Node,
+        store: Subquery,
+        joined: Subquery,
+        known: Collection[Link],
+        layouts: Sequence[Attribute] = (),
+    ) -> StepCost:
+        """The layouts matter only where no equality leads to the store; none: those that it would have."""
+        start, here = node
+        came, found = self.tuples(node), self.tuples((start, joined))
+        equality = any(link.theta is None for link in known)
+        weights = self.weights
+        probe = weights.probe(self.stored(store_of(store)), min(1.0, found / came), self.buckets)
+        if self.partitions > 1 and len(here) > 1:
+            probe += weights.sent
+        copies = 1 if equality else self.copies(store, known, layouts)
+        probing = came * (probe * copies + (0.0 if equality else self._looking(store, known) / copies))
+        fixed = self.ticks * (weights.step + weights.bucket * self.buckets)
+        return StepCost(probing, found * weights.match, fixed, equality)
+
+    @property
+    def buckets(self) -> float:
+        """Buckets of a store: merges leave few of them. The papers have none."""
+        return 1.0 if self.weights.once else 1 + log2(1 + self.ticks)
+
+    def needed(self, step: StepCost, want: Want, here: Subquery, joined: Subquery) -> float:
+        """What a want needs of a step, apart from what is fixed."""
+        if not self.demands:
+            return step.probing + step.matching
+        return step.probing * self.share(want, here) + step.matching * self.share(want, joined)
+
+    def broadcast(self, step: StepCost, node: Node, joined: Subquery) -> float:
+        """What a step costs more where it does not know the layout of its store."""
+        return step.probing * (self.partitions - 1) * self.most(node, joined) if step.equality else 0.0
+
+    def keeping(self, store: Subquery) -> float:
+        """What one copy of a store costs: a materialized one, or a further layout."""
+        return self.arriving(store) * self.weights.kept_row + self.ticks * self.weights.file
+
+    def indexing(self, store: Subquery) -> float:
+        """What a store costs for each key that it is probed by."""
+        return self.arriving(store_of(store)) * self.weights.index_entry
+
+    def phases(self, count: int) -> float:
+        return (count - 1) * self.ticks * self.weights.phase
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether plans may have several phases that cost something."""
+        return self.weights.phase > 0 and bool(self.materializable)
 
     def copies(self, store: Subquery, known: Iterable[Link], layouts: Sequence[Attribute]) -> int:
         """χ: copies of each partial result that a probe of the store sends."""
@@ -196,102 +364,20 @@ class Problem:
         held = layouts or self.layout_candidates(store)
         return (places_at_random(held[0][1]) if held else None) or self.partitions
 
-    def factor(self, store: Subquery, known: Collection[Link], layouts: Sequence[Attribute]) -> float:
-        """What a probe of the store costs for each partial result."""
-        copies = self.copies(store, known, layouts)
-        return copies + self._looking(store, known) / copies
-
     def _looking(self, store: Subquery, known: Collection[Link]) -> float:
-        """What it costs to look at all rows that could match, in the unit of the cost."""
+        """What it costs to look at all rows that could match."""
         thetas = [link.theta for link in known if link.theta is not None]
         if len(thetas) < len(known):
             return 0.0  # an equality finds them
         banded = [self.statistics.selectivity(link) for link in known if link.theta and link.theta.band]
         if banded:
-            return self.size(store) * min(banded) * _FOUND
-        return self.size(store) * min(_weight(theta) for theta in thetas)
-
-    def allows(self, plan: Solution) -> bool:
-        """Whether a plan, perhaps made for other settings, is one of this problem's."""
-        return (
-            all(want in plan.paths for want in self.wants)
-            and (self.storage_budget is None or plan.storage <= self.storage_budget * (1 + 1e-9))
-            and (self.materialize or not plan.materialized)
-            and (self.layouts == "many" or all(len(held) <= 1 for held in plan.layouts.values()))
-        )
+            return self.stored(store_of(store)) * min(banded) * self.weights.found
+        return self.stored(store_of(store)) * min(_weight(self.weights, theta) for theta in thetas)
 
 
-def _weight(theta: Theta) -> float:
+def _weight(weights: Weights, theta: Theta) -> float:
     if theta.is_always_true:
         return 0.0  # every pair is a result, which is paid for when it is sent on
     if theta.function is not None:
-        return _CALLED_BY_ROW if theta.function.by_row else _CALLED
-    return _COMPUTED if theta.program else _EVALUATED
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A plan and what is known of its quality."""
-
-    paths: Mapping[Want, Path]  # for queries and for materialized stores
-    layouts: Mapping[Subquery, tuple[Attribute, ...]]  # by `store_of`
-    probe_cost: float
-    shipping: float
-    storage: float
-    searcher: str = ""
-    bound: float = 0.0  # proven: no plan costs less
-    seconds: float = 0.0
-
-    @property
-    def cost(self) -> float:
-        return self.probe_cost + self.shipping
-
-    @property
-    def optimal(self) -> bool:
-        return self.cost <= self.bound * (1 + 1e-6) + 1e-9
-
-    @cached_property
-    def materialized(self) -> tuple[Subquery, ...]:
-        used = {store for path in self.paths.values() for store in path if not store.is_stream}
-        return tuple(sorted(used, key=lambda sub: sub.sort_key))
-
-
-@dataclass(frozen=True)
-class Move:
-    """A step of a plan: the partial results at `node` probe `store` and reach `joined`."""
-
-    node: Node
-    store: Subquery
-    joined: Subquery
-
-
-def moves_of(want: Want, path: Path, query: QueryGraph) -> list[Move]:
-    """The steps of a path to a want within a query that contains it."""
-    start, target = want
-    here = query.within(frozenset((start,)))
-    moves = []
-    for store in path:
-        there = query.within(here.relations | store.relations)
-        moves.append(Move((start, here), store, there))
-        here = there
-    assert here == target, f"a path from {start} ends at {here}, not at {target}"
-    return moves
-
-
-def price(
-    problem: Problem, paths: Mapping[Want, Path], layouts: Mapping[Subquery, tuple[Attribute, ...]], **facts: object
-) -> Solution:
-    """The Solution that these paths and layouts are, with its costs by the definitions above."""
-    moves = {move: None for want, path in paths.items() for move in moves_of(want, path, problem.host(want[1]))}
-    probe = 0.0
-    for move in moves:
-        known = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
-        probe += problem.tuples(move.node) * problem.factor(move.store, known, layouts.get(store_of(move.store), ()))
-    shipping = storage = 0.0
-    streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-    for store in streams | {move.store for move in moves if not move.store.is_stream}:
-        copies = max(1, len(layouts.get(store, ())))
-        storage += problem.size(store) * copies
-        # A stream is stored in any case; only what comes on top of that is a choice.
-        shipping += problem.size(store) * (copies - 1 if store.is_stream else copies) * problem.keeping
-    return Solution(dict(paths), dict(layouts), probe, shipping, storage, **facts)  # type: ignore[arg-type]
+        return weights.called_by_row if theta.function.by_row else weights.called
+    return weights.computed if theta.program else weights.evaluated

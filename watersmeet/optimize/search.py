@@ -15,7 +15,8 @@ from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual
 from watersmeet.optimize.joingraph import QueryGraph, stream_of
 from watersmeet.optimize.operator_trees import flat, left_deep
-from watersmeet.optimize.problem import Problem, Solution, price
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution, price
 
 FEW_WANTS = 40  # for so few, the queries' own best plans are found as soon as the greedy plan is
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from watersmeet.model import Theta
 from watersmeet.optimize.joingraph import Attribute, Link, Subquery, stream_of
 
 DEFAULT_SIZE = 1000.0
+DEFAULT_TICKS = 10.0
 Named = tuple[str, str]  # (stream, key expression)
 
 
@@ -24,6 +26,10 @@ class Statistics:
     sizes: Mapping[str, float] = field(default_factory=dict)
     selectivities: Mapping[frozenset[Named], float] = field(default_factory=dict)  # for a theta: (stream, its text)
     distinct: Mapping[Named, float] = field(default_factory=dict)
+    filters: Mapping[Named, float] = field(default_factory=dict)  # (stream, text of a filter): share that passes
+    arrivals: Mapping[str, float] = field(default_factory=dict)  # rows of a stream in a tick
+    seconds: float = 0.0  # from one tick to the next; 0: unknown
+    weights: Mapping[str, float] = field(default_factory=dict)  # those that the engine measured, by their names
 
     def size(self, relation: str) -> float:
         return max(1e-9, self.sizes.get(stream_of(relation), DEFAULT_SIZE))
@@ -38,6 +44,23 @@ class Statistics:
 
     def _distinct(self, attribute: Attribute) -> float:
         return max(1.0, self.distinct.get(_named(attribute), self.size(attribute[0])))
+
+    def passing(self, filter: Named) -> float:
+        """The share of the rows of a stream that pass a filter."""
+        given = self.filters.get(filter)
+        return max(1e-9, _guessed_filter(filter[1]) if given is None else given)
+
+    def ticks(self, streams: Iterable[str]) -> float:
+        """In how many ticks as many rows arrive as the windows of these streams have."""
+        known = [stream for stream in streams if self.arrivals.get(stream, 0.0) > 0]
+        if not known:
+            return DEFAULT_TICKS
+        return max(1.0, sum(map(self.size, known)) / sum(self.arrivals[stream] for stream in known))
+
+    def turnover(self, stream: str, ticks: float) -> float:
+        """Rows of a stream that arrive in so many ticks, by those in its window."""
+        arrived = self.arrivals.get(stream)
+        return 1.0 if arrived is None else arrived * ticks / self.size(stream)
 
     def cardinality(self, subquery: Subquery) -> float:
         """The expected size of the full join of the subquery's windows."""
@@ -91,6 +114,11 @@ def _guessed(theta: Theta) -> float:
     return 1 / 100 if theta.band.low is not None and theta.band.high is not None else 1 / 3
 
 
+def _guessed_filter(text: str) -> float:
+    """The share of rows that pass a filter of which nothing else is known."""
+    return 1 / 10 if re.search(r"[^<>!]=[^=]", text) else 1 / 3
+
+
 def _named(attribute: Attribute) -> Named:
     relation, part = attribute
     return stream_of(relation), part.name
@@ -104,7 +132,7 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
         raw: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as problem:
         raise ModelError(f"the statistics are not JSON: {problem}") from None
-    known = {"sizes", "rates", "selectivities", "distinct"}
+    known = {"sizes", "rates", "selectivities", "distinct", "filters", "arrivals", "seconds", "weights"}
     if not isinstance(raw, dict) or set(raw) - known:
         extra = ", ".join(sorted(set(raw) - known)) if isinstance(raw, dict) else type(raw).__name__
         raise ModelError(f"the statistics have unknown parts: {extra}", detail=f"Parts: {', '.join(sorted(known))}.")
@@ -120,19 +148,23 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
             theta = entry.get("predicate")
             ends = frozenset(_column(entry[at]) if theta is None else (entry[at], theta) for at in ("left", "right"))
             what = "the selectivity of " + (theta or f"{entry['left']} = {entry['right']}")
-            value = _positive(what, entry["value"])
-            if value > 1:
-                raise ModelError(f"{what} is above 1")
-            pairs[ends] = value
+            pairs[ends] = _share(what, entry["value"])
         distinct = {
             _column(name): _positive(f"distinct {name}", value) for name, value in raw.get("distinct", {}).items()
         }
+        filters = {}
+        for entry in raw.get("filters", []):
+            what = f"the share of {entry['stream']} that passes {entry['filter']}"
+            filters[entry["stream"], entry["filter"]] = _share(what, entry["value"])
+        arrivals = {name: _positive(f"arrivals.{name}", value) for name, value in raw.get("arrivals", {}).items()}
+        seconds = _positive("seconds", raw["seconds"]) if "seconds" in raw else 0.0
+        weights = {name: _positive(f"weights.{name}", value) for name, value in raw.get("weights", {}).items()}
     except (KeyError, TypeError, AttributeError) as problem:
         raise ModelError(
             f"the statistics do not have the expected form: {problem!r}",
             hint='write {"sizes": {"r": 100}, "selectivities": [{"left": "r.a", "right": "s.a", "value": 0.01}]}',
         ) from None
-    return Statistics(sizes, pairs, distinct)
+    return Statistics(sizes, pairs, distinct, filters, arrivals, seconds, weights)
 
 
 def _column(name: str) -> Named:
@@ -140,6 +172,13 @@ def _column(name: str) -> Named:
     if not dot:
         raise ModelError(f"{name} is not a column of a stream", hint="write stream.column")
     return stream, column
+
+
+def _share(what: str, value: Any) -> float:
+    share = _positive(what, value)
+    if share > 1:
+        raise ModelError(f"{what} is above 1")
+    return share
 
 
 def _positive(what: str, value: Any) -> float:

@@ -1,6 +1,6 @@
-"""When one plan is better than another: the one rule (decision 14), and what its figures are.
+"""When one plan is better than another: the one rule (decision 15), and what its figures are.
 
-Costs are those of `optimize/problem.py`: tuples sent while the windows are renewed once.
+Costs are those of `optimize/problem.py`: microseconds of CPU time while the windows are renewed once.
 """
 
 from __future__ import annotations
@@ -9,28 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet.model import Query, Stream
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.joingraph import Subquery
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.materialize import materialized_stores
+from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.ruleset import Ruleset
 
-NOTICEABLE = 0.05  # share of the cost; below it, two plans of about one cost would alternate
+NOTICEABLE = 0.05  # share of the cost that the estimates are not sure of: two plans of about one cost would alternate
 PAYBACK = 10  # epochs that a change has to pay for itself: the data is not believed to stay as it is for longer
-# What files, merges and phases of materialized results add to the cost in each tick, however few their tuples are.
-# With NOTICEABLE it means that such a plan replaces one without them that costs more than 1.3 times as much.
-UPKEEP = 0.235
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A plan replaces another if its predicted saving over the horizon exceeds the price of the change and is
-    noticeable.
+    """A plan replaces another if its predicted saving over the horizon exceeds the price of the change.
 
-    The saving is the difference of their running costs. The horizon is a share of the windows, at most 1. The price is
-    what the change itself costs, once. A first plan replaces none: there the best plan that materializes results is
-    compared with the best one that does not, over one renewal of the windows, and without a price."""
+    The saving is the difference of their costs, as far as the estimates are sure of it. The horizon is a share of the
+    windows, at most 1. The price is what the change itself costs, once. The first plan of an engine replaces a plan
+    that was made without a search, by the same rule."""
 
-    before: float  # running costs of the plan to be replaced,
+    before: float  # cost of the plan to be replaced,
     after: float  # and of the other one
     horizon: float = 1.0
     price: float = 0.0
@@ -41,11 +39,7 @@ class Comparison:
 
     @property
     def pays(self) -> bool:
-        return self.before - self.after > NOTICEABLE * self.before and self.gain > self.price
-
-
-def running_cost(solution: Solution) -> float:
-    return solution.cost * (1 + UPKEEP) if solution.materialized else solution.cost
+        return self.gain > self.price + NOTICEABLE * self.before * self.horizon
 
 
 def horizon(renewed: float) -> float:
@@ -61,23 +55,31 @@ def price_of_change(
     solution: Solution,
     after: Ruleset,
 ) -> float:
-    """Tuples sent to fill materialized stores that are new, their rows, and the rows to index by new keys."""
+    """Filling the materialized stores that are new, and indexing the rows of streams by new keys."""
+    weights = problem.weights
     keys = {rule.name: set(rule.keys) for rule in before.stores}
-    indexed = sum(
-        len(set(rule.keys) - keys[rule.name]) * problem.statistics.size(rule.name)
-        for rule in after.stores
-        if rule.name in keys and not rule.is_materialized
-    )
-    filled = 0.0
+    cost = 0.0
+    for rule in after.stores:
+        if rule.name in keys and not rule.is_materialized:
+            rows = problem.stored(Subquery(frozenset((rule.name,)), frozenset()))
+            cost += len(set(rule.keys) - keys[rule.name]) * rows * weights.index_entry
     if solution.materialized:
         there = set(before.materialized)
         stores = materialized_stores({stream.name: stream for stream in streams}, Aliases(queries), solution)
-        for store in stores.values():
-            if store.name not in there:
-                first, path = store.walk()
-                joined = frozenset((first,))
-                for step in path:
-                    filled += problem.size(store.graph.within(joined))
-                    joined |= step.relations
-                filled += problem.size(store.subquery)
-    return filled + indexed
+        new = {store.name: store for store in stores.values() if store.name not in there}
+        for rule in after.stores:
+            if rule.name in new:
+                cost += _price_of_store(problem, new[rule.name], len(rule.keys))
+    return cost
+
+
+def _price_of_store(problem: Problem, store: Materialized, keys: int) -> float:
+    weights = problem.weights
+    first, path = store.walk()
+    joined, cost = frozenset((first,)), weights.phase
+    for step in path:
+        came, found = (problem.size(store.graph.within(some)) for some in (joined, joined | step.relations))
+        cost += came * weights.probe(problem.stored(step), min(1.0, found / came), problem.buckets)
+        cost += found * weights.match
+        joined |= step.relations
+    return cost + problem.stored(store.subquery) * (weights.kept_row + keys * weights.index_entry) + weights.file

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from watersmeet.model import Expression, KeyPart, Query, SparkCall, Stream
 from watersmeet.model.expression import all_of
 from watersmeet.optimize.joingraph import Subquery, links_between, places_at_random, store_of, stream_of
-from watersmeet.optimize.problem import Path, Solution
+from watersmeet.optimize.phases import Phases, seen
+from watersmeet.optimize.problem import Path
+from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
@@ -94,8 +96,7 @@ class _Compiler:
         self.aliases = Aliases(queries)
         self.groups = make_groups(queries, self.aliases.graphs, groups, sharing)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
-        self.rank = {name: at for at, name in enumerate(sorted(self.streams))}
-        self.levels: dict[Subquery, int] = {}
+        self.phases = Phases(solution.paths)
         self.keys: dict[str, tuple[Key, ...]] = {}
         self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)
@@ -127,10 +128,11 @@ class _Compiler:
     # Trees ---------------------------------------------------------------------------------------
 
     def _graft(self, roots: dict[tuple[str, int], _Node], end: Group | Materialized, start: str, path: Path) -> None:
-        phase = self._phase(start, path)
+        goal = end.subquery if isinstance(end, Materialized) else end.graph.whole
+        phase = self.phases.chosen[start, goal]
         first = Subquery(frozenset((start,)), frozenset())
         root = roots.setdefault((start, phase), _Node(first, stream_of(start)))
-        self._grow(root, end, start, path, lambda store: self._sees(start, store))
+        self._grow(root, end, start, path, lambda store: seen(start, store))
 
     def _grow(self, node: _Node, end: Group | Materialized, start: str, path: Path, sees: _Sees) -> None:
         first = Subquery(frozenset((start,)), frozenset())
@@ -188,29 +190,6 @@ class _Compiler:
         if store.is_stream:
             return stream_of(next(iter(store.relations)))
         return self.materialized[store].name
-
-    def _precedes(self, relation: str, start: str) -> bool:
-        """Relations have a fixed order; a row finds rows of its own tick in earlier relations only."""
-        return self._position(relation) < self._position(start)
-
-    def _position(self, relation: str) -> tuple[int, int]:
-        stream, _, occurrence = relation.partition("@")
-        return self.rank[stream], int(occurrence or 1)
-
-    def _sees(self, start: str, store: Subquery) -> tuple[str, ...]:
-        # A row of a materialized store is made by the last of its members: that one must precede, too.
-        return tuple(sorted(relation for relation in store.relations if self._precedes(relation, start)))
-
-    def _phase(self, start: str, path: Path) -> int:
-        current = [store for store in path if not store.is_stream and self._sees(start, store)]
-        return 1 + max((self._level(store) for store in current), default=0)
-
-    def _level(self, store: Subquery) -> int:
-        """The phase in which the current tick's rows of a materialized store are made."""
-        if store not in self.levels:
-            paths = ((relation, self.solution.paths[relation, store]) for relation in store.relations)
-            self.levels[store] = max(self._phase(relation, path) for relation, path in paths)
-        return self.levels[store]
 
     def _refill(self, store: Materialized) -> Start:
         """Phase 0: the store's rows among what is stored already, by a walk over streams only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from watersmeet.plan.render import RenderedPlan, RenderedStep
+from watersmeet.plan.render import TUPLES, RenderedPlan, RenderedStep
 
 _COLUMN, _ROW, _WIDTH, _HEIGHT, _MARGIN = 250, 66, 190, 44, 24
 _STYLE = """
@@ -17,7 +17,7 @@ _STYLE = """
 
 
 def draw(plan: RenderedPlan) -> str:
-    """The plan as an SVG document; a thicker line sends more tuples, a dashed one sends them to several partitions."""
+    """The plan as an SVG document; a thicker line costs more, a dashed one sends tuples to several partitions."""
     materialized = {store.name for store in plan.stores if store.materialized}
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:
@@ -41,7 +41,7 @@ def draw(plan: RenderedPlan) -> str:
         )
         kind = "materialized" if step.store in materialized else "stream"
         title = f"{step.joined} probes {step.store} for {', '.join(step.serves)}"
-        _box(shapes, x, y, kind, f"{step.store} · {step.cost:,.0f}", " and ".join(step.on), title)
+        _box(shapes, x, y, kind, f"{step.store} · {plan.amount(step.cost)}", " and ".join(step.on), title)
         if step.ends:
             shapes.append(f'<text class="end" x="{x + 6}" y="{y + _HEIGHT + 13}">⇒ {escape(_short(step.ends))}</text>')
         for child in below:
@@ -56,8 +56,9 @@ def draw(plan: RenderedPlan) -> str:
             if step.start == start:
                 place(step, 1, y)
     width, height = _MARGIN * 2 + (deepest + 1) * _COLUMN, 110 + rows * _ROW
-    head = f"cost {plan.cost:,.0f} tuples ({plan.proof}); every query alone {plan.individual_cost:,.0f}"
-    note = "blue: streams, yellow: materialized; width of a line: tuples sent; dashed: to several partitions"
+    unit = " tuples" if plan.unit == TUPLES else " of CPU time a tick"
+    head = f"cost {plan.amount(plan.cost)}{unit} ({plan.proof}); every query alone {plan.amount(plan.individual_cost)}"
+    note = "blue: streams, yellow: materialized; width of a line: its cost; dashed: to several partitions"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         f"<style>{_STYLE}</style><rect width='100%' height='100%' fill='white'/>"

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from watersmeet.plan.render import WITHOUT_KEY, Alternative, RenderedPlan, RenderedStep
+from watersmeet.plan.render import (
+    SECONDS,
+    TUPLES,
+    WITHOUT_KEY,
+    Alternative,
+    RenderedPlan,
+    RenderedStep,
+    seconds_text,
+)
 
 
 def explain(plan: RenderedPlan) -> str:
@@ -10,18 +18,27 @@ def explain(plan: RenderedPlan) -> str:
     partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"
     lines = [
         f"plan by {plan.searcher or 'hand'} for {partitions}",
-        f"  cost {plan.cost:,.0f} tuples sent ({plan.proof}); every query alone {plan.individual_cost:,.0f}",
-        f"  probing {plan.probe_cost:,.0f}, shipping {plan.shipping:,.0f}; storage {plan.storage_cost:,.0f} tuples",
+        f"  cost {_cost(plan, plan.cost)} ({plan.proof}); every query alone {plan.amount(plan.individual_cost)}",
+        f"  probing {plan.amount(plan.probe_cost)}, shipping {plan.amount(plan.shipping)}; "
+        f"storage {plan.storage_cost:,.0f} tuples",
     ]
+    if plan.unit == SECONDS:
+        phases = f", {plan.phases} phases" if plan.phases > 1 else ""
+        lines.append(f"  {plan.tuples:,.0f} tuples sent in a tick{phases}; {plan.ticks:,.0f} ticks renew the windows")
+        parts = ", ".join(f"{part} {seconds_text(seconds)}" for part, seconds in plan.estimate.items())
+        lines.append(f"  a tick takes about {seconds_text(sum(plan.estimate.values()))} of CPU time: {parts}")
+        if plan.tick_seconds:
+            share = sum(plan.estimate.values()) / plan.tick_seconds
+            lines.append(f"  that is {seconds_text(share)} for a second of input")
     if plan.over_budget:
         lines.append(
             f"  the streams alone exceed the storage budget by {plan.over_budget:,.0f} tuples: nothing else is stored"
         )
     if plan.alternatives:
-        lines += ["", "costs with and without materialized results (estimated tuples)"]
+        lines += ["", "costs with and without materialized results"]
         shown = (Alternative("this plan", plan.probe_cost, plan.shipping, plan.storage_cost), *plan.alternatives)
         lines += [
-            f"  {one.name}: probing {one.probe_cost:,.0f}, shipping {one.shipping:,.0f}, "
+            f"  {one.name}: probing {plan.amount(one.probe_cost)}, shipping {plan.amount(one.shipping)}, "
             f"storage {one.storage_cost:,.0f}"
             for one in shown
         ]
@@ -44,18 +61,30 @@ def explain(plan: RenderedPlan) -> str:
         lines.append(f"  {start} arrives")
         for step in children.get(None, []):
             if step.start == start:
-                lines += _lines(step, children, "    ")
+                lines += _lines(plan, step, children, "    ")
     return "\n".join(lines)
 
 
-def _lines(step: RenderedStep, children: dict[int | None, list[RenderedStep]], indent: str) -> list[str]:
+def _cost(plan: RenderedPlan, cost: float) -> str:
+    return f"{plan.amount(cost)} tuples sent" if plan.unit == TUPLES else f"{plan.amount(cost)} of CPU time a tick"
+
+
+def _lines(
+    plan: RenderedPlan, step: RenderedStep, children: dict[int | None, list[RenderedStep]], indent: str
+) -> list[str]:
+    tuples = f", {step.tuples:,.0f} tuples" if plan.unit == SECONDS else ""
     sent = f", to {step.copies} partitions" if step.copies > 1 else ""
     measured = f", measured {step.measured_in:,} in {step.measured_out:,} out" if step.measured_in is not None else ""
+    if step.measured_seconds is not None and step.estimated_seconds is not None:
+        estimated = seconds_text(step.estimated_seconds)
+        measured += f" in {seconds_text(step.measured_seconds)} ({estimated} estimated)"
     ends = f"  ⇒ {_names(step.ends)}" if step.ends else ""
     shared = f"  (serves {len(step.serves)})" if len(step.serves) > 1 else ""
     how = "" if step.by == "hash" else f" by {step.by}"
-    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {step.cost:,.0f}{sent}{measured}{ends}{shared}"
-    return [head, *(line for below in children.get(step.number, []) for line in _lines(below, children, indent + "  "))]
+    cost = f"{plan.amount(step.cost)}{tuples}"
+    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {cost}{sent}{measured}{ends}{shared}"
+    below = (line for one in children.get(step.number, []) for line in _lines(plan, one, children, indent + "  "))
+    return [head, *below]
 
 
 def _spread(layouts: tuple[str, ...]) -> str:

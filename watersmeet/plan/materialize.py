@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from watersmeet.model import Column, Expression, KeyPart, Query, Stream
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
-from watersmeet.optimize.problem import Path, Solution
+from watersmeet.optimize.problem import Path
+from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
 from watersmeet.store.bucket import TAU

@@ -7,7 +7,7 @@ A plan is made when an engine starts, when its queries change, and after each ep
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isclose
@@ -20,13 +20,15 @@ from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.incremental import extended, kept_paths
 from watersmeet.optimize.heuristic.individual import individual_cost
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of
-from watersmeet.optimize.problem import Problem, Solution, price
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of, relations_of
+from watersmeet.optimize.problem import Demand, Problem
 from watersmeet.optimize.search import ITERATIONS_PER_WANT, optimize, verify
+from watersmeet.optimize.solution import Solution, allows, price
 from watersmeet.optimize.statistics import Statistics
+from watersmeet.optimize.weights import PAPER, bounded
 from watersmeet.options import Options
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.comparison import Comparison, horizon, price_of_change, running_cost
+from watersmeet.plan.comparison import Comparison, horizon, price_of_change
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
@@ -34,9 +36,6 @@ from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.store.guard import within_bounds
 
-# What keeping a tuple costs (its columns, a file, indexes, merges, one more phase) against probing with one (decision
-# 12). With several places a probing tuple goes through a shuffle, which costs more than a look into a table.
-KEEPING, KEEPING_APART = 8.0, 2.0
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
 NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
 
@@ -52,7 +51,8 @@ class Occasion:
 
 
 START = Occasion(search=1.0)
-CHANGE = Occasion(search=0.0, keeps_paths=True)  # the next epoch finds a better plan
+AT_ONCE = Occasion(search=0.0)  # a search beside the ticks finds a better plan
+CHANGE = Occasion(search=0.0, keeps_paths=True)  # so does one beside the ticks, or the next epoch
 EPOCH = Occasion(search=0.7, near=0.3, has_to_pay=True)
 
 
@@ -74,12 +74,19 @@ class Plan:
         return individual_cost(self.problem, INDIVIDUAL_SECONDS)
 
     @property
+    def has_choices(self) -> bool:
+        """Whether there are other plans for these queries."""
+        return self.problem.has_layouts or any(len(path) > 1 for path in self.solution.paths.values())
+
+    @property
     def over_budget(self) -> float:
         """Tuples by which the streams alone exceed the storage budget; 0: the plan keeps to the budget."""
         return max(0.0, self.problem.least_storage - self.storage_budget) if self.storage_budget else 0.0
 
     def rendered(self, measured: Counters | None = None) -> RenderedPlan:
-        return render(self.problem, self.solution, self.individual_cost, self.over_budget, self.rules, measured)
+        return render(
+            self.problem, self.solution, self.individual_cost, self.over_budget, self.rules, measured, self.queries
+        )
 
 
 def make_plan(
@@ -118,13 +125,44 @@ def problem_of(
         options.layouts,
         None,
         options.parallelism,
-        KEEPING if options.partitions == 1 else KEEPING_APART,
+        PAPER if options.costs == "paper" else bounded(statistics.weights),
+        {} if options.costs == "paper" else demands_of(queries),
     )
     if not options.storage_budget:
         return problem
     if problem.least_storage <= options.storage_budget:
         return replace(problem, storage_budget=options.storage_budget)
     return replace(problem, materialize=False, layouts="one" if options.layouts == "many" else options.layouts)
+
+
+def demands_of(queries: Sequence[Query]) -> dict[str, Demand]:
+    """The filters and windows of queries that do not want every row of their streams."""
+    longest = longest_windows(queries)
+    found = {}
+    for query in queries:
+        filters: dict[str, tuple[str, str]] = {}
+        windows: dict[str, float] = {}
+        for alias, relation in relations_of(query).items():
+            used = query.by_name[alias]
+            if used.filter is not None:
+                filters[relation] = (used.stream, used.filter.text)
+            widest = longest[used.stream]
+            if used.window is not None and widest is not None and used.window < widest:
+                # How much of an unbounded history a window has is not known.
+                windows[relation] = max(used.window, 1) / widest
+        if filters or windows:
+            found[query.name] = Demand(filters, windows)
+    return found
+
+
+def longest_windows(queries: Iterable[Query]) -> dict[str, int | None]:
+    """For each stream its longest window in microseconds; None: the stream is kept for ever."""
+    found: dict[str, int | None] = {}
+    for query in queries:
+        for alias in query.aliases:
+            known = found.get(alias.stream, 0)
+            found[alias.stream] = None if known is None or alias.window is None else max(known, alias.window)
+    return found
 
 
 def _compiled(
@@ -174,18 +212,13 @@ def _solution(
         return best
     if occasion.near and in_force:
         best = _near(problem, in_force.solution, best, occasion.near * options.plan_seconds)
-    if best.materialized:
-        flat = optimize(replace(problem, materialize=False), time_limit=seconds)
-        if not Comparison(running_cost(flat), running_cost(best)).pays:
-            facts = {"searcher": flat.searcher, "bound": best.bound, "seconds": best.seconds + flat.seconds}
-            return price(problem, flat.paths, flat.layouts, **facts)
     return best
 
 
 def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) -> Solution:
     """The best plan that is found from the active one, if it costs hardly more than the best of all."""
     now = price(problem, in_force.paths, in_force.layouts)
-    if not problem.allows(now):  # the data grew beyond the storage budget
+    if not allows(problem, now):  # the data grew beyond the storage budget
         return best
     near = improve(problem, seconds, start=now, iterations=ITERATIONS_PER_WANT * len(problem.wants))
     verify(problem, near)
@@ -259,7 +292,7 @@ def propose(request: Request) -> Proposal:
     found = make_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample)
     now = price(problem, request.solution.paths, request.solution.layouts)
     cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
-    compared = Comparison(running_cost(now), running_cost(found.solution), horizon(request.renewed), cost)
+    compared = Comparison(now.cost, found.solution.cost, horizon(request.renewed), cost)
     regrouped = found.groups != request.groups
     if regrouped and not compared.pays:
         same = replace(now, searcher=request.solution.searcher)

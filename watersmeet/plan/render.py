@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from watersmeet.home.counters import Counters
+from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, quoted
 from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.optimize.joingraph import (
@@ -19,10 +20,13 @@ from watersmeet.optimize.joingraph import (
     store_of,
 )
 from watersmeet.optimize.operator_trees import flat, left_deep
-from watersmeet.optimize.problem import Move, Path, Problem, Solution, Want, moves_of
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
+from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.ruleset import Ruleset, Step
 
 MOST_COMPARED = 100  # queries; for more, the plans to compare with would take seconds
+SECONDS, TUPLES = "seconds", "tuples"  # units of costs
 WITHOUT_KEY = ("round-robin over ", "in one partition")  # how the layout of a store without a key begins
 
 
@@ -45,11 +49,14 @@ class RenderedStep:
     on: tuple[str, ...]
     by: str  # hash, range or scan: how the rows are found
     copies: int  # partitions that each partial result is sent to
-    cost: float  # estimated tuples sent, and the cost of scanning stored rows in that unit
+    cost: float  # in the unit of the plan
+    tuples: float  # that are sent to its partitions, estimated
     serves: tuple[str, ...]  # queries, and materialized stores
     ends: tuple[str, ...]  # those that are complete after this step
     measured_in: int | None = None
     measured_out: int | None = None
+    measured_seconds: float | None = None  # of CPU time,
+    estimated_seconds: float | None = None  # and what was expected for as many partial results
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,11 @@ class Alternative:
 
 @dataclass(frozen=True)
 class RenderedPlan:
+    """Costs are CPU seconds of a tick, or tuples sent where they are those of the papers."""
+
     searcher: str
     partitions: int
+    unit: str  # seconds or tuples
     probe_cost: float
     shipping: float
     storage_cost: float
@@ -79,14 +89,23 @@ class RenderedPlan:
     alternatives: tuple[Alternative, ...]  # nothing materialized, and every step of each query
     trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
     over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: they do not
+    tuples: float  # that are sent to probes: in a tick, or while the windows are renewed once
+    phases: int
+    ticks: float  # in which the windows are renewed once
+    tick_seconds: float  # from one tick to the next; 0: unknown
+    estimate: dict[str, float]  # CPU seconds of a tick, by what is done
     by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
+
+    def amount(self, cost: float) -> str:
+        """A cost as people read it."""
+        return f"{cost:,.0f}" if self.unit == TUPLES else seconds_text(cost)
 
     @property
     def proof(self) -> str:
         """What is known of the cost of better plans."""
         if self.optimal:
             return "proven optimal"
-        return f"no plan costs less than {self.bound:,.0f}" if self.bound else "no bound known"
+        return f"no plan costs less than {self.amount(self.bound)}" if self.bound else "no bound known"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -99,26 +118,30 @@ def render(
     over_budget: float = 0.0,
     rules: Ruleset | None = None,
     measured: Counters | None = None,
+    queries: Sequence[Query] = (),
 ) -> RenderedPlan:
     serving, measured = _serving(problem, solution), measured or Counters()
     steps: dict[Move, RenderedStep] = {}
+    moves, unit = priced(problem, solution.paths, solution.layouts), _unit(problem)
     for want in sorted(solution.paths, key=lambda want: (want[0], want[1].sort_key)):
         above: int | None = None
         path = solution.paths[want]
         for number, move in enumerate(moves_of(want, path, problem.hosts[want[1]])):
             if move not in steps:
                 step = _find(rules, want[0], path[: number + 1]) if rules else None
-                steps[move] = _step(problem, solution, move, len(steps) + 1, above, serving, step, measured)
+                found = _step(problem, solution, move, moves[move], len(steps) + 1, above, serving)
+                steps[move] = _with_measured(problem, found, moves[move], step, measured)
             above = steps[move].number
     return RenderedPlan(
         solution.searcher,
         problem.partitions,
-        solution.probe_cost,
-        solution.shipping,
+        TUPLES if problem.weights.once else SECONDS,
+        solution.probe_cost * unit,
+        solution.shipping * unit,
         solution.storage,
-        solution.cost,
-        solution.bound,
-        individual_cost,
+        solution.cost * unit,
+        solution.bound * unit,
+        individual_cost * unit,
         solution.optimal,
         solution.seconds,
         tuple(_stores(problem, solution, steps)),
@@ -126,12 +149,29 @@ def render(
         tuple(_alternatives(problem)),
         tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
         over_budget,
+        solution.tuples * (1.0 if problem.weights.once else 1 / problem.ticks),
+        solution.phases,
+        problem.ticks,
+        problem.statistics.seconds,
+        tick_estimate(problem, solution, queries, rules),
         tuple(
             (rule.name, text)
             for rule in (rules.by_spark if rules else ())
             for text in sorted(column.shown for column in rule.computed)
         ),
     )
+
+
+def _unit(problem: Problem) -> float:
+    """By which a cost becomes one in the unit of the plan."""
+    return 1.0 if problem.weights.once else 1e-6 / problem.ticks
+
+
+def seconds_text(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
 
 
 def _alternatives(problem: Problem) -> Iterator[Alternative]:
@@ -143,7 +183,7 @@ def _alternatives(problem: Problem) -> Iterator[Alternative]:
         ("flat, nothing materialized", flat(free)),
         ("left-deep, every step materialized", left_deep(free)),
     ):
-        yield Alternative(name, plan.probe_cost, plan.shipping, plan.storage)
+        yield Alternative(name, plan.probe_cost * _unit(problem), plan.shipping * _unit(problem), plan.storage)
 
 
 def _tree(query: QueryGraph, solution: Solution) -> str:
@@ -189,22 +229,18 @@ def _step(
     problem: Problem,
     solution: Solution,
     move: Move,
+    priced: PricedMove,
     number: int,
     parent: int | None,
     serving: dict[Want, tuple[str, ...]],
-    step: Step | None,
-    measured: Counters,
 ) -> RenderedStep:
     links = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
-    layouts = solution.layouts.get(store_of(move.store), ())
-    copies = problem.copies(move.store, links, layouts)
     users = {
         name: None
         for want, path in solution.paths.items()
         if want[0] == move.node[0] and move in moves_of(want, path, problem.hosts[want[1]])
         for name in serving.get(want, ())
     }
-    ran = step is not None and step.id in measured.step_in
     return RenderedStep(
         number,
         parent,
@@ -213,13 +249,25 @@ def _step(
         str(move.store),
         tuple(sorted(_link_text(link) for link in links)),
         _looked_up_by(links),
-        copies,
-        problem.tuples(move.node) * problem.factor(move.store, links, layouts),
+        priced.copies,
+        priced.cost * _unit(problem),
+        priced.flow * priced.copies / (1.0 if problem.weights.once else problem.ticks),
         tuple(users),
         serving.get((move.node[0], move.joined), ()),
-        measured.step_in[step.id] if ran and step else None,
-        measured.step_out[step.id] if ran and step else None,
     )
+
+
+def _with_measured(
+    problem: Problem, shown: RenderedStep, priced: PricedMove, step: Step | None, measured: Counters
+) -> RenderedStep:
+    if step is None or step.id not in measured.step_in:
+        return shown
+    came = measured.step_in[step.id]
+    shown = replace(shown, measured_in=came, measured_out=measured.step_out[step.id])
+    if problem.weights.once or step.id not in measured.step_micros:
+        return shown
+    expected = priced.cost / max(1e-9, priced.flow * priced.copies) * came / 1e6
+    return replace(shown, measured_seconds=measured.step_micros[step.id] / 1e6, estimated_seconds=expected)
 
 
 def _find(rules: Ruleset, relation: str, path: Path) -> Step | None:

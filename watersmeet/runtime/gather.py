@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.home import layout
-from watersmeet.home.counters import Reason
+from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, Reason
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
@@ -23,7 +23,7 @@ from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
-from watersmeet.store.kernels import I64
+from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
 CORRUPT_COLUMN = "_corrupt_record"
@@ -53,6 +53,16 @@ class Gather:
         self._rejected: list[pa.Table] = []
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> GatherReport:
+        with self.report.counts.timed(GATHER):
+            self._run(batches)
+        done, rows = self.report.counts.done, self.report.counts.rows[self.rule.name]
+        stored = sum(info.rows for info in self.report.buckets)
+        done[ROWS] += rows
+        done[INDEX_ENTRIES] += stored * len(self.rule.keys)
+        done[FILTER_BITS] += rows * sum(map(len, self.rule.blocks))
+        return self.report
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> None:
         rows = size = 0
         for batch in batches:
             self._take(batch)
@@ -62,7 +72,6 @@ class Gather:
                 rows = size = 0
         self._store()
         self._set_aside()
-        return self.report
 
     def _take(self, batch: pa.RecordBatch) -> None:
         self.report.counts.rows[self.rule.name] += batch.num_rows
@@ -114,6 +123,7 @@ class Gather:
 
     def finish(self, whole: Bucket) -> None:
         """Store the rows that some query wants, each in its place, with everything that is derived of them."""
+        self._count_passing(whole)
         if self.rule.only_wanted:
             wanted = np.zeros(len(whole), bool)
             for block in self.rule.blocks:
@@ -128,6 +138,18 @@ class Gather:
         for bucket, info in self._buckets.write(self.rule, whole, self.order.tick):
             self._count_failures(bucket)
             self.report.buckets.append(info)
+
+    def _count_passing(self, rows: Bucket) -> None:
+        """How many rows pass each filter, also of those that are not stored."""
+        self.report.examined += len(rows)
+        passing: dict[str, int] = {}
+        for block in self.rule.blocks:
+            counts = np.zeros(64, np.int64)
+            count_bits(rows.words(block), counts)
+            for bit, count in zip(block.bits, counts.tolist(), strict=False):
+                if len(bit) == 1:  # otherwise alternatives, of which each is a filter of its own
+                    passing[bit[0].text] = count
+        self.report.passing.update(passing)
 
     def _sample(self, bucket: Bucket) -> None:
         """Sketches of the keys that queries join by, also where no step of the plan looks them up."""

@@ -24,7 +24,7 @@ from watersmeet import Engine, points
 from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
 from watersmeet.optimize.joingraph import Subquery
-from watersmeet.optimize.problem import Solution
+from watersmeet.optimize.solution import Solution
 from watersmeet.plan import planner
 from watersmeet.runtime.exec import spark
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, store_of
-from watersmeet.optimize.problem import Node, Problem
+from watersmeet.optimize.problem import Node, Problem, StepCost
 
 NO_STORE = -1
 
@@ -20,7 +20,9 @@ NO_STORE = -1
 @dataclass(frozen=True)
 class LatticeStore:
     subquery: Subquery
-    size: float
+    rows: float
+    keeping: float  # what one copy of it costs, a stream's first one apart
+    indexing: float  # what each key costs that it is probed by
     layouts: tuple[Attribute, ...]  # the candidates; none where layouts do not matter
 
     @property
@@ -34,7 +36,9 @@ class LatticeMove:
     target: int  # node
     store: int
     probed: Subquery  # the store as a path names it: r@2 where the store is r's
-    cost: float  # where a layout is known, or does not matter because no equality leads to the store
+    cost: StepCost
+    broadcast: float  # what it costs more where no layout of the store is known
+    ends: frozenset[Attribute]  # the key that it probes by
     known: tuple[int, ...]  # the candidates of the store's layouts, by position, that avoid a broadcast
 
 
@@ -60,8 +64,11 @@ class Lattice:
 def components(problem: Problem) -> list[Problem]:
     """The problem in parts whose best plans together are its best plan: no decision in one changes a cost in another.
 
-    Queries interact where they may share a step or a materialized store, which takes a common equality, and where
-    they probe a stream whose layout is a choice. A storage budget is not looked at: it ties all parts together."""
+    Queries interact where they may share a step or a materialized store, which takes a common equality, where they may
+    share the index of a stream, and where they probe a stream whose layout is a choice. Phases are common to all of a
+    tick. A storage budget is not looked at: it ties all parts together."""
+    if problem.has_phases:
+        return [replace(problem, storage_budget=None, larger=problem)]
     parent = list(range(len(problem.queries)))
 
     def root(query: int) -> int:
@@ -73,7 +80,9 @@ def components(problem: Problem) -> list[Problem]:
     for number, query in enumerate(problem.queries):
         streams = {store_of(query.within(frozenset((relation,)))) for relation in query.relations}
         choices = {stream for stream in streams if problem.has_layouts and len(problem.layout_candidates(stream)) > 1}
-        for token in (query.whole, *query.links, *choices):
+        keys = {end_in(query.within(frozenset((r,))), link) for link in query.links for r in link.relations}
+        indexes = keys if problem.weights.index_entry else set()
+        for token in (query.whole, *query.links, *choices, *indexes):
             one, other = root(first.setdefault(token, number)), root(number)
             parent[max(one, other)] = min(one, other)
     groups: dict[int, list[QueryGraph]] = defaultdict(list)
@@ -151,12 +160,14 @@ class _Builder:
             links = space.between(joined, probed)
             ends = {end_in(store, link) for link in links if link.theta is None}
             known = tuple(place for place, layout in enumerate(layouts) if layout in ends or not ends)
-            factor = 1.0 if ends else self.problem.factor(store, links, ())
             for start in space.starts(joined):
                 source, target = self._node((start, here)), self._node((start, there))
                 if (source, target, store) not in self.moves:
-                    cost = self.problem.tuples((start, here)) * factor
-                    self.moves[source, target, store] = LatticeMove(source, target, number, store, cost, known)
+                    cost = self.problem.step((start, here), store, there, links)
+                    more = self.problem.broadcast(cost, (start, here), there)
+                    self.moves[source, target, store] = LatticeMove(
+                        source, target, number, store, cost, more, frozenset(ends), known
+                    )
 
     def finish(self, wholes: Collection[Subquery], homes: Mapping[Subquery, frozenset[int]]) -> Lattice:
         moves = tuple(self.moves.values())
@@ -181,7 +192,8 @@ class _Builder:
         if store not in self.stores:
             self.stores[store] = len(self.stores)
             layouts = self.problem.layout_candidates(store) if self.problem.has_layouts else ()
-            self.store_list.append(LatticeStore(store, self.problem.size(store), layouts))
+            rows, keeping = self.problem.stored(store), self.problem.keeping(store)
+            self.store_list.append(LatticeStore(store, rows, keeping, self.problem.indexing(store), layouts))
         return self.stores[store]
 
 
@@ -200,8 +212,9 @@ def _leading_to(target: int, moves: Sequence[LatticeMove], into: dict[int, list[
 def _useful_stores(problem: Problem, spaces: Sequence[_QuerySpace]) -> set[Subquery]:
     """The materializable subqueries that could pay for themselves.
 
-    Each probe of such a store can be replaced by probes of streams, at worst all broadcast. If the sum of what that
-    costs more, over all probes of a store that exist, is not above its shipping, then no best plan needs the store."""
+    Each probe of such a store can be replaced by probes of streams, at worst all broadcast and with indexes of their
+    own. If the sum of what that costs more, over all probes of a store that exist, is not above what the store costs,
+    then no best plan needs the store."""
     materializable = set(problem.materializable)
     saved: dict[Subquery, float] = defaultdict(float)
     counted = set()
@@ -212,31 +225,32 @@ def _useful_stores(problem: Problem, spaces: Sequence[_QuerySpace]) -> set[Subqu
             if store in materializable and (here, store, there) not in counted:
                 counted.add((here, store, there))
                 known = space.between(joined, probed)
-                least = 1.0 if any(link.theta is None for link in known) else problem.factor(store, known, ())
-                probe = problem.size(here) / len(here) * least
-                saved[store] += len(here) * (instead(joined, probed) - probe)
-    return {store for store, saving in saved.items() if saving > problem.size(store) * problem.keeping}
+                for start in space.starts(joined):
+                    step = problem.step((start, here), store, there, known)
+                    least = step.fixed + (0.0 if problem.demands else step.probing + step.matching)
+                    saved[store] += instead(start, joined, probed) - least
+    return {store for store, saving in saved.items() if saving > problem.keeping(store)}
 
 
-def _by_streams(problem: Problem, space: _QuerySpace) -> Callable[[int, int], float]:
-    """For (joined, rest): the cost of the cheapest way from joined over the streams of rest, if each is a broadcast."""
+def _by_streams(problem: Problem, space: _QuerySpace) -> Callable[[str, int, int], float]:
+    """For (start, joined, rest): the cost of the cheapest way from joined over the streams of rest, at the worst."""
     streams = {1 << place: space.subqueries[1 << place] for place in range(len(space.relations))}
-    copies = {
-        bit: problem.partitions if problem.has_layouts and len(problem.layout_candidates(stream)) > 1 else 1
-        for bit, stream in streams.items()
+    choice = {
+        bit: problem.has_layouts and len(problem.layout_candidates(stream)) > 1 for bit, stream in streams.items()
     }
 
-    def factor(joined: int, bit: int) -> float:
-        known = space.between(joined, bit)
-        return copies[bit] if any(link.theta is None for link in known) else problem.factor(streams[bit], known, ())
+    @cache
+    def step(start: str, joined: int, bit: int) -> float:
+        here, there = space.subqueries[joined], space.subqueries[joined | bit]
+        cost = problem.step((start, here), streams[bit], there, space.between(joined, bit))
+        most = cost.probing + cost.matching + cost.fixed + (problem.indexing(streams[bit]) if cost.equality else 0.0)
+        return most + (problem.broadcast(cost, (start, here), there) if choice[bit] else 0.0)
 
     @cache
-    def cost(joined: int, rest: int) -> float:
+    def cost(start: str, joined: int, rest: int) -> float:
         if not rest:
             return 0.0
-        here = space.subqueries[joined]
         nexts = [bit for bit in streams if bit & rest and joined | bit in space.subqueries]
-        tuples = problem.size(here) / len(here)
-        return min(tuples * factor(joined, bit) + cost(joined | bit, rest & ~bit) for bit in nexts)
+        return min(step(start, joined, bit) + cost(start, joined | bit, rest & ~bit) for bit in nexts)
 
     return cost

@@ -5,8 +5,8 @@ one, and each divides its paths so that it hardly pays for the half that it lack
 costs if a stream has this layout or that one, and is added to the program as
 
   t[q,k]    query q relies on the set k of layouts of streams, an entry of its table
-  (8)  what the moves and materialized stores of query q cost  ≥  Σ_k cost(q,k) · t[q,k],  where Σ_k t[q,k] = 1 and,
-       for each layout of a stream, Σ t[q,k] over the entries k that rely on it  ≤  x[s,a]
+  (8)  what the moves, materialized stores, indexes and phases of query q cost  ≥  Σ_k cost(q,k) · t[q,k],
+       where Σ_k t[q,k] = 1 and, for each layout of a stream, Σ t[q,k] over the entries k that rely on it  ≤  x[s,a]
 
 which every plan satisfies. A cost is at first that of the relaxation of the query's own program with the layouts in
 question fixed. Entries that the relaxation of the whole program then uses get the cost of the query's best plan.
@@ -89,6 +89,8 @@ class Tightened:
             paid = [i for i, move in enumerate(lattice.moves) if lattice.nodes[move.target][1] in inside]
             columns = [program.y[i] for i in paid] + [program.b[i] for i in paid if i in program.b]
             columns += [m for s, m in program.m.items() if lattice.stores[s].subquery in inside]
+            columns += [program.v[i] for i in paid if i in program.v]
+            columns += [*program.z.values(), *program.e.values()]
             t = {entry: model.variable() for entry in table.costs}
             model.row([(column, 1.0) for column in t.values()], 1.0, 1.0)
             self._columns.append(t)

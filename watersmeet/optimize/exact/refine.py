@@ -103,7 +103,9 @@ def _free(program: Program, queries: set[int], values: Sequence[float]) -> list[
     free = [program.m[s] for s in stores if s in program.m]
     free += [column for (s, _), column in program.x.items() if s in stores]
     moves = {i for i, move in enumerate(lattice.moves) if lattice.nodes[move.target][1] in inside}
-    free += [program.y[i] for i in moves]
+    free += [program.y[i] for i in moves] + [program.v[i] for i in moves if i in program.v]
+    free += [column for (s, _), column in program.z.items() if s in stores]
+    free += [column for (s, _), column in program.l.items() if s in stores] + list(program.e.values())
     free += [
         column
         for i, column in program.b.items()

@@ -15,7 +15,8 @@ from watersmeet.optimize.exact.program import Layouts, Paths, Program
 from watersmeet.optimize.exact.refine import refine, rounded
 from watersmeet.optimize.exact.solver import Solver, solve_highs
 from watersmeet.optimize.joingraph import store_of
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, allows, price
 
 TABLES = 0.4  # share of the time to make the whole program tighter
 WHOLE = 0.5  # share of the time in which the whole program is tried, before its parts
@@ -35,7 +36,7 @@ def exact(
 
     Of the plan's `bound` is known that no plan costs less."""
     began = time.monotonic()
-    first = start if start is not None and problem.allows(start) else simple_plan(problem)
+    first = start if start is not None and allows(problem, start) else simple_plan(problem)
     parts = sorted(components(problem), key=_weight)
     clock = _Clock(began + time_limit, [_weight(part) for part in parts])
     solved = [_solve(part, first, clock.share(), gap, solver) for part in parts]

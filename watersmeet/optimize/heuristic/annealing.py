@@ -14,7 +14,8 @@ from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.greedy import first_draft
 from watersmeet.optimize.heuristic.neighbourhoods import try_anew, try_layouts, try_store, try_without
 from watersmeet.optimize.heuristic.numbered_problem import Goal, Space
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 
 WARM = 0.006  # the first temperature, as a share of the cost
 

@@ -1,8 +1,10 @@
 """What a plan pays while it is being searched for: moves in use, open stores, layouts, and a way back.
 
 Invariants:
-  · `cost` and `storage` are those of `problem.price` for the paths and layouts held;
-  · `marginal[move]` is what one more path would pay for the move: nothing if another path pays already.
+  · `cost` and `storage` are those of `solution.price` for the paths and layouts held;
+  · `level[move]` is what the users of a move pay for it, the most that one of them needs: one more path pays only
+    what it needs beyond that;
+  · `extra[move]` is what the first path to use a move would pay besides: nothing if another path pays already.
 A materialized store that nothing probes is *closed*: its moves are not on offer.
 A store without a layout while has_layouts is *undecided*: probes are priced as if they were not broadcast.
 """
@@ -10,7 +12,7 @@ A store without a layout while has_layouts is *undecided*: probes are priced as 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from watersmeet.optimize.heuristic.numbered_problem import Goal, Space
 from watersmeet.optimize.problem import Problem
@@ -19,82 +21,147 @@ CLOSED = math.inf
 TAKEN, DROPPED, PUT, REMOVED, LAYOUTS, PINNED, UNPINNED = range(7)
 NOWHERE = (-1, -1)
 
-Mark = tuple[int, float, float]  # entries of the journal, cost, storage
+Mark = tuple[int, float, float, float]  # entries of the journal, cost, storage, cost without phases
 
 
 class Ledger:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.problem: Problem = space.problem
-        self.copies = float(self.problem.partitions) if self.problem.has_layouts else 1.0
         self.paths: dict[Goal, list[int]] = {}
         self.layouts: dict[int, tuple[int, ...]] = {}
         self.users: dict[int, int] = {}  # materialized store -> its moves in use, and pins
         self.in_use: dict[int, dict[int, None]] = {}  # store -> its moves in use
-        self.use: list[int] = []  # of each move: how many paths take it,
-        self.price: list[float] = []  # what it costs under the layouts,
-        self.marginal: list[float] = []  # and what one more path would pay
+        self.use: list[dict[Goal, float]] = []  # of each move: the wants whose paths take it, and what they need of it,
+        self.level: list[float] = []  # the most of that,
+        self.extra: list[float] = []  # and what the first one would pay besides
+        self.indexed: dict[int, int] = {}  # index -> moves in use that need it
         self.streams = sorted({space.store[relation] for relation in range(len(space.relations))})
-        self.cost = 0.0
-        self.storage = sum(space.size[store] for store in self.streams)
+        self.paid = 0.0  # all but the phases
+        self.storage = sum(space.rows(store) for store in self.streams)
         self.budget = self.problem.storage_budget
         self.opened: list[int] = []  # stores that have become open, and what they need is not yet there
         self.journal: list[tuple[int, int, Goal, Sequence[int]]] = []  # (what was done, to what, where, before that)
+        self._waiting: dict[Goal, tuple[int, ...]] = {}  # want -> stores on its path that are made before it
+        self._phases = 1  # of all paths, 0 if that is to be found again
+        self._phase_cost = self.problem.phases(2) if self.problem.has_phases else 0.0
+
+    @property
+    def cost(self) -> float:
+        if not self._phase_cost or (self._phases == 1 and not self._waiting):
+            return self.paid
+        if not self._phases:
+            self._phases = self._count_phases()
+        return self.paid + (self._phases - 1) * self._phase_cost
 
     @property
     def fits(self) -> bool:
         return self.budget is None or self.storage <= self.budget * (1 + 1e-12)
 
+    def set_path(self, want: Goal, path: list[int] | None) -> None:
+        if path is None:
+            del self.paths[want]
+            if self._waiting.pop(want, None):
+                self._phases = 0
+            return
+        self.paths[want] = path
+        if not self._phase_cost:
+            return
+        space = self.space
+        stores = (space.probed[move] for move in path)
+        waits_for = tuple(s for s in stores if len(space.members[s]) > 1 and space.sees(want[0], s))
+        if waits_for != self._waiting.get(want, ()):
+            self._phases = 0
+            if waits_for:
+                self._waiting[want] = waits_for
+            else:
+                del self._waiting[want]
+
+    def _count_phases(self) -> int:
+        levels: dict[int, int] = {}
+
+        def phase(want: Goal) -> int:
+            return 1 + max(map(level, self._waiting.get(want, ())), default=0)
+
+        def level(store: int) -> int:
+            if store not in levels:
+                levels[store] = max(phase((start, store)) for start in self.space.members[store])
+            return levels[store]
+
+        return max(map(phase, self._waiting), default=1)
+
     def meet_new_moves(self) -> None:
         """Routes are found when they are first asked for, and with them moves."""
-        for move in range(len(self.use), len(self.space.base)):
-            self.use.append(0)
-            self.price.append(self._price_of(move))
-            self.marginal.append(self.price[move] + self._entry(self.space.probed[move]))
+        for move in range(len(self.use), len(self.space.step)):
+            self.use.append({})
+            self.level.append(0.0)
+            self.extra.append(self._extra_of(move))
 
-    def _price_of(self, move: int) -> float:
-        layouts = self.layouts.get(self.space.probed[move])
-        ends = self.space.ends[move]
+    def _extra_of(self, move: int) -> float:
+        space = self.space
+        store, index = space.probed[move], space.index[move]
+        if len(space.members[store]) > 1 and not self.users.get(store):
+            return CLOSED
+        more = space.indexes[index][1] if index >= 0 and not self.indexed.get(index) else 0.0
+        return space.step[move].fixed + self._broadcast(move) + more
+
+    def _broadcast(self, move: int) -> float:
+        """What a move costs more under the layouts of its store."""
+        layouts, ends = self.layouts.get(self.space.probed[move]), self.space.ends[move]
         if not layouts or not ends or any(end in layouts for end in ends):
-            return self.space.base[move]
-        return self.space.base[move] * self.copies
-
-    def _entry(self, store: int) -> float:
-        if len(self.space.members[store]) == 1 or self.users.get(store):
             return 0.0
-        return CLOSED
+        return self.space.broadcast[move]
 
-    def _refresh(self, store: int) -> None:
-        entry = self._entry(store)
-        for move in self.space.moves_on.get(store, ()):
+    def _refresh(self, moves: Iterable[int]) -> None:
+        for move in moves:
             if move < len(self.use) and not self.use[move]:
-                self.marginal[move] = self.price[move] + entry
+                self.extra[move] = self._extra_of(move)
 
-    def take(self, move: int) -> None:
-        self.journal.append((TAKEN, move, NOWHERE, ()))
-        self.use[move] += 1
-        if self.use[move] > 1:
+    def take(self, move: int, want: Goal) -> None:
+        self.journal.append((TAKEN, move, want, ()))
+        users, need = self.use[move], self.space.need(want, move)
+        users[want] = need
+        if need > self.level[move]:
+            self.paid += need - self.level[move]
+            self.level[move] = need
+        if len(users) > 1:
             return
-        self.cost += self.price[move]
-        self.marginal[move] = 0.0
+        self.paid += self.space.step[move].fixed + self._broadcast(move)
+        self.extra[move] = 0.0
+        self._need_index(self.space.index[move], 1)
         store = self.space.probed[move]
         self.in_use.setdefault(store, {})[move] = None
         if len(self.space.members[store]) > 1:
             self.hold(store)
 
-    def drop(self, move: int) -> int:
+    def drop(self, move: int, want: Goal) -> int:
         """Gives the store that nothing probes any more, or -1."""
-        self.journal.append((DROPPED, move, NOWHERE, ()))
-        self.use[move] -= 1
-        if self.use[move]:
+        self.journal.append((DROPPED, move, want, ()))
+        users = self.use[move]
+        del users[want]
+        most = max(users.values(), default=0.0)
+        self.paid -= self.level[move] - most
+        self.level[move] = most
+        if users:
             return -1
-        self.cost -= self.price[move]
+        self.paid -= self.space.step[move].fixed + self._broadcast(move)
+        self._need_index(self.space.index[move], -1)
         store = self.space.probed[move]
         del self.in_use[store][move]
         if len(self.space.members[store]) > 1 and self.release(store):
             return store
-        self.marginal[move] = self.price[move]
+        self.extra[move] = self._extra_of(move)
         return -1
+
+    def _need_index(self, index: int, more: int) -> None:
+        if index < 0:
+            return
+        before = self.indexed.get(index, 0)
+        self.indexed[index] = before + more
+        cost = self.space.indexes[index][1]
+        if cost and 0 in (before, before + more):
+            self.paid += more * cost
+            self._refresh(self.space.moves_by[index])
 
     def hold(self, store: int) -> None:
         self.users[store] = self.users.get(store, 0) + 1
@@ -109,52 +176,42 @@ class Ledger:
         return not self.users[store]
 
     def _ship(self, store: int, sign: int) -> None:
-        size = self.space.size[store] * max(1, len(self.layouts.get(store, ())))
-        self.cost += sign * size * self.problem.keeping
-        self.storage += sign * size
-        self._refresh(store)
+        copies = sign * max(1, len(self.layouts.get(store, ())))
+        self.paid += copies * self.space.keeping(store)
+        self.storage += copies * self.space.rows(store)
+        self._refresh(self.space.moves_on.get(store, ()))
 
     def set_layouts(self, store: int, layouts: tuple[int, ...]) -> None:
         old = self.layouts.get(store, ())
         if old == layouts:
             return
         self.journal.append((LAYOUTS, store, NOWHERE, old))
-        added = (max(1, len(layouts)) - max(1, len(old))) * self.space.size[store]
-        if len(self.space.members[store]) == 1 or self.users.get(store):
-            self.cost += added * self.problem.keeping
-            self.storage += added
+        added = max(1, len(layouts)) - max(1, len(old))
+        if added and (len(self.space.members[store]) == 1 or self.users.get(store)):
+            self.paid += added * self.space.keeping(store)
+            self.storage += added * self.space.rows(store)
+        used = self.in_use.get(store, ())
+        before = sum(map(self._broadcast, used))
         self.layouts[store] = layouts
-        entry = self._entry(store)
-        prices, marginal, use, known = self.price, self.marginal, self.use, len(self.use)
-        base, ends = self.space.base, self.space.ends
-        for move in self.space.moves_on.get(store, ()):
-            if move >= known:
-                break
-            new = base[move]
-            if layouts and ends[move] and not any(end in layouts for end in ends[move]):
-                new *= self.copies
-            if use[move]:
-                self.cost += new - prices[move]
-            else:
-                marginal[move] = new + entry
-            prices[move] = new
+        self.paid += sum(map(self._broadcast, used)) - before
+        self._refresh(self.space.moves_on.get(store, ()))
 
     def mark(self) -> Mark:
         """Where `back` leads to."""
-        return len(self.journal), self.cost, self.storage
+        return len(self.journal), self.cost, self.storage, self.paid
 
     def back(self, mark: Mark) -> None:
         """Undoes everything since the mark."""
         undone = self.journal[mark[0] :]
         for kind, number, want, old in reversed(undone):
             if kind == TAKEN:
-                self.drop(number)
+                self.drop(number, want)
             elif kind == DROPPED:
-                self.take(number)
+                self.take(number, want)
             elif kind == PUT:
-                del self.paths[want]
+                self.set_path(want, None)
             elif kind == REMOVED:
-                self.paths[want] = list(old)
+                self.set_path(want, list(old))
             elif kind == LAYOUTS:
                 self.set_layouts(number, tuple(old))
             elif kind == PINNED:
@@ -163,7 +220,7 @@ class Ledger:
                 self.hold(number)
         del self.journal[mark[0] :]
         self.opened.clear()
-        _, self.cost, self.storage = mark
+        _, _, self.storage, self.paid = mark
 
     def commit(self) -> None:
         """There is no way back any more."""

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from watersmeet.deadline import look
 from watersmeet.optimize.heuristic.draft_cost import CLOSED, NOWHERE, PINNED, PUT, REMOVED, UNPINNED, Ledger
 from watersmeet.optimize.heuristic.numbered_problem import Goal, Space
-from watersmeet.optimize.problem import Path, Solution, Want, price
+from watersmeet.optimize.problem import Path, Want
+from watersmeet.optimize.solution import Solution, price
 
 
 class Draft(Ledger):
@@ -23,18 +24,20 @@ class Draft(Ledger):
         """The path that adds least to the cost, and how much that is."""
         look()
         route = self.space.route(want, self.stores)
-        if len(self.use) < len(self.space.base):
+        if len(self.use) < len(self.space.step):
             self.meet_new_moves()
-        marginal = self.marginal
+        extra, level = self.extra, self.level
         best = [0.0] * (len(route) + 1)
         taken = [(0, 0)] * (len(route) + 1)
         for node, options in route:
             least = CLOSED
-            for option in options:
-                cost = marginal[option[0]] + best[option[1]]
+            for move, after, need in options:
+                cost = extra[move] + best[after]
+                if need > level[move]:
+                    cost += need - level[move]
                 if cost < least:
                     least = cost
-                    taken[node] = option
+                    taken[node] = move, after
             best[node] = least
         path = []
         node = len(route)
@@ -45,15 +48,16 @@ class Draft(Ledger):
 
     def put(self, want: Goal, path: list[int]) -> None:
         self.journal.append((PUT, 0, want, ()))
-        self.paths[want] = path
+        self.set_path(want, path)
         for move in path:
-            self.take(move)
+            self.take(move, want)
 
     def remove(self, want: Goal) -> None:
-        path = self.paths.pop(want)
+        path = self.paths[want]
+        self.set_path(want, None)
         self.journal.append((REMOVED, 0, want, path))
         for move in path:
-            closed = self.drop(move)
+            closed = self.drop(move, want)
             if closed >= 0:
                 self._forget(closed)
 
@@ -119,22 +123,22 @@ class Draft(Ledger):
         if not used:
             return
         now = self.layouts.get(store, ())
-        kept = self.space.size[store] * self.problem.keeping
-        base, all_ends = self.space.base, self.space.ends
+        kept = self.space.keeping(store)
+        broadcast, all_ends = self.space.broadcast, self.space.ends
         chosen: list[int] = []
         open_moves = list(used)
         while open_moves:
             saved: dict[int, float] = {}
             for move in open_moves:
                 for end in all_ends[move]:
-                    saved[end] = saved.get(end, 0.0) + base[move]
+                    saved[end] = saved.get(end, 0.0) + broadcast[move]
             if not saved:
                 chosen = chosen or [self.space.any_layout(store)]
                 break
             most = max(saved.values()) * (1 - 1e-9)
             # Of equally good ones the active layout, then the first: a change must be worth it.
             best = min((end for end in saved if saved[end] >= most), key=lambda end: (end not in now, end))
-            worth = saved[best] * (self.copies - 1) > kept * (1 + 1e-9)
+            worth = saved[best] > kept * (1 + 1e-9)
             if chosen and not (worth and self._fits(store, len(chosen) + 1)):
                 break
             chosen.append(best)
@@ -148,24 +152,24 @@ class Draft(Ledger):
 
     def _layout_cost(self, store: int, layouts: Collection[int]) -> float:
         space = self.space
-        return len(layouts) * space.size[store] * self.problem.keeping + sum(
-            space.base[move] * (1 if any(end in layouts for end in space.ends[move]) else self.copies)
+        return len(layouts) * space.keeping(store) + sum(
+            space.broadcast[move]
             for move in self.in_use[store]
-            if space.ends[move]
+            if space.ends[move] and not any(end in layouts for end in space.ends[move])
         )
 
     def _fits(self, store: int, copies: int) -> bool:
         if self.budget is None:
             return True
         now = max(1, len(self.layouts.get(store, ())))
-        return self.storage + (copies - now) * self.space.size[store] <= self.budget
+        return self.storage + (copies - now) * self.space.rows(store) <= self.budget
 
     def load(self, paths: Mapping[Goal, Sequence[int]], layouts: Mapping[int, tuple[int, ...]]) -> None:
         """Takes over a whole plan in place of this one."""
         for want in list(self.paths):
             if want in self.paths:
                 self.remove(want)
-        if len(self.use) < len(self.space.base):
+        if len(self.use) < len(self.space.step):
             self.meet_new_moves()
         for store, held in layouts.items():
             self.set_layouts(store, held)

@@ -20,7 +20,8 @@ from time import perf_counter
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.neighbourhoods import try_store
 from watersmeet.optimize.heuristic.numbered_problem import Space
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 
 PASSES = 6
 # Wants routed for step 4: a number, not a time, so that the same problem has the same plan. Many queries leave less.

@@ -14,7 +14,8 @@ from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, store_of
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, allows, price
 
 NO_END = -1  # in place of a layout by an attribute that no query nearby knows: every probe is a broadcast
 Readable = Callable[[QueryGraph, Subquery], bool]  # whether a new query may read a store that is there
@@ -54,7 +55,7 @@ def extended(problem: Problem, previous: Solution, staying: Collection[str], rea
         layouts = {store: held for store, held in previous.layouts.items() if store in used or store in known}
         layouts |= {store: held for store, held in added.layouts.items() if store not in layouts}
         solution = price(problem, {**added.paths, **kept}, layouts, searcher="incremental")
-    if not problem.allows(solution):
+    if not allows(problem, solution):
         return None
     return replace(solution, seconds=perf_counter() - started)
 

@@ -17,7 +17,10 @@ from watersmeet.optimize.heuristic.annealing import anneal
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import Link, QueryGraph
-from watersmeet.optimize.problem import Path, Problem, Solution, Want, price
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import Solution, price
+
+Kind = tuple[frozenset[Link], tuple[tuple[str, float, float], ...]]
 
 LAYOUTS = 2000
 ITERATIONS = 300
@@ -53,22 +56,34 @@ def individual_cost(problem: Problem, time_limit: float = inf) -> float:
     all have one placement: the one that is best for their plans together."""
     alone = plans_alone(problem, perf_counter() + time_limit)
     if not problem.has_layouts:
-        return sum(alone[query.links].cost for query in problem.queries)
+        return sum(alone[_kind(problem, query)].cost for query in problem.queries)
     shared = together(problem, alone.values()).solution("individual", 0.0).layouts
     total = 0.0
     for query in problem.queries:
         apart = replace(problem, queries=(query,), storage_budget=None)
-        plan = alone[query.links]
+        plan = alone[_kind(problem, query)]
         total += price(apart, plan.paths, {**plan.layouts, **shared}).cost
     return total
 
 
-def plans_alone(problem: Problem, deadline: float) -> dict[frozenset[Link], Solution]:
-    plans: dict[frozenset[Link], Solution] = {}
+def plans_alone(problem: Problem, deadline: float) -> dict[Kind, Solution]:
+    plans: dict[Kind, Solution] = {}
     for query in sorted(problem.queries, key=lambda query: query.whole.sort_key):
-        if query.links not in plans:
-            plans[query.links] = plan_alone(problem, query, deadline)
+        kind = _kind(problem, query)
+        if kind not in plans:
+            plans[kind] = plan_alone(problem, query, deadline)
     return plans
+
+
+def _kind(problem: Problem, query: QueryGraph) -> Kind:
+    """Queries of one kind have the same plan alone."""
+    demand = problem.demands.get(query.name)
+    if demand is None:
+        return query.links, ()
+    return query.links, tuple(
+        (relation, problem.passing(query.name, relation), demand.windows.get(relation, 1.0))
+        for relation in sorted(query.relations)
+    )
 
 
 def plan_alone(problem: Problem, query: QueryGraph, deadline: float = inf) -> Solution:
@@ -114,5 +129,5 @@ def _cost(draft: Draft, layouts: dict[int, tuple[int, ...]]) -> float:
     """Of all starts by their shortest paths. They share nothing: a move belongs to one start."""
     for store, held in layouts.items():
         draft.set_layouts(store, held)
-    extra = sum((max(1, len(held)) - 1) * draft.space.size[store] for store, held in layouts.items())
-    return extra * draft.problem.keeping + sum(draft.shortest(want)[0] for want in draft.space.wants)
+    extra = sum((len(held) - 1) * draft.space.keeping(store) for store, held in layouts.items() if len(held) > 1)
+    return extra + sum(draft.shortest(want)[0] for want in draft.space.wants)

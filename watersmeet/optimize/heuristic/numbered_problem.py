@@ -12,11 +12,14 @@ from functools import cached_property
 from watersmeet.deadline import look
 from watersmeet.optimize.heuristic.bitmask_lattice import Shape, alike, shape
 from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, stream_of
-from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.phases import seen
+from watersmeet.optimize.problem import Path, Problem, StepCost, Want
 
 Goal = tuple[int, int]  # a want: (relation, subquery)
-# Nodes from the last before the goal to the start, each with its moves (move, place of the next node); 0 is the goal.
-Route = list[tuple[int, list[tuple[int, int]]]]
+# Nodes from the last before the goal to the start, each with its moves (move, place of the next node, what the want
+# needs of the move); 0 is the goal.
+Route = list[tuple[int, list[tuple[int, int, float]]]]
+NO_INDEX = -1
 
 
 @dataclass(frozen=True)
@@ -55,20 +58,27 @@ class Space:
         }
         # Subqueries
         self.subquery: list[Subquery] = []
-        self.size: list[float] = []
         self.store: list[int] = []  # the number of the store that holds its tuples
         self.host: list[tuple[QuerySpace, int]] = []  # a query that contains it, and its position there
         self.members: list[list[int]] = []  # its relations
         self._subs: dict[tuple[int, int], int] = {}
         # Moves
-        # Cost without broadcast; but where no equality leads to the store all of it: no choice of a layout changes it.
-        self.base: list[float] = []
+        self.step: list[StepCost] = []
+        self.broadcast: list[float] = []  # what a move costs more where no layout of the store is known
+        self.index: list[int] = []  # the index that it needs, as a number
+        self.indexes: list[tuple[int, float]] = []  # the store of each index, and what the index costs
+        self.moves_by: list[list[int]] = []  # index -> moves
+        self.ways: list[tuple[int, int]] = []  # the subqueries before and after
         self.ends: list[tuple[int, ...]] = []  # attributes of the probed store that the step knows
         self.probed: list[int] = []  # the store
         self.visited: list[int] = []  # the subquery whose tuples are found there
         self.moves_on: dict[int, list[int]] = {}  # store -> moves
         self.wants_over: dict[int, list[Goal]] = {}  # store -> wants with a way through it
         self._moves: dict[tuple[int, int, int], int] = {}
+        self._indexes: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._keeping: dict[int, float] = {}
+        self._needs: dict[tuple[Goal, int], float] = {}
+        self._sees: dict[tuple[int, int], bool] = {}
         self._routes: dict[tuple[int, int, bool], Route] = {}
 
         for relation in self.relations:
@@ -138,7 +148,6 @@ class Space:
             self.store.append(sub)
             self.host.append(host)
         self.subquery.append(found)
-        self.size.append(self.problem.size(found))
         self.members.append([self.number[name] for name in names])
         return sub
 
@@ -158,7 +167,7 @@ class Space:
                 move = moves.get((start, subs[at], subs[union]))
                 if move is None:
                     move = self._add_move(start, space, at, added, union)
-                options.append((move, there))
+                options.append((move, there, self.need(want, move)))
                 stores_met[self.probed[move]] = None
             route.append((node, options))
         self._routes[start, target, stores] = route
@@ -169,7 +178,7 @@ class Space:
     def _add_move(self, start: int, space: QuerySpace, at: int, added: int, union: int) -> int:
         look()
         here, found = space.subs[at], space.subs[added]
-        move = self._moves[start, here, space.subs[union]] = len(self.base)
+        move = self._moves[start, here, space.subs[union]] = len(self.step)
         mask = space.shape.masks[at]
         ends: set[int] = set()
         links = 0
@@ -185,17 +194,55 @@ class Space:
                         if mask >> other.place & 1:
                             ends.update(other.of_result)
                             links |= other.links
-        factor = 1.0 if ends else self._factor(found, links)
-        self.base.append(self.size[here] / len(self.members[here]) * factor)
+        known = []
+        while links:
+            known.append(self._links[(links & -links).bit_length() - 1])
+            links &= links - 1
+        union, node = space.subs[union], (self.relations[start], self.subquery[here])
+        step = self.problem.step(node, self.subquery[found], self.subquery[union], known)
+        self.step.append(step)
+        self.broadcast.append(self.problem.broadcast(step, node, self.subquery[union]))
         self.ends.append(tuple(ends))
         self.probed.append(self.store[found])
         self.visited.append(found)
+        self.ways.append((here, union))
+        self.index.append(self._index_of(self.store[found], tuple(sorted(ends)), move) if ends else NO_INDEX)
         self.moves_on.setdefault(self.store[found], []).append(move)
         return move
 
-    def _factor(self, found: int, links: int) -> float:
-        known = [link for at, link in enumerate(self._links) if links >> at & 1]
-        return self.problem.factor(self.subquery[found], known, ())
+    def _index_of(self, store: int, ends: tuple[int, ...], move: int) -> int:
+        number = self._indexes.setdefault((store, ends), len(self.indexes))
+        if number == len(self.indexes):
+            self.indexes.append((store, self.problem.indexing(self.subquery[store])))
+            self.moves_by.append([])
+        self.moves_by[number].append(move)
+        return number
+
+    def need(self, want: Goal, move: int) -> float:
+        """What a want needs of a move, apart from what is fixed."""
+        step = self.step[move]
+        if not self.problem.demands:
+            return step.probing + step.matching
+        found = self._needs.get((want, move))
+        if found is None:
+            here, joined = (self.subquery[sub] for sub in self.ways[move])
+            found = self._needs[want, move] = self.problem.needed(step, self.want(want), here, joined)
+        return found
+
+    def rows(self, store: int) -> float:
+        return self.problem.stored(self.subquery[store])
+
+    def keeping(self, store: int) -> float:
+        if store not in self._keeping:
+            self._keeping[store] = self.problem.keeping(self.subquery[store])
+        return self._keeping[store]
+
+    def sees(self, start: int, store: int) -> bool:
+        """Whether rows of a start see rows of the current tick in a materialized store."""
+        key = (start, store)
+        if key not in self._sees:
+            self._sees[key] = bool(seen(self.relations[start], self.subquery[store]))
+        return self._sees[key]
 
     def any_layout(self, store: int) -> int:
         """A layout for a store to which no choice of one matters."""
@@ -229,6 +276,6 @@ class Space:
             visited = self._numbers[store]
             found = next((option for option in route[node] if self.visited[option[0]] == visited), None)
             assert found is not None, f"no way from {want[0]} through {store} to {want[1]}"
-            move, node = found
+            move, node, _ = found
             moves.append(move)
         return moves

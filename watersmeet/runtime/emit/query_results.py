@@ -46,6 +46,11 @@ class QueryResults:
         self._bytes: Counter[str] = Counter()  # before compression
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
 
+    @property
+    def bytes(self) -> int:
+        """Of all results, before compression."""
+        return self._bytes.total()
+
     def only_counts(self, query: str) -> bool:
         return self._rules[query].sink.format == "count"
 

@@ -10,6 +10,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from watersmeet.home.counters import (
+    KEEPING,
+    KEPT_ENTRIES,
+    KEPT_FILES,
+    KEPT_ROWS,
+    RESULT_BYTES,
+    RESULT_FILES,
+    RESULT_ROWS,
+    RESULTS,
+)
 from watersmeet.plan.ruleset import Emit, Keep
 from watersmeet.runtime.emit.assemble import Assembly, concatenate
 from watersmeet.runtime.emit.materialized_rows import MaterializedRows
@@ -46,6 +56,10 @@ class Results:
         self._materialized.begin(order)
 
     def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None:
+        with self.counts.timed(_stage(end)):
+            self._add(end, partial, path)
+
+    def _add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None:
         sets = partial.sets.get(end.group)
         partial = Partial(partial.members, partial.latest, partial.deadline, {}, {})
         if isinstance(end, Keep):
@@ -128,8 +142,10 @@ class Results:
     def end_phase(self, walk: Walk) -> ProbeReport:
         """Put together what is waiting, and report what the walk has counted; files are still to be closed."""
         for at in list(self._waiting):
-            self._flush(at)
-        self._materialized.end_phase(self.stores)
+            with self.counts.timed(_stage(at[1])):
+                self._flush(at)
+        with self.counts.timed(KEEPING):
+            self._materialized.end_phase(self.stores)
         self._report.counts.add(walk.counts)
         self._report.off |= walk.calls.off
         walk.calls.tell(self.stores.home, self.order.tick)
@@ -137,6 +153,22 @@ class Results:
 
     def finish(self) -> ProbeReport:
         """Close the files, and report them."""
-        self._of_queries.finish()
-        self._materialized.finish()
+        with self.counts.timed(RESULTS):
+            self._of_queries.finish()
+        with self.counts.timed(KEEPING):
+            self._materialized.finish()
+        self._count_work()
         return self._report
+
+    def _count_work(self) -> None:
+        done, kept, results = self.counts.done, self._report.kept, self._report.results
+        done[KEPT_ROWS] += sum(info.rows for info in kept)
+        done[KEPT_ENTRIES] += sum(info.rows * len(self.order.rules.store(info.store).keys) for info in kept)
+        done[KEPT_FILES] += len(kept)
+        done[RESULT_ROWS] += sum(file.rows for file in results)
+        done[RESULT_BYTES] += self._of_queries.bytes
+        done[RESULT_FILES] += len(results)
+
+
+def _stage(end: Emit | Keep) -> str:
+    return KEEPING if isinstance(end, Keep) else RESULTS

@@ -11,6 +11,7 @@ departs: the executor brings it there, and another walk continues with it. With 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import thread_time_ns
 from typing import Protocol
 
 import numpy as np
@@ -100,10 +101,12 @@ class Walk:
         if self._pruning.has_pruned(step):
             return
         self.counts.step_in[step.id] += len(partial)
+        began = thread_time_ns()  # without the ends and the steps below
         path = self._paths[step.id]
         counted = self._counted_end(step)
         if counted is not None:
             self._count(step, partial, *counted)
+            self._spent(step, began)
             return
         tester = Tester(self.stores, path.stores, self.calls)
         prober = make_prober(step, partial, tester)
@@ -112,9 +115,11 @@ class Walk:
             found = tester.passing(tests, pairs) if tests else pairs
             self.counts.step_out[step.id] += len(found)
             self._pruning.found(step, self.counts.step_out[step.id], found)
+            self._spent(step, began)
             if self._pruning.has_pruned(step):
                 break
             if not len(found):
+                began = thread_time_ns()
                 continue
             for end in step.ends:
                 self.ends.add(end, found, path)
@@ -123,9 +128,14 @@ class Walk:
                 yield from elsewhere
                 if here is not None:
                     yield from self.resume(below, here)
+            began = thread_time_ns()
+        self._spent(step, began)
         for failed in tester.failures.values():
             for query in self.order.rules.queries_of(step):
                 self.counts.failed_values[query] += failed
+
+    def _spent(self, step: Step, began: int) -> None:
+        self.counts.step_micros[step.id] += (thread_time_ns() - began) // 1000
 
     def _arrivals(self, start: Start, piece: Slice) -> Iterator[Partial]:
         """New rows as partial results of one member, in chunks."""

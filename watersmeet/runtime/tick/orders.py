@@ -6,6 +6,7 @@ Each order has a number of tasks, which are numbered from 0 and may run anywhere
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -53,6 +54,8 @@ class GatherReport:
     counts: Counters = field(default_factory=Counters)
     newest: int | None = None
     sketches: dict[KeyPart, Sketch] = field(default_factory=dict)
+    examined: int = 0  # rows that filters were asked about,
+    passing: Counter[str] = field(default_factory=Counter)  # and how many of them passed each, by its text
     rejected_files: list[tuple[Piece, InputError]] = field(default_factory=list)  # not files of this stream
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 

@@ -1,0 +1,132 @@
+"""`bench/run estimates`: the estimated CPU time of a tick against the measured one, for several workloads and plans.
+
+Each plan runs twice, the second time with the statistics of the first. Measured is the CPU time of all processes over
+the last half of the ticks; estimated is what the plan costs by the statistics of the second run, with the shipped
+weights and with those that the engine measured.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Shown
+
+from bench.observe import observe
+from bench.peers.ours import ALONE, JOINT
+from bench.report import write_json
+from bench.scratch import in_scratch
+from bench.three_streams import write_streams
+from bench.workloads import nexmark, three_way, tpch
+from bench.workloads.model import Workload
+from bench.workloads.texts import watersmeet_script
+from watersmeet.adapt.statistics_file import recall
+from watersmeet.home import layout
+from watersmeet.optimize.statistics import Statistics
+from watersmeet.options import read_options
+from watersmeet.pipeline import Pipeline
+from watersmeet.plan.planner import START, make_plan
+
+PLANS = {"joint": JOINT, "alone": ALONE, "left-deep": {"searcher": "left-deep", "adaptive": "off"}}
+WITHIN = 1.5  # times more or less
+
+
+@dataclass(frozen=True)
+class Estimate:
+    workload: str
+    plan: str
+    rows: int  # of a tick
+    measured: float  # CPU seconds of a tick
+    shipped: float
+    fitted: float
+    phases: int
+
+    @property
+    def is_near(self) -> bool:
+        return self.fitted / WITHIN <= self.measured <= self.fitted * WITHIN
+
+
+def small_three_way(folder: Path, scale: float, rows: int) -> Workload:
+    count, ticks = int(rows * scale), 40
+    write_streams(folder / "in", ticks, count, ticks_in_window=10, window_seconds=three_way.WINDOW)
+    counts = {stream.name: [count] * ticks for stream in three_way.streams()}
+    return Workload(f"three-way-{3 * rows}", str(folder / "in"), three_way.streams(), (three_way.QUERY,), counts)
+
+
+WORKLOADS: dict[str, Callable[[Path, float], Workload]] = {
+    "three-way-3000": partial(small_three_way, rows=1000),
+    "three-way-60000": partial(small_three_way, rows=20_000),
+    "three-way-300000": partial(small_three_way, rows=100_000),
+    "nexmark": nexmark.make,
+    "tpch-5": partial(tpch.make, count=5),
+    "tpch-10": partial(tpch.make, count=10),
+}
+
+
+def run(
+    names: Annotated[list[str] | None, typer.Option("--workload", help="one of several workloads")] = None,
+    plans: Annotated[list[str] | None, typer.Option("--plan", help="one of several plans")] = None,
+    scale: Annotated[float, typer.Option(help="share of the input")] = 1.0,
+) -> None:
+    """Estimated against measured CPU time of a tick."""
+    found = []
+    for name in names or list(WORKLOADS):
+        found += in_scratch(lambda folder, name=name: list(_of_workload(folder, name, plans or list(PLANS), scale)))
+    table = Shown("workload", "plan", title="CPU seconds of a tick; estimates with shipped and fitted weights")
+    for column in ("rows", "phases", "measured", "shipped", "fitted", ""):
+        table.add_column(column, justify="right")
+    for one in found:
+        cells = (f"{one.measured:.4f}", f"{one.shipped:.4f}", f"{one.fitted:.4f}", "" if one.is_near else "far")
+        table.add_row(one.workload, one.plan, f"{one.rows:,}", str(one.phases), *cells)
+    Console().print(table)
+    near = sum(one.is_near for one in found)
+    Console().print(f"{near} of {len(found)} within {WITHIN} ×")
+    write_json("estimates", {"estimates": [one.__dict__ for one in found]})
+
+
+def _of_workload(folder: Path, name: str, plans: list[str], scale: float) -> Iterator[Estimate]:
+    workload = WORKLOADS[name](folder, scale)
+    script = folder / "pipeline.sql"
+    script.write_text(watersmeet_script(workload, workload.queries))
+    rows = sum(map(sum, workload.rows.values())) // workload.ticks
+    for plan in plans:
+        options = {**PLANS[plan], "epoch": str(max(1, workload.ticks // 4))}
+        first, second = folder / f"{plan}-1", folder / f"{plan}-2"
+        _run(script, first, options)
+        second.mkdir()
+        shutil.copy(first / layout.STATISTICS, second)
+        measured = _run(script, second, options)
+        known = recall(second)
+        assert known is not None
+        fitted, phases = _estimated(script, options, known)
+        shipped, _ = _estimated(script, options, replace(known, weights={}))
+        yield Estimate(name, plan, rows, measured, shipped, fitted, phases)
+
+
+def _estimated(script: Path, options: dict[str, str], known: Statistics) -> tuple[float, int]:
+    given = Pipeline.read(script.read_text(), script, read_options(options)[0])
+    plan = make_plan(START, tuple(given.streams.values()), list(given.queries.values()), given.options, known)
+    shown = plan.rendered()
+    return sum(shown.estimate.values()), shown.phases
+
+
+def _run(script: Path, home: Path, options: dict[str, str]) -> float:
+    sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
+    command = [sys.executable, "-m", "watersmeet.cli", "run", str(script), "--once", "--home", str(home), *sets]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, text=True)
+    seen, thread = observe(running, None)
+    if running.wait():
+        raise SystemExit(f"{script} failed")
+    thread.join()
+    ended = [json.loads(line)["finished_at"] for line in (home / layout.TICKS).read_text().splitlines()]
+    half = len(ended) // 2
+    return seen.cpu_within(ended[half - 1], ended[-1]) / (len(ended) - half)

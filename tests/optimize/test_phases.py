@@ -1,0 +1,62 @@
+"""Phases: who waits for whom, and that walks which share steps run together."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.support.optimizer_problems import graph, mixed_problem
+from watersmeet.optimize.heuristic.annealing import improve
+from watersmeet.optimize.joingraph import Subquery
+from watersmeet.optimize.phases import Phases, seen
+from watersmeet.optimize.problem import Path, Want
+
+CHAIN = graph("q", "r.a = s.a", "s.b = t.b", "t.c = u.c")
+
+
+def within(names: str) -> Subquery:
+    return CHAIN.within(frozenset(names))
+
+
+def bushy() -> dict[Want, Path]:
+    """[r ⋈ s] ⋈ [t ⋈ u]: each side probes the result of the other one."""
+    sides = (within("rs"), within("tu"))
+    paths: dict[Want, Path] = {}
+    for own, other in (sides, sides[::-1]):
+        for start in own.relations:
+            (partner,) = own.relations - {start}
+            paths[start, own] = (within(partner),)
+            paths[start, CHAIN.whole] = (within(partner), other)
+    return paths
+
+
+def test_only_rows_of_earlier_relations_are_seen() -> None:
+    assert seen("t", within("rs")) == ("r", "s")
+    assert seen("r", within("tu")) == ()
+    assert seen("s", within("rs")) == ("r",)
+    assert seen("r@10", Subquery(frozenset(("r@2", "r@11")), frozenset())) == ("r@2",)
+
+
+def test_walks_of_one_start_run_in_one_phase_where_they_may() -> None:
+    phases = Phases(bushy())
+    assert phases.count == 2
+    for start in "rs":
+        assert phases.chosen[start, within("rs")] == phases.chosen[start, CHAIN.whole] == 1
+    for start in "tu":  # what they keep is seen by nobody in this tick, so that it can wait for their other walk
+        assert phases.chosen[start, within("tu")] == phases.chosen[start, CHAIN.whole] == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_are_there_before_they_are_probed(seed: int) -> None:
+    chance = random.Random(seed)
+    problem = mixed_problem(chance, relations=5, queries=4, largest=5, materialize=True)
+    paths = improve(problem, iterations=60, seed=seed).paths
+    phases = Phases(paths)
+    assert set(phases.chosen) == set(paths)
+    assert max(phases.chosen.values(), default=1) == phases.count
+    for want, path in paths.items():
+        for store in path:
+            if not store.is_stream and seen(want[0], store):
+                made = [phases.chosen[relation, store] for relation in store.relations]
+                assert phases.chosen[want] > max(made)

@@ -1,0 +1,91 @@
+"""What tasks do, and the microseconds of CPU time that each of it takes; or the unit costs of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from math import log2
+
+NEAR = 1024  # rows of a bucket whose index is in the cache of the processor
+FARTHEST = 14  # doublings of it after which a probe costs no more
+
+
+@dataclass(frozen=True)
+class Weights:
+    # For each tuple of a step
+    miss: float  # a probe of the index of a bucket that finds nothing,
+    hit: float  # one that finds something, in a small bucket,
+    far: float  # and more for each doubling of the rows of the bucket
+    match: float  # a row found and put into a partial result
+    sent: float = 0.0  # a tuple through the shuffle, with several partitions
+    # For each row that is looked at because no equality leads to it
+    found: float = 0.02  # in a range of a sorted index
+    computed: float = 0.002  # by a program in the probe loop
+    evaluated: float = 0.06  # by SQL, in blocks
+    called: float = 0.2  # by a function of the user,
+    called_by_row: float = 2.0  # one row a call
+    # For each step and tick
+    step: float = 0.0
+    bucket: float = 0.0  # for each bucket of the store that it probes
+    # For each row of a store
+    kept_row: float = 1.0  # put together, written and merged, in a materialized store or a further layout
+    index_entry: float = 0.0  # for each key that the store is probed by
+    filter_bit: float = 0.0  # for each filter of a query
+    # For each tick
+    file: float = 0.0  # of a materialized store
+    phase: float = 0.0  # a round of orders after the first one
+    # What all plans have in common
+    tick: float = 0.0
+    row: float = 0.0  # read and stored
+    result_row: float = 0.0
+    result_byte: float = 0.0
+    result_file: float = 0.0
+    once: bool = False  # the papers count each combination of rows once: 1/j of them for each of j starts
+
+    def probe(self, rows: float, hits: float, buckets: float = 1.0) -> float:
+        """A probe of all buckets of a store of so many rows; a share of the probes finds something in one of them."""
+        here = rows / buckets
+        doublings = min(FARTHEST, log2(here / NEAR)) if here > NEAR else 0.0
+        return self.miss * buckets + (self.hit - self.miss + self.far * doublings) * hits
+
+
+# The costs of CLASH and MultiStream: messages, of which keeping a tuple takes as many as probing with it.
+PAPER = Weights(miss=1.0, hit=1.0, far=0.0, match=0.0, once=True)
+
+# From several runs of `bench/run calibrate` on two busy cores of an AMD EPYC; they differ by up to twice.
+SHIPPED = Weights(
+    miss=0.023,
+    hit=0.024,
+    far=0.0133,
+    match=0.081,
+    sent=0.5,
+    step=52.0,
+    bucket=6.3,
+    kept_row=0.3,
+    index_entry=0.046,
+    filter_bit=0.01,
+    file=1070.0,
+    phase=3500.0,
+    tick=18800.0,
+    row=0.22,
+    result_row=0.074,
+    result_byte=0.003,
+    result_file=3230.0,
+)
+
+_WITHIN = 4.0  # a weight that an engine measures is at most so many times more or less than the shipped one
+
+
+def bounded(weights: Mapping[str, float], default: Weights = SHIPPED) -> Weights:
+    """Measured weights, each within a factor of the shipped one; what is not measured, or not known, is as shipped."""
+    known = {part.name: getattr(default, part.name) for part in fields(Weights) if part.name != "once"}
+    measured = {
+        name: min(known[name] * _WITHIN, max(known[name] / _WITHIN, float(value)))
+        for name, value in weights.items()
+        if name in known
+    }
+    return replace(default, **measured)
+
+
+def as_json(weights: Weights) -> dict[str, float]:
+    return {name: value for name, value in asdict(weights).items() if name != "once"}
