@@ -11,8 +11,9 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +33,15 @@ from watersmeet.model import ColumnRef, KeyPart, Stream
 from watersmeet.optimize.weights import NEAR, SHIPPED, Weights, as_json
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
+from watersmeet.plan.ruleset import Emit, Keep
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
+from watersmeet.runtime.probe.partial_results import Partial, ProbePath
 from watersmeet.runtime.probe.places import Place
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.kernels import I64
 from watersmeet.store.merge import MergeJob, merge
 
 PROBES = 200_000
@@ -52,15 +56,19 @@ CREATE STREAM s (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';
 def run(spark: bool = True) -> None:
     """Measure the weights of the optimizer's costs (--no-spark: without a tick and a phase)."""
     weights = in_scratch(probing)
-    weights = replace(weights, **in_scratch(storing))
-    weights = replace(weights, **in_scratch(lambda folder: stages_of_tasks(folder, weights)))
+    weights = with_weights(weights, in_scratch(storing))
+    weights = with_weights(weights, in_scratch(partial(stages_of_tasks, weights=weights)))
     if spark:
-        weights = replace(weights, **in_scratch(lambda folder: rounds(folder, weights)))
+        weights = with_weights(weights, in_scratch(partial(rounds, weights=weights)))
     Console().print("SHIPPED = Weights(")
     for name, value in as_json(weights).items():
         Console().print(f"    {name}={value:.4g},")
     Console().print(")")
     write_json("calibrate", {"weights": as_json(weights)})
+
+
+def with_weights(weights: Weights, measured: Mapping[str, float]) -> Weights:
+    return Weights(**{**as_json(weights), **measured}, once=weights.once)
 
 
 def least(measure: Callable[[], float], times: int = 5) -> float:
@@ -132,11 +140,22 @@ def _calls(folder: Path, name: str, buckets: int) -> float:
     return least(lambda: _walk(order, 1), 200)
 
 
+class Nothing:
+    """Ends of paths that take what they get, and do nothing."""
+
+    def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None: ...
+
+    def only_counts(self, emit: Emit) -> bool:
+        return False
+
+    def count(self, emit: Emit, counts: I64) -> None: ...
+
+
 def _walk(order: ProbeOrder, rows: int) -> float:
     opened = OpenBuckets()
     micros = 0.0
     for _ in range(2):  # the first one opens the buckets
-        walk = Walk(order, Stores(order, opened), lambda *_: None, Place())
+        walk = Walk(order, Stores(order, opened), Nothing(), Place())
         began = time.process_time_ns()
         list(walk.begin(Slice(order.buckets["r"][0], 0, rows)))
         micros = (time.process_time_ns() - began) / 1000

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from watersmeet.runtime.udf.registration import register
 
 from watersmeet.runtime.udf.predicate_calls import Calls
+from watersmeet.sql.registration import register
 
 ROWS = 1 << 16
 TIMES = 21

@@ -15,13 +15,13 @@ from pathlib import Path
 import duckdb
 from rich.console import Console
 
-from bench.observe import end_family, observe
+from bench.observe import CLOSELY, end_family, observe
 from bench.peers import duck
 from bench.workloads.model import Outcome, Workload
 
 BENCH = Path(__file__).parent
 LONGEST = 900  # seconds that one system may take
-SHORTEST = 2.0  # seconds that must count for its CPU time and memory to be known
+SHORTEST = 0.4  # seconds that must count for its CPU time and memory to be known
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,7 @@ def compare(workload: Workload, systems: list[str]) -> Iterator[Figures | Proble
         part = first_ticks(workload, ticks)
         expected = duck.counts(part, ticks)
         try:
-            outcome, figures = _run(system, part)
-            if outcome.results != expected:
-                raise Failed(f"wrong number of results: {outcome.results}, and DuckDB says {expected}")
+            figures = measure(system, part, expected)
         except Failed as problem:
             console.print(f"  failed: {problem}", markup=False)
             yield Problem(system.title, str(problem))
@@ -135,7 +133,8 @@ def first_ticks(workload: Workload, ticks: int) -> Workload:
     return replace(workload, folder=str(folder), rows=rows)
 
 
-def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
+def measure(system: System, workload: Workload, expected: dict[str, int]) -> Figures:
+    """Run a system, and compare its numbers of results with the expected ones."""
     scratch = Path(workload.folder).parent
     described = scratch / "workload.json"
     described.write_text(workload.to_json())
@@ -152,7 +151,7 @@ def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
     with (scratch / "stdout").open("w+") as out, (scratch / "stderr").open("w+") as complaints:
         running = subprocess.Popen(command, stdout=out, stderr=complaints, text=True, env=environment)
         state = scratch / "flink-state" if system.environment == "flink" else None
-        seen, looking = observe(running, state)
+        seen, looking = observe(running, state, CLOSELY)
         try:
             running.wait(LONGEST)
         except subprocess.TimeoutExpired:
@@ -168,12 +167,14 @@ def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
     for folder in ("flink-out", "flink-state"):
         shutil.rmtree(scratch / folder, ignore_errors=True)
     outcome = Outcome(**json.loads(lines[-1]))
+    if outcome.results != expected:
+        raise Failed(f"wrong number of results: {outcome.results}, and DuckDB says {expected}")
     counted = workload.counted(outcome.skipped)
     rows = sum(counted.values())
     overall = sum(counted[stream] for query in workload.queries for stream in {table.stream for table in query.tables})
     cpu = sum(seen.cpu_within(begin, end) for begin, end in outcome.spans)
     long_enough = outcome.seconds >= SHORTEST
-    figures = Figures(
+    return Figures(
         system.name,
         system.title,
         rows / outcome.seconds,
@@ -187,7 +188,6 @@ def _run(system: System, workload: Workload) -> tuple[Outcome, Figures]:
         outcome.parts,
         system.note,
     )
-    return outcome, figures
 
 
 def _write_csv(workload: Workload, folder: Path, header: bool) -> None:

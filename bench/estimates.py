@@ -80,7 +80,7 @@ def run(
     """Estimated against measured CPU time of a tick."""
     found = []
     for name in names or list(WORKLOADS):
-        found += in_scratch(lambda folder, name=name: list(_of_workload(folder, name, plans or list(PLANS), scale)))
+        found += in_scratch(partial(_of_workload, name=name, plans=plans or list(PLANS), scale=scale))
     table = Shown("workload", "plan", title="CPU seconds of a tick; estimates with shipped and fitted weights")
     for column in ("rows", "phases", "measured", "shipped", "fitted", ""):
         table.add_column(column, justify="right")
@@ -93,7 +93,11 @@ def run(
     write_json("estimates", {"estimates": [one.__dict__ for one in found]})
 
 
-def _of_workload(folder: Path, name: str, plans: list[str], scale: float) -> Iterator[Estimate]:
+def _of_workload(folder: Path, name: str, plans: list[str], scale: float) -> list[Estimate]:
+    return list(_estimates(folder, name, plans, scale))
+
+
+def _estimates(folder: Path, name: str, plans: list[str], scale: float) -> Iterator[Estimate]:
     workload = WORKLOADS[name](folder, scale)
     script = folder / "pipeline.sql"
     script.write_text(watersmeet_script(workload, workload.queries))

@@ -31,7 +31,7 @@ CREATE QUERY q INTO count AS SELECT x.id FROM x, y WHERE x.id = y.id WINDOW 1 MI
 def cpu_seconds() -> float:
     me = psutil.Process()
     times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    return float(sum(each.user + each.system for each in times))
 
 
 def main() -> None:

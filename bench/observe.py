@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 
 INTERVAL = 0.25
-_MEMORY_EVERY = 4  # looks: adding up the pages of a large process takes a while
+CLOSELY = 0.05  # for CPU time alone, of runs of a few seconds
+_MEMORY_EVERY = 1.0  # second: adding up the pages of a large process takes a while
 
 
 @dataclass
@@ -36,10 +37,12 @@ class Observed:
         return self.cpu[after - 1] + share * (self.cpu[after] - self.cpu[after - 1])
 
 
-def observe(running: subprocess.Popen[str], folder: Path | None) -> tuple[Observed, threading.Thread]:
+def observe(
+    running: subprocess.Popen[str], folder: Path | None, interval: float = INTERVAL
+) -> tuple[Observed, threading.Thread]:
     """Look until the process ends; `folder` is where it keeps its state, if that can be seen."""
     seen = Observed()
-    thread = threading.Thread(target=_look, args=(running, folder, seen), daemon=True)
+    thread = threading.Thread(target=_look, args=(running, folder, seen, interval), daemon=True)
     thread.start()
     return seen, thread
 
@@ -54,9 +57,9 @@ def end_family(running: subprocess.Popen[str]) -> None:
         running.wait()
 
 
-def _look(running: subprocess.Popen[str], folder: Path | None, seen: Observed) -> None:
+def _look(running: subprocess.Popen[str], folder: Path | None, seen: Observed, interval: float) -> None:
     spent: dict[int, float] = {}  # processes that have ended keep what they had spent
-    looks = 0
+    looks, memory_every = 0, round(_MEMORY_EVERY / interval)
     while running.poll() is None:
         memory = 0
         try:
@@ -68,7 +71,7 @@ def _look(running: subprocess.Popen[str], folder: Path | None, seen: Observed) -
             try:
                 times = process.cpu_times()
                 spent[process.pid] = times.user + times.system
-                if looks % _MEMORY_EVERY == 0:
+                if looks % memory_every == 0:
                     memory += process.memory_full_info().pss
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
@@ -78,7 +81,7 @@ def _look(running: subprocess.Popen[str], folder: Path | None, seen: Observed) -
         if folder is not None:
             seen.files = max(seen.files, _size(folder))
         looks += 1
-        time.sleep(INTERVAL)
+        time.sleep(interval)
 
 
 def _size(folder: Path) -> int:

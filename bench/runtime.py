@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -116,7 +117,7 @@ def _small_ticks(seconds: float) -> list[Target]:
     periods = int(seconds / small_ticks.PERIOD)
     median = {}
     for name in small_ticks.SYSTEMS:
-        latency = in_scratch(lambda folder, name=name: small_ticks.measure(name, folder, periods, periods // 4))
+        latency = in_scratch(partial(small_ticks.measure, name, periods=periods, warm_up=periods // 4))
         median[name] = latency.p50
     return [Target("5,000 rows every 0.5 s: p50 of Spark × ours", 20, median["spark"] / median["joint"])]
 

@@ -13,7 +13,8 @@ SECONDS = 100  # of event time in Fig. 8b
 def by_plan(bench: Bench) -> None:
     """8a: tuples stored by the plans that store least and most."""
     factors = (0.01, 0.02) if bench.short else (0.01, 0.02, 0.05, 0.1)
-    rows, values = [], {}
+    rows: list[list[str]] = []
+    values: dict[str, float] = {}
     for name in ("q2", "q3", "q5"):
         for factor in factors:
             workload = bench.inputs.tpch(name, factor, ticks=2)

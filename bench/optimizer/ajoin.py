@@ -28,7 +28,8 @@ from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.incremental import extended
 from watersmeet.optimize.heuristic.individual import individual
 from watersmeet.optimize.operator_trees import left_deep
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 from watersmeet.plan.grouping import cluster
 
 SIZES = [(10, 50, 3), (100, 100, 3), (100, 30, 4), (100, 30, 5)]  # relations, queries, relations of each

@@ -16,7 +16,8 @@ import numpy as np
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph, Subquery
 from watersmeet.optimize.operator_trees import Tree, plan_of_trees
-from watersmeet.optimize.problem import Problem, Solution
+from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class HalfChanged:
 
 
 GroupOf = Callable[[QueryGraph, Subquery], Hashable]
+_Join = tuple[Subquery, frozenset[Subquery], Hashable]  # what is joined, of which two inputs, and in which group
 
 
 def reordering(problem: Problem, time_limit: float = inf) -> Solution:
@@ -128,8 +130,8 @@ def reordered(problem: Problem, group_of: GroupOf = lambda query, joined: None) 
     inputs: dict[str, list[Tree | str]] = {query.name: [*sorted(query.relations)] for query in problem.queries}
     queries = {query.name: query for query in problem.queries}
     while waiting := [name for name, parts in inputs.items() if len(parts) > 1]:
-        sharing: dict[Hashable, list[tuple[str, Tree | str, Tree | str]]] = {}
-        sizes: dict[Hashable, float] = {}
+        sharing: dict[_Join, list[tuple[str, Tree | str, Tree | str]]] = {}
+        sizes: dict[_Join, float] = {}
         for name in waiting:
             query = queries[name]
             for one, other in combinations(inputs[name], 2):

@@ -42,8 +42,8 @@ def joined(tables: dict[str, Any], query: Query) -> Any:
         on = [result[left.replace(".", "_")] == right[new.replace(".", "_")] for left, new in pairs]
         both = {name: result[name] for name in result.column_names()}
         both |= {name: right[name] for name in right.column_names()}
-        if query.windowed:
-            first = query.tables[0]
+        first = query.tables[0]
+        if table.seconds is not None and first.seconds is not None:
             span = pw.temporal.interval(-table.seconds * MICROS, first.seconds * MICROS)
             times = result[f"{first.alias}_ts"], right[f"{table.alias}_ts"]
             result = result.interval_join(right, *times, span, *on).select(**both)
