@@ -39,10 +39,19 @@ def _window(table: Table) -> str:
 
 
 def duckdb_count(query: Query) -> str:
+    return f"SELECT count(*) {_duckdb_body(query)}"
+
+
+def duckdb_count_up_to(query: Query, most: int) -> str:
+    """DuckDB stops as soon as there are so many results."""
+    return f"SELECT count(*) FROM (SELECT 1 {_duckdb_body(query)} LIMIT {most})"
+
+
+def _duckdb_body(query: Query) -> str:
     tables = ", ".join(f"{table.stream} AS {table.alias}" for table in query.tables)
     conditions = [*(f"{left} = {right}" for left, right in query.equalities), *query.filters]
     conditions += query.near("epoch_us({}.ts)")
-    return f"SELECT count(*) FROM {tables} WHERE {' AND '.join(conditions)}"
+    return f"FROM {tables} WHERE {' AND '.join(conditions)}"
 
 
 def flink_columns(kinds: dict[str, str]) -> str:
