@@ -10,7 +10,9 @@ from tests.support.optimizer_problems import graph, mixed_problem
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.phases import Phases, seen
-from watersmeet.optimize.problem import Path, Want
+from watersmeet.optimize.problem import Path, Problem, Want
+from watersmeet.optimize.solution import price, priced
+from watersmeet.optimize.weights import SHIPPED
 
 CHAIN = graph("q", "r.a = s.a", "s.b = t.b", "t.c = u.c")
 
@@ -60,3 +62,25 @@ def test_rows_are_there_before_they_are_probed(seed: int) -> None:
             if not store.is_stream and seen(want[0], store):
                 made = [phases.chosen[relation, store] for relation in store.relations]
                 assert phases.chosen[want] > max(made)
+
+
+def test_a_step_that_a_later_phase_takes_again_has_its_price() -> None:
+    chain = graph("q", "r.a = s.a", "s.b = t.b", "t.c = u.c", "u.d = v.d")
+    r, s, t, u, v, left, right = (chain.within(frozenset(names)) for names in ("r", "s", "t", "u", "v", "rs", "tu"))
+    paths: dict[Want, Path] = {
+        ("r", left): (s,),
+        ("s", left): (r,),
+        ("t", right): (u,),  # v waits for these two,
+        ("u", right): (t,),
+        ("r", chain.whole): (s, right, v),
+        ("s", chain.whole): (r, right, v),
+        ("t", chain.whole): (u, left, v),  # which go on only when r and s have met
+        ("u", chain.whole): (t, left, v),
+        ("v", chain.whole): (right, left),
+    }
+    problem = Problem((chain,), weights=SHIPPED)
+    plan = price(problem, paths, {})
+    twice = {(move.node[0], move.store): of.cost for move, of in priced(problem, paths, {}).items()}
+    assert plan.phases == 2
+    assert plan.repeated == pytest.approx(twice["t", u] + twice["u", t])
+    assert plan.expected == plan.cost + plan.repeated

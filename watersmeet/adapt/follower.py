@@ -231,7 +231,7 @@ class Follower:
             why,
             adopted,
             self.current().rules.version,
-            plan.solution.cost * of_tick,
+            plan.solution.expected * of_tick,
             compared.before * of_tick if compared else None,
             compared.gain * unit if compared else 0.0,
             compared.price * unit if compared else 0.0,

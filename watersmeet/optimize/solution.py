@@ -25,13 +25,20 @@ class Solution:
     storage: float  # tuples
     tuples: float = 0.0  # that are sent to probes
     phases: int = 1
+    repeated: float = 0.0  # cost of steps that a later phase takes again: searchers do not know it
     searcher: str = ""
     bound: float = 0.0  # proven: no plan costs less
     seconds: float = 0.0  # that the search took
 
     @property
     def cost(self) -> float:
+        """What searchers minimize."""
         return self.probe_cost + self.shipping
+
+    @property
+    def expected(self) -> float:
+        """What a running plan costs."""
+        return self.cost + self.repeated
 
     @property
     def optimal(self) -> bool:
@@ -79,6 +86,7 @@ class PricedMove:
     found: float  # tuples at the next one
     copies: int  # partitions that each tuple is sent to
     index: Index | None  # that it needs
+    wants: tuple[Want, ...]  # whose paths have it
 
 
 def priced(
@@ -103,7 +111,7 @@ def priced(
         after = max(problem.share(want, joined) for want in wants) * problem.tuples((start, joined))
         ends = frozenset(end_in(move.store, link) for link in known if link.theta is None)
         index = (store_of(move.store), ends) if ends else None
-        found[move] = PricedMove(cost, flow, after, copies, index)
+        found[move] = PricedMove(cost, flow, after, copies, index, tuple(wants))
     return found
 
 
@@ -123,7 +131,14 @@ def price(
         # A stream is stored in any case; only what comes on top of that is a choice.
         extra = copies - 1 if store.is_stream else copies
         shipping += problem.keeping(store) * extra if extra else 0.0
-    phases = Phases(paths).count if stores else 1
+    phases, repeated = 1, 0.0
+    if stores:
+        order = Phases(paths)
+        phases = order.count
+        if problem.has_phases:
+            repeated = sum(
+                move.cost * (len({order.chosen[want] for want in move.wants}) - 1) for move in moves.values()
+            )
     shipping += problem.phases(phases)
     return Solution(
         dict(paths),
@@ -133,6 +148,7 @@ def price(
         storage,
         sum(move.flow * move.copies for move in moves.values()),
         phases,
+        repeated,
         **facts,  # type: ignore[arg-type]
     )
 

@@ -30,7 +30,7 @@ def tick_estimate(
     found = {
         "tick": weights.tick * ticks,
         "gather": gathering,
-        "steps": solution.probe_cost,
+        "steps": solution.probe_cost + solution.repeated,
         "stores, indexes, phases": solution.shipping,
         "results": sum(_results(problem, query) for query in queries),
     }

@@ -292,7 +292,7 @@ def propose(request: Request) -> Proposal:
     found = make_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample)
     now = price(problem, request.solution.paths, request.solution.layouts)
     cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
-    compared = Comparison(now.cost, found.solution.cost, horizon(request.renewed), cost)
+    compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
     regrouped = found.groups != request.groups
     if regrouped and not compared.pays:
         same = replace(now, searcher=request.solution.searcher)
