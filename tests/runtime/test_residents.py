@@ -10,7 +10,6 @@ import os
 import pickle
 import signal
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -22,6 +21,7 @@ import pytest
 
 from tests.support.deaths import subscribed
 from tests.support.joining_engine import JoiningEngine, declare
+from tests.support.residents import connected_residents
 from tests.support.waiting import eventually, join
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
@@ -37,20 +37,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes that are connected as residents, as the operating system names them."""
-    connected: list[int] = []
-    serve = Residents._serve
-
-    def told(self: Residents, connection: Connection) -> None:
-        with socket.socket(fileno=os.dup(connection.fileno())) as same:
-            peer, _, _ = struct.unpack("3i", same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        connected.append(peer)
-        try:
-            serve(self, connection)
-        finally:
-            connected.remove(peer)
-
-    monkeypatch.setattr(Residents, "_serve", told)
-    return connected
+    return connected_residents(monkeypatch)
 
 
 @pytest.fixture
