@@ -300,10 +300,10 @@ class Engine:
             groups = Groups(self.home)
             groups.join(self.streams)
             sample = Sampler(executor, self.home, manifest)
-            plan = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
+            plan, slow = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
             loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
-            for name, reason in troubled.items():
+            for name, reason in {**troubled, **slow}.items():
                 loop.suspend(name, reason)
             self._deliveries.connect(
                 executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, lambda: loop.manifest

@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 from tests.support.two_streams import JOIN, create_both, write
+from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.control.changes import Add, Asked, Drop, InForce
 from watersmeet.deadline import TookTooLong, look, within
@@ -26,6 +27,13 @@ def clique(aliases: int) -> str:
     members = ", ".join(f"{'lr'[at % 2]} [RANGE 10 SECONDS] t{at}" for at in range(aliases))
     linked = " AND ".join(f"t{one}.k <> t{other}.id" for one, other in itertools.combinations(range(aliases), 2))
     return f"SELECT t0.id AS x FROM {members} WHERE {linked}"
+
+
+def chain(aliases: int) -> str:
+    """Many aliases, but few plans: it is not to blame for a query of another shape."""
+    members = ", ".join(f"{'lr'[at % 2]} [RANGE 0 SECONDS] t{at}" for at in range(aliases))
+    linked = " AND ".join(f"t{at}.k = t{at + 1}.id" for at in range(aliases - 1))
+    return f"SELECT t0.id AS x FROM {members} WHERE {linked} AND t0.id < 0"
 
 
 @pytest.fixture
@@ -98,3 +106,44 @@ def test_a_check_that_hangs_blocks_nobody_else(engine: Engine, tmp_path: Path) -
         released.set()
         thread.join(60)
     assert "slow" in engine.pipeline.queries
+
+
+def test_a_start_leaves_out_a_query_with_too_many_plans(tmp_path: Path) -> None:
+    """It is suspended, with the reason, whenever and however often the engine starts; the others have results."""
+    for name in ("l", "r"):
+        (tmp_path / name).mkdir()
+
+    def started() -> Engine:
+        engine = Engine(home=tmp_path / "home", executor="local", check_seconds=0.5, plan_seconds=0.05)
+        engine.sql(create_both(tmp_path))
+        for name, sql in (("standing", JOIN), ("monster", clique(MANY)), ("chain", chain(9))):
+            engine.query(name, sql)
+        return engine
+
+    for number in (1, 2):
+        for name in ("l", "r"):
+            write(tmp_path / name, [(number, number, 1)])
+        with started() as engine:
+            engine.run_once()
+            newest = engine.newest
+            assert set(newest.suspended) == {"monster"} and newest.suspended["monster"].tick == 1
+            assert "seconds to plan it" in newest.suspended["monster"].reason
+            assert newest.totals.results["standing"] == number**2
+            with pytest.raises(RunError, match="seconds to plan it"):
+                engine.resume("monster")
+
+
+def test_changes_before_the_first_tick_of_such_a_start(tmp_path: Path) -> None:
+    for name in ("l", "r"):
+        (tmp_path / name).mkdir()
+    with Engine(home=tmp_path / "home", executor="local", check_seconds=0.5, plan_seconds=0.05) as engine:
+        engine.sql(create_both(tmp_path))
+        engine.query("monster", clique(MANY))
+        engine.start()
+        engine.query("other", JOIN)  # planned without it, whether or not it is suspended by now
+        for name in ("l", "r"):
+            write(tmp_path / name, [(1, 1, 1)])
+        eventually(lambda: engine.newest.totals.results["other"] == 1)
+        assert set(engine.newest.suspended) == {"monster"}
+        engine.drop("monster")
+        eventually(lambda: not engine.newest.suspended)

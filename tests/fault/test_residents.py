@@ -101,10 +101,10 @@ def test_residents_are_struck_with_three_places(victim: NewVictim) -> None:
 
 def test_strikes_and_deaths_of_the_engine_take_turns(victim: NewVictim) -> None:
     home = victim(ticks=14, plans=("kept", "own"), options=[*SHORT, "--in-parts"])
-    home.killed_at("gather.write:4:connection", "resident.reply:6", "resident.order:8:driver")
-    home.killed_at("resident.begin:2", "merge.write:1:jobs", "probe.after:7")
-    home.killed_at("results.write:4:stop", "resident.reply:9:tree")
-    home.finish("resident.begin:1:jobs", "gather.written:5", "resident.reply:3:connection")
+    home.killed_at("+gather.write:4:connection", "+resident.reply:5", "+resident.order:6:driver")
+    home.killed_at("+resident.begin:1", "+merge.write:1:jobs", "+probe.after:2")
+    home.killed_at("+results.write:4:stop", "+resident.reply:4:tree")
+    home.finish("+resident.begin:1:jobs", "+gather.written:5", "+resident.reply:3:connection")
     check_results(home)
     clean_start(home)
     check_state(home)

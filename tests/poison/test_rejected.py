@@ -125,14 +125,30 @@ def test_checked_in_another_process(checker: Checker) -> None:
     assert caught.value.place is not None
 
 
+LONG = repeated("'xxxxxxxxxx'", 3)
 CONSTANTS = (
     # Within the limits of literals, but the value is computed when the query is checked.
-    "length(" + repeated("'xxxxxxxxxx'", 5) + ") > l.id",
+    "length(concat(" + ", ".join([LONG] * 1000) + ")) > l.id",
+    "length(sha2(concat(" + ", ".join([LONG] * 300) + "), 256)) > l.id",
+)
+GROWING = (
+    "length(" + repeated("'xxxxxxxxxx'", 4) + ") > l.id",
     "length(sha2(" + repeated("'xxxxx'", 4) + ", 256)) > l.id",
+    "length(lpad('x', 10000, " + repeated("'x'", 2) + ")) > l.id",
+    f"length(replace(replace('{'a' * 5000}', 'a', '{'b' * 5000}'), 'b', '{'c' * 5000}')) > l.id",
 )
 
 
-@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("constant", GROWING, ids=["repeat", "in another", "lpad", "replace"])
+def test_a_constant_that_grows_is_rejected_before_it_is_computed(constant: str) -> None:
+    """Also where the query is checked in this process, which nothing would interrupt."""
+    with pytest.raises(SqlError, match="of these constants may be too long"):
+        _pipeline().query("q", f"{PLAIN} AND {constant}")
+    for small in ("repeat(repeat('ab', 3), 4)", "lpad(repeat('x', 100), 1000, 'ab')", "replace('aba', 'a', 'xyz')"):
+        _pipeline().query("q", f"{PLAIN} AND {small} <> l.s")
+
+
+@pytest.mark.parametrize("constant", CONSTANTS, ids=["length", "digest"])
 def test_a_constant_that_takes_too_much_is_rejected_in_time(checker: Checker, constant: str) -> None:
     """And the next request is checked as if nothing had been."""
     with pytest.raises(WatersmeetError) as caught:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from tests.poison.test_on_spark import PLAIN, fed
 from tests.support.poisoned import Poisoned
+from tests.support.residents import connected_residents
+from tests.support.waiting import eventually
 from watersmeet.errors import RunError
 from watersmeet.plan.ruleset import Step
 from watersmeet.runtime.probe import walk
 from watersmeet.runtime.probe.partial_results import Partial
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PAIR = "FROM l [RANGE {0}] l, r [RANGE {0}] r WHERE"
 ALL = f"SELECT l.id AS a, r.id AS b {PAIR.format('10 SECONDS')} l.n = r.n"
@@ -113,3 +121,44 @@ def test_memory_that_is_short_for_everybody_stops_the_engine(tmp_path: Path, mon
         poisoned.live()
     poisoned.live()
     poisoned.check()
+
+
+def test_residents_without_memory_for_a_step_are_replaced(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries share a step that tests pairs of rows with long strings: more than a task may have at a time."""
+    poisoned = Poisoned(tmp_path, {"executor": "spark", "task_memory": 500}, spark=spark)
+    hungry = ("hungry_1", "hungry_2")
+    for name, more in zip(hungry, ("", " AND l.id >= 0"), strict=True):
+        poisoned.declare(f"{PLAIN} AND concat(l.s, r.s) <> 'x'{more}", name=name)
+    processes = connected_residents(monkeypatch)
+    with poisoned.running() as engine:
+        engine.start()
+        fed(poisoned, engine)
+        poisoned.check()
+        plain = poisoned.results("plain")
+        assert all(poisoned.results(name) == plain for name in hungry)
+        before = set(processes)
+        fed(poisoned, engine, count=800, s=pa.array(["x" * 8000] * 800))
+        assert set(engine.newest.suspended) == set(hungry)
+        assert all("ran out of memory" in one.reason for one in engine.newest.suspended.values())
+        assert before
+        eventually(lambda: not before <= set(processes) and len(processes) == len(before))
+        poisoned.check()
+        fed(poisoned, engine)
+        poisoned.check()
+    with poisoned.running() as engine:
+        engine.start()
+        fed(poisoned, engine)
+        assert set(engine.newest.suspended) == set(hungry)
+        poisoned.check()
+        poisoned.second += 100  # the long strings are in no window
+        fed(poisoned, engine)
+        known = poisoned.rows
+        engine.resume(*hungry)
+        poisoned.second += 100
+        fed(poisoned, engine)
+        assert not engine.newest.suspended
+        poisoned.check()
+        new = {row for row in poisoned.results("plain") if row[0] >= known}
+        assert new and all({row for row in poisoned.results(name) if row not in plain} == new for name in hungry)

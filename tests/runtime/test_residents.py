@@ -10,9 +10,7 @@ import os
 import pickle
 import signal
 import socket
-import struct
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +21,7 @@ import pytest
 
 from tests.support.deaths import subscribed
 from tests.support.joining_engine import JoiningEngine, declare
+from tests.support.residents import connected_residents
 from tests.support.waiting import eventually, join
 from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo, load_newest
@@ -42,28 +41,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes that are connected as residents, as the operating system names them."""
-    connected: list[int] = []
-    connections: Counter[int] = Counter()  # each has one for ticks, and one for what runs beside them
-    turn = threading.Lock()
-    serve = Residents._serve
-
-    def told(self: Residents, connection: Connection) -> None:
-        with socket.socket(fileno=os.dup(connection.fileno())) as same:
-            peer, _, _ = struct.unpack("3i", same.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        with turn:
-            connections[peer] += 1
-            if connections[peer] == 1:
-                connected.append(peer)
-        try:
-            serve(self, connection)
-        finally:
-            with turn:
-                connections[peer] -= 1
-                if not connections[peer]:
-                    connected.remove(peer)
-
-    monkeypatch.setattr(Residents, "_serve", told)
-    return connected
+    return connected_residents(monkeypatch)
 
 
 @pytest.fixture

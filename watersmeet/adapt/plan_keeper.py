@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.statistics_file import first_statistics
+from watersmeet.deadline import TookTooLong, within
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
@@ -19,6 +21,9 @@ from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
 
+_FEW_ALIASES = 8  # a query with no more has so few plans that it is never to blame
+_SEARCHES = 3  # at most, of a first plan; they have a time limit of their own
+_QUERIES_AT_A_TIME = 100  # that may be planned in the time limit of a request
 _log = logging.getLogger("watersmeet")
 
 
@@ -30,7 +35,8 @@ class PlanKeeper:
         self._loop = loop
         self._options = options
         self._changing = changing
-        self._failing: set[tuple[str, str]] = set()  # queries that the running tick suspends, with their additions
+        # Queries that the running tick suspends, with their additions; of those that the first plan leaves out, some.
+        self._failing = {(query.name, query.addition) for query in plan.left_out}
         loop.replan = self._replan_without
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
@@ -129,16 +135,39 @@ def first_plan(
     queries: Iterable[Query],
     options: Options,
     sample: Sample,
-) -> Plan:
-    """A plan at once; a better one is looked for beside the ticks.
+) -> tuple[Plan, dict[str, str]]:
+    """The plan, and why some queries are left out of it that were not suspended before: they take long to plan.
 
-    But the plan is searched for where a searcher was named, and where the home has materialized stores: a plan that was
-    made at once would hardly have the same ones, and they would have to be filled again."""
+    It is made at once; a better one is looked for beside the ticks. But it is searched for where a searcher was named,
+    and where the home has materialized stores: a plan that was made at once would hardly have the same ones, and they
+    would have to be filled again."""
     known = first_statistics(home, manifest)
     answered, left_out = divided(queries, manifest)
     occasion = START if options.searcher or manifest.materialized else AT_ONCE
-    plan = make_plan(occasion, stored_for(left_out, streams), answered, options, known, sample=sample)
-    return replace(plan, left_out=left_out)
+    slow: dict[str, str] = {}
+
+    def planned(wanted: Sequence[Query], seconds: float) -> Plan:
+        with within(seconds + _SEARCHES * options.plan_seconds):
+            return make_plan(occasion, stored_for(left_out, streams), wanted, options, known, sample=sample)
+
+    try:
+        plan = planned(answered, planning_seconds(options, len(answered)))
+    except TookTooLong:
+        seconds = planning_seconds(options, 1)
+        for query in answered:
+            try:
+                if len(query.aliases) > _FEW_ALIASES:
+                    planned((query,), seconds)
+            except TookTooLong:
+                slow[query.name] = f"it took more than {seconds:g} seconds to plan it (option check_seconds)"
+        left_out = (*left_out, *(query for query in answered if query.name in slow))
+        plan = planned([query for query in answered if query.name not in slow], math.inf)
+    return replace(plan, left_out=left_out), slow
+
+
+def planning_seconds(options: Options, queries: int) -> float:
+    """How long it may take to plan so many queries that are new to the plan."""
+    return options.check_seconds * (1 + queries / _QUERIES_AT_A_TIME)
 
 
 def divided(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from watersmeet.adapt.plan_keeper import PlanKeeper
+from watersmeet.adapt.plan_keeper import PlanKeeper, planning_seconds
 from watersmeet.control.change_log import append_entries, entries_of, recall
 from watersmeet.control.changes import (
     Add,
@@ -39,8 +39,6 @@ from watersmeet.pipeline import Pipeline
 from watersmeet.plan.planner import Plan
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.tick.failure import is_full
-
-_QUERIES_AT_A_TIME = 100  # that may be planned in the time limit of a request
 
 
 def _aliases(asked: Asked) -> int:
@@ -176,7 +174,7 @@ class ActiveQueries:
     @staticmethod
     def _planned(keeper: PlanKeeper, after: Pipeline, added: int) -> Plan:
         """A plan, or an error if it takes long to find one: others wait for their changes meanwhile."""
-        seconds = after.options.check_seconds * (1 + added / _QUERIES_AT_A_TIME)
+        seconds = planning_seconds(after.options, added)
         try:
             with within(seconds):
                 return keeper.plan_for(tuple(after.streams.values()), after.queries.values())

@@ -15,6 +15,7 @@ POSITIONS = "positions"  # which files each batch of a group of folders has
 CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
 ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
 STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
+COMPUTING = "orders/computing"  # signs of tasks in which Spark computes columns
 DROPPED = "orders/dropped"  # signs for tasks: queries that were dropped while the tick ran
 DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
 INBOX = "control/inbox"  # requests of other processes,
@@ -141,6 +142,10 @@ def batch_order(home: Path, run: str, group: str, batch: int | str) -> Path:
 
 def dropped(home: Path, query: str) -> Path:
     return home / DROPPED / query
+
+
+def computing(home: Path, job: str, task: int) -> Path:
+    return home / COMPUTING / f"{job}-{task}"
 
 
 def message(folder: Path, name: str) -> Path:

@@ -1,4 +1,5 @@
-"""Signs for tasks while a tick runs: small files in `orders/` that they look for between two chunks of rows."""
+"""Signs while a tick runs, small files in `orders/`: for tasks, which look for them between two chunks of rows, and of
+tasks in which Spark computes, for the driver."""
 
 from __future__ import annotations
 
@@ -55,3 +56,37 @@ def dropped(home: Path) -> dict[str, float]:
             if not path.name.startswith("_"):  # a draft
                 found[path.name] = float(path.read_text())
     return found
+
+
+def computes(home: Path, job: str, task: int) -> None:
+    """A sign of a task in which Spark computes: another block of rows begins. Without it there is no time limit."""
+    with contextlib.suppress(OSError):
+        sign = layout.computing(home, job, task)
+        sign.parent.mkdir(parents=True, exist_ok=True)
+        sign.touch()
+
+
+def has_computed(home: Path, job: str, task: int) -> None:
+    with contextlib.suppress(OSError):
+        layout.computing(home, job, task).unlink(missing_ok=True)
+
+
+def computing(home: Path, job: str) -> dict[str, int]:
+    """By task of a job, the time of its last sign."""
+    found = {}
+    for sign in _signs_of(home, job):
+        with contextlib.suppress(OSError):
+            found[sign.name] = sign.stat().st_mtime_ns
+    return found
+
+
+def stop_computing(home: Path, job: str) -> None:
+    for sign in _signs_of(home, job):
+        with contextlib.suppress(OSError):
+            sign.unlink()
+
+
+def _signs_of(home: Path, job: str) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [sign for sign in (home / layout.COMPUTING).iterdir() if sign.name.startswith(f"{job}-")]
+    return []

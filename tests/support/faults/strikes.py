@@ -4,6 +4,9 @@
 An order is N - 1 files that let pass and one that kills; whoever reaches the point takes the first that is left by
 renaming it, which succeeds for one process only. A kill is counted by the renamed file, which is made just before the
 signal.
+
+`+POINT:N[:VICTIM]` comes in its turn: passes of the point are counted once the order with + before it has struck, so
+that the sequence does not depend on how fast which process is.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from tests.support.processes import kill_tree
 FOLDER_VARIABLE = "WATERSMEET_STRIKES"
 DRIVER_VARIABLE = "WATERSMEET_STRIKES_DRIVER"
 PASS = "pass"
+IN_TURN = "+"
 CANCEL = "cancel"  # a file that asks the driver to cancel all jobs of Spark
 # The process at the point; the engine's; that with all below it; the Java process whose task reached the point. Or
 # the process is stopped, its connection to the driver is cut, or all jobs of Spark are cancelled.
@@ -36,17 +40,29 @@ class Strikes:
         self.connection: Connection | None = None  # of the resident task that this process is
 
     def order(self, text: str) -> None:
-        point, number, *rest = text.split(":")
+        point, number, *rest = text.removeprefix(IN_TURN).split(":")
         victim = rest[0] if rest else "self"
         assert victim in VICTIMS, victim
-        there = len(list(self.folder.glob(f"{point}~*")))
+        folder = self.folder
+        if text.startswith(IN_TURN):
+            folder = self.folder / f"turn-{len(self._turns()):02d}"
+            folder.mkdir()
+        there = len(list(folder.glob(f"{point}~*")))
         for at in range(there, there + int(number)):
             last = at == there + int(number) - 1
-            (self.folder / f"{point}~{at:04d}~{victim if last else PASS}").touch()
+            (folder / f"{point}~{at:04d}-{folder.name}~{victim if last else PASS}").touch()
+
+    def _turns(self) -> list[Path]:
+        return sorted(self.folder.glob("turn-*"))
+
+    def _due(self, point: str) -> list[Path]:
+        """What is left of the orders for a point: of those in turn, the first that has not struck."""
+        turn = next((folder for folder in self._turns() if any(folder.iterdir())), None)
+        return sorted([*self.folder.glob(f"{point}~*"), *(turn.glob(f"{point}~*") if turn else ())])
 
     def reach(self, point: str) -> None:
         """What every instrumented place calls."""
-        for order in sorted(self.folder.glob(f"{point}~*")):
+        for order in self._due(point):
             try:
                 order.rename(self._spent / order.name)
             except FileNotFoundError:

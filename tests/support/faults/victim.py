@@ -18,7 +18,7 @@ from tests.support.answers import oracle_answers, stored_answers
 from tests.support.case_engine import write_input
 from tests.support.cases import Case
 from tests.support.faults.program import OUTSIDE
-from tests.support.faults.strikes import FOLDER_VARIABLE, Strikes
+from tests.support.faults.strikes import FOLDER_VARIABLE, IN_TURN, Strikes
 from tests.support.faults.workload import make_case
 from tests.support.processes import ROOT, environment, kill_tree
 from tests.support.waiting import eventually
@@ -91,7 +91,8 @@ class Victim:
 
     def _exactly(self, kills: Sequence[str], code: int, more: Sequence[str]) -> None:
         happened = Counter(self.run(*kills, more=more))
-        assert happened == Counter(kill.split(":")[0] for kill in kills), f"killed at {happened} instead of {kills}"
+        ordered = Counter(kill.removeprefix(IN_TURN).split(":")[0] for kill in kills)
+        assert happened == ordered, f"killed at {happened} instead of {kills}"
         assert self.last_code == code
 
 

@@ -4,7 +4,7 @@
 
 All three parts of a task are one stage, in the order of the rows, without an exchange. Expressions are built with
 Spark's API from checked calls: no text of a user is parsed by Spark. The session is one of its own, with the settings
-under which expressions mean what docs/semantics.md says.
+under which expressions mean what docs/semantics.md says. A block of rows has the time of an expression.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ import pyarrow as pa
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.home.signs import engine_stops
+from watersmeet.home.signs import computes, engine_stops, has_computed
 from watersmeet.model import HIDDEN, SparkCall
 from watersmeet.model.expression import ColumnRef, Expression, Literal
 from watersmeet.model.spark_call import Call, is_constant
 from watersmeet.model.types import arrow_type, outside
+from watersmeet.runtime.exec.call_steps import F64, STEPS_A_SECOND, blocks, steps_of
 from watersmeet.runtime.exec.jobs import collected, is_cancelled, task_context, task_name
+from watersmeet.runtime.exec.limited_job import LimitedJob
 from watersmeet.runtime.exec.worker import Worker, told, worker_of
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.pruning import Stopped
@@ -54,6 +56,7 @@ _REPORT_SCHEMA = "report binary"
 
 _OPERATORS: dict[str, Callable[..., Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 Batches = Iterable[pa.RecordBatch]
+End = Callable[[Worker, ComputeOrder, BucketInfo, list[pa.RecordBatch], str], ComputeReport | None]
 
 
 class SparkColumns:
@@ -65,13 +68,13 @@ class SparkColumns:
 
     def compute(self, order: ComputeOrder, packed: Callable[[ComputeOrder], bytes]) -> list[ComputeReport]:
         try:
-            return self._collect(order, packed(order))
+            return self._collect(order, packed(order), order.rules.limits.expression_seconds)
         except Exception as problem:
-            if spark_has_ended(problem) or is_full(problem) or is_cancelled(problem):
+            if _concerns_all(problem):
                 raise
             failed = self._culprits(order, packed)
-            if not failed:
-                return self._collect(order, packed(order))
+            if not failed:  # each ends in its time, so all of them end
+                return self._collect(order, packed(order), 0)
             raise ExpressionError.of(failed) from problem
 
     def _culprits(self, order: ComputeOrder, packed: Callable[[ComputeOrder], bytes]) -> dict[str, str]:
@@ -80,19 +83,26 @@ class SparkColumns:
         for column in order.columns:
             alone = ComputeOrder(order.gather, order.store, order.buckets, (column,))
             try:
-                self._computed(alone, packed(alone)).write.format("noop").mode("overwrite").save()
+                self._job(alone, packed(alone), _passing, order.rules.limits.expression_seconds)
             except Exception as problem:
-                if spark_has_ended(problem) or is_cancelled(problem):
+                if _concerns_all(problem):
                     raise
                 lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
                 failed[column.shown] = next((line for line in lines if line.startswith("[")), lines[0])[:300]
         return failed
 
-    def _collect(self, order: ComputeOrder, packed: bytes) -> list[ComputeReport]:
-        found = self._computed(order, packed).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
-        return [pickle.loads(row.report) for row in collected(found)]
+    def _collect(self, order: ComputeOrder, packed: bytes, seconds: float) -> list[ComputeReport]:
+        return [pickle.loads(row.report) for row in self._job(order, packed, _written, seconds)]
 
-    def _computed(self, order: ComputeOrder, packed: bytes) -> DataFrame:
+    def _job(self, order: ComputeOrder, packed: bytes, end: End, seconds: float) -> list[Any]:
+        """A job whose tasks end with what `end` makes of the columns. `seconds` are for a block of rows."""
+        job = LimitedJob(self._spark.sparkContext, Path(order.gather.home), seconds)
+        found = self._computed(order, packed, job.name).mapInArrow(
+            _ending(packed, self._run, job.name, end), _REPORT_SCHEMA
+        )
+        return job.run(lambda: collected(found, lambda: job.is_given_up))
+
+    def _computed(self, order: ComputeOrder, packed: bytes, job: str) -> DataFrame:
         """For each row of each bucket its number and the columns; a partition has the rows of one bucket."""
         from pyspark.sql import functions
 
@@ -101,7 +111,7 @@ class SparkColumns:
         schema = ", ".join(
             (f"{_ROW} bigint, {_FAILURE} binary", *(f"{name} {given.type}" for given, name in names.items()))
         )
-        rows = self._session.range(0, tasks, 1, tasks).mapInArrow(_reading(packed, self._run), schema)
+        rows = self._session.range(0, tasks, 1, tasks).mapInArrow(_reading(packed, self._run, job), schema)
         columns = [_column(column.call, names).alias(f"v{at}") for at, column in enumerate(order.columns)]
         return rows.select(functions.col(_ROW), functions.col(_FAILURE), *columns)
 
@@ -112,6 +122,11 @@ class SparkColumns:
             for name, value in SETTINGS.items():
                 self._own.conf.set(name, value)
         return self._own
+
+
+def _concerns_all(problem: Exception) -> bool:
+    """Whether no column is to blame."""
+    return isinstance(problem, Stopped) or spark_has_ended(problem) or is_full(problem) or is_cancelled(problem)
 
 
 def inputs_of(order: ComputeOrder) -> list[Expression]:
@@ -155,18 +170,18 @@ def _literal(constant: Literal) -> Column:
 # In tasks ----------------------------------------------------------------------------------------
 
 
-def _reading(packed: bytes, run: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _reading(packed: bytes, run: str, job: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         worker = worker_of(run)
         order: ComputeOrder = worker.plans.unpack(packed)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from _inputs(worker, order, number)
+                yield from _inputs(worker, order, number, job)
 
     return read
 
 
-def _inputs(worker: Worker, order: ComputeOrder, number: int) -> Iterator[pa.RecordBatch]:
+def _inputs(worker: Worker, order: ComputeOrder, number: int, job: str) -> Iterator[pa.RecordBatch]:
     given = inputs_of(order)
     fields = [pa.field(f"c{at}", spark_arrow(each.type)) for at, each in enumerate(given)]
     schema = pa.schema([pa.field(_ROW, pa.int64()), pa.field(_FAILURE, pa.binary()), *fields])
@@ -183,15 +198,32 @@ def _inputs(worker: Worker, order: ComputeOrder, number: int) -> Iterator[pa.Rec
             made = iter(_evaluated(rows, [each.text for each in given if not isinstance(each, ColumnRef)]))
             found = [rows.column(each.name) if isinstance(each, ColumnRef) else next(made) for each in given]
             arrays = [array.cast(field.type) for array, field in zip(found, fields, strict=True)]
+            count = rows.num_rows
+            steps = _steps(order, dict(zip(given, arrays, strict=True)), count)
     except Exception as problem:
         yield failed(told(problem, order.gather.home))
         return
-    count = rows.num_rows
     whole = pa.record_batch([pa.array(np.arange(count)), pa.nulls(count, pa.binary()), *arrays], schema=schema)
-    for begin in range(0, count, SLICE):
+    computes(home, job, number)
+    for begin, end in blocks(steps, SLICE):
         if engine_stops(home):
             yield failed(Stopped("the engine stops, and does not wait for this tick"))
-        yield whole.slice(begin, SLICE)
+        yield whole.slice(begin, end - begin)
+
+
+def _steps(order: ComputeOrder, values: dict[Expression, pa.Array], rows: int) -> F64:
+    """What Spark has to do for each row, unless that is too much for one row."""
+    seconds = order.rules.limits.expression_seconds
+    each = [steps_of(column, values, rows) for column in order.columns]
+    slow = f"for a row it takes more than {seconds:g} seconds (option expression_seconds)"
+    failed = [
+        column.shown
+        for column, steps in zip(order.columns, each, strict=True)
+        if seconds and steps.max(initial=0) > seconds * STEPS_A_SECOND
+    ]
+    if failed:
+        raise ExpressionError.of(dict.fromkeys(failed, slow))
+    return sum(each, np.zeros(rows))
 
 
 def _evaluated(rows: pa.RecordBatch, texts: list[str]) -> list[pa.Array]:
@@ -216,14 +248,24 @@ def spark_arrow(declared: str) -> pa.DataType:
     return outside(declared)
 
 
-def _writing(packed: bytes, run: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+def _ending(packed: bytes, run: str, job: str, end: End) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def finish(batches: Batches) -> Iterator[pa.RecordBatch]:
         worker = worker_of(run)
         order: ComputeOrder = worker.plans.unpack(packed)
-        report = _written(worker, order, order.buckets[task_context().partitionId()], list(batches), task_name())
+        home, number = Path(order.gather.home), task_context().partitionId()
+        received = []
+        for batch in batches:
+            computes(home, job, number)
+            received.append(batch)
+        has_computed(home, job, number)
+        report = end(worker, order, order.buckets[number], received, task_name())
         yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
-    return write
+    return finish
+
+
+def _passing(*_: object) -> None:
+    """Nothing is made of the columns."""
 
 
 def _written(

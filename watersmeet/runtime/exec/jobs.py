@@ -38,15 +38,15 @@ class Jobs:
         return collected(numbers.mapPartitionsWithIndex(obeying(packed, self._run)))
 
 
-def collected(found: RDD[Any] | DataFrame) -> list[Any]:
-    """The result of a job. A cancelled job is repeated; its tasks then have new names."""
+def collected(found: RDD[Any] | DataFrame, is_given_up: Callable[[], bool] = lambda: False) -> list[Any]:
+    """The result of a job. A job that others have cancelled is repeated; its tasks then have new names."""
     from py4j.protocol import Py4JJavaError
 
     for _ in range(TRIES - 1):
         try:
             return found.collect()
         except Py4JJavaError as problem:
-            if not is_cancelled(problem):
+            if not is_cancelled(problem) or is_given_up():
                 raise
     return found.collect()
 

@@ -7,6 +7,8 @@ over extreme values here and in Spark, and docs/semantics.md lists them. A funct
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -32,6 +34,9 @@ _OWN_ORDER = {"and", "or", "not", "!", "case", "if", "coalesce", "nvl", "ifnull"
 _OWN_ORDER |= {"in", "between", "<=>", "nanvl", "concat", "||", "concat_ws"}
 _BACKWARDS = ("/", "%", "mod", "div", "pmod")  # where the divisor comes first
 ANY_NUMBER = 10_000
+# Functions whose result may be many times as long as their arguments, more so inside of each other.
+_GROWING = {"repeat", "lpad", "rpad", "space", "array_repeat", "sequence", "replace", "regexp_replace"}
+_LONGEST_CONSTANT = 1e7
 
 
 def entry(
@@ -62,7 +67,25 @@ def build_call(name: str, arguments: list[Expression]) -> Expression:
         raise Unsupported(
             f"{name} takes {allowed} arguments and has {len(arguments)}", f"write it like {found.examples[0]}"
         )
+    _check_growth(name, arguments)
     return _in_order(name, found.build(*arguments), arguments)
+
+
+def _check_growth(name: str, arguments: list[Expression]) -> None:
+    """Reject what would be long: DuckDB computes constants when a query is checked, and nothing interrupts that."""
+    if name not in _GROWING or any(argument.columns for argument in arguments):
+        return
+    if math.prod(map(_length, arguments)) > _LONGEST_CONSTANT:
+        raise Unsupported(f"{name} of these constants may be too long", "write its value, or ask for less")
+
+
+def _length(constant: Expression) -> float:
+    """What the length of a constant, or a length that it asks for, cannot exceed by much."""
+    if isinstance(constant, Literal):
+        size = len(constant.value) if isinstance(constant.value, str) else abs(float(constant.value))
+        return max(1.0, size)
+    sizes = re.findall(r"\d+", "".join(constant.fragments)) if isinstance(constant, Sql) else ()
+    return math.prod(map(_length, constant.operands)) * math.prod(max(1.0, float(size)) for size in sizes)
 
 
 def _in_order(name: str, built: Expression, arguments: list[Expression]) -> Expression:

@@ -1,0 +1,79 @@
+"""A job of Spark that is cancelled when one of its tasks takes too long for a block of rows, or when the engine stops.
+
+Spark does not tell soon which tasks run, and a job may wait for others that have all slots. So the tasks give signs in
+the home, and the time counts from the last sign of each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from watersmeet.errors import RunError
+from watersmeet.home.signs import computing, engine_stops, stop_computing
+from watersmeet.runtime.probe.pruning import Stopped
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+T = TypeVar("T")
+_LOOK = 0.2  # seconds between two looks at the signs
+
+
+class JobTookTooLong(RunError):
+    """A task took longer for a block of rows than it may."""
+
+
+class LimitedJob:
+    """Its tasks give the sign `home.signs.computes` for its name."""
+
+    def __init__(self, context: SparkContext, home: Path, seconds: float) -> None:
+        """`seconds` are for a block of rows; 0: no limit."""
+        self.name = f"watersmeet-{secrets.token_hex(8)}"
+        self._context, self._home, self._seconds = context, home, seconds
+        self._ended = threading.Event()
+        self._problem: RunError | None = None
+
+    @property
+    def is_given_up(self) -> bool:
+        return self._problem is not None
+
+    def run(self, job: Callable[[], T]) -> T:
+        watch = threading.Thread(target=self._watch, name="watersmeet limited job", daemon=True)
+        self._context.addJobTag(self.name)  # of this thread
+        watch.start()
+        try:
+            return job()
+        except Exception as problem:
+            if self._problem is not None:
+                raise self._problem from problem
+            raise
+        finally:
+            self._ended.set()
+            watch.join()
+            self._context.removeJobTag(self.name)
+            stop_computing(self._home, self.name)
+
+    def _watch(self) -> None:
+        signs: dict[str, tuple[int, float]] = {}  # by task its last sign, and when it was first seen
+        while not self._ended.wait(_LOOK):
+            now = time.monotonic()
+            found = computing(self._home, self.name)
+            signs = {task: signs[task] if signs.get(task, (0,))[0] == at else (at, now) for task, at in found.items()}
+            if self._problem is None:
+                self._problem = self._why_given_up(now - min((seen for _, seen in signs.values()), default=now))
+            if self._problem is not None:  # each time: it may not have begun before
+                with contextlib.suppress(Exception):  # of a Spark that has ended
+                    self._context.cancelJobsWithTag(self.name)
+
+    def _why_given_up(self, silent: float) -> RunError | None:
+        if engine_stops(self._home):
+            return Stopped("the engine stops, and does not wait for this tick")
+        if self._seconds and silent > self._seconds:
+            return JobTookTooLong(f"it took more than {self._seconds:g} seconds (option expression_seconds)")
+        return None
