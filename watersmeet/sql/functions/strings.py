@@ -93,9 +93,11 @@ def trim_right(value: Expression) -> Expression:
 def concat(*values: Expression) -> Expression:
     typed = [value if value.type == "string" else cast(value, "string") for value in values]
     text = f"({' || '.join(f'{{{at}}}' for at in range(len(typed)))})"
-    # Spark looks at all of them, DuckDB at none behind a NULL.
-    early = "".join(f" WHEN {{{at}}} IS NULL THEN NULL" for at, each in enumerate(typed) if at and each.fallible)
-    return sql(f"CASE{early} ELSE {text} END" if early else text, "string", *typed)
+    # Spark looks at all of them, DuckDB at none behind a NULL; of a sum it computes all parts.
+    early = [f"CAST({{{at}}} IS NULL AS INT)" for at, each in enumerate(typed) if each.fallible]
+    if not early or len(typed) == 1:
+        return sql(text, "string", *typed)
+    return sql(f"CASE WHEN {' + '.join(early)} > 0 THEN NULL ELSE {text} END", "string", *typed)
 
 
 @entry(
@@ -268,7 +270,7 @@ def like(value: Expression, pattern: Expression, escape: Expression | None = Non
     return sql(text, "boolean", value, given, raises=True)
 
 
-@entry("ilike", _FAMILY, (2, 3), "{string} ILIKE 'A%'", "{string} NOT ILIKE '%B_'")
+@entry("ilike", _FAMILY, (2, 3), "{string} ILIKE 'A%'", "{string} NOT ILIKE '%B_'", "{string} ILIKE 'É%'")
 def ilike(value: Expression, pattern: Expression, escape: Expression | None = None) -> Expression:
     text = text_of(pattern, "the pattern of ILIKE")
     return like(lower(value), constant_of(lower_case(pa.array([text]))[0].as_py(), "string"), escape)

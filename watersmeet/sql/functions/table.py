@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watersmeet.model.expression import COMPARISONS, Cast, Expression, Literal, Operation, Sql
+from watersmeet.sql.functions.folding import folded
 from watersmeet.sql.spark_types import Unsupported
 
 Build = Callable[..., Expression]
@@ -62,7 +63,8 @@ def build_call(name: str, arguments: list[Expression]) -> Expression:
         raise Unsupported(
             f"{name} takes {allowed} arguments and has {len(arguments)}", f"write it like {found.examples[0]}"
         )
-    return _in_order(name, found.build(*arguments), arguments)
+    built = _in_order(name, found.build(*arguments), arguments)
+    return folded(name, built, arguments, name not in _OWN_ORDER)
 
 
 def _in_order(name: str, built: Expression, arguments: list[Expression]) -> Expression:
