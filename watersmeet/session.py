@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from watersmeet.errors import RunError
 from watersmeet.home.files import make_home, private
-from watersmeet.spark_settings import MEANINGS
+from watersmeet.spark_settings import LETTERS_OF_THEIR_OWN, MEANINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +59,12 @@ def check_settings(session: SparkSession) -> None:
                 f"the Spark session has {name} = {value}, and expressions are computed as with {allowed[0]}",
                 hint=f'set it before the engine starts: spark.conf.set("{name}", "{allowed[0]}")',
             )
+    language = str(session._jvm.java.util.Locale.getDefault().getLanguage())  # type: ignore[union-attr]
+    if language in LETTERS_OF_THEIR_OWN:
+        raise RunError(
+            f"the language of Spark's Java process is {language}, which has rules of its own for upper and lower case",
+            hint="start it with another one: --conf spark.driver.extraJavaOptions=-Duser.language=en",
+        )
 
 
 def make_session(
@@ -145,6 +151,7 @@ def _launch_jvm(settings: dict[str, str], log: Path) -> None:
             gateway = launch_gateway(conf, output_to)  # type: ignore[no-untyped-call]
     except PySparkRuntimeError:
         raise RunError("Spark's Java process ended before it was ready", hint=f"read its log: {log}") from None
+    gateway.jvm.java.util.Locale.setDefault(gateway.jvm.java.util.Locale.US)  # of the machine it may be any other
     SparkContext._ensure_initialized(gateway=gateway)
 
 

@@ -23,3 +23,6 @@ MEANINGS = {
     "spark.sql.legacy.timeParserPolicy": ("CORRECTED",),
     "spark.sql.icu.caseMappings.enabled": ("true",),
 }
+
+# Languages of a Java process in which upper and lower case are other letters: Turkish i and İ, Greek without accents.
+LETTERS_OF_THEIR_OWN = ("az", "el", "hy", "lt", "tr")

@@ -104,6 +104,7 @@ LITERALS: dict[str, list[str]] = {
         "TIMESTAMP '2024-01-01T00:30:00-05:30'",
     ],
     "timestamp_ntz": ["TIMESTAMP_NTZ '2024-02-29 12:30:45.123456'"],
+    "boolean": ["TRUE", "FALSE"],
     "binary": ["X'1F'", "X''"],
     "interval": [
         "INTERVAL '1' DAY",
@@ -128,10 +129,7 @@ _TYPES: tuple[str, ...] = (
 _TYPES = (*_TYPES, "STRING", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY", "DECIMAL(3,3)")
 _ANY = ("= ", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "||", "&")
 TEMPLATES = [
-    # What Spark's optimizer makes of a constant condition, or of NULL beside something that fails, is not imitated.
-    *dict.fromkeys(
-        each for each in (*EXAMPLES, *CASTS) if not each.endswith(("= NULL", "> NULL", "< NULL", "<> NULL"))
-    ),
+    *dict.fromkeys((*EXAMPLES, *CASTS)),
     *(f"{{any}} {operator} {{any2}}" for operator in _ANY),
     *(f"{{number}} {operator} {{number2}}" for operator in _ANY),
     *(f"CAST({{any}} AS {kind})" for kind in _TYPES),
@@ -223,6 +221,8 @@ class Growing:
         kind = self.chance.choice(kinds)
         if kind.startswith("decimal") and self.chance.random() < 0.5:
             kind = self.chance.choice([each for each in self.made if each.startswith("decimal")] or [kind])
+        if self.chance.random() < 0.03:
+            return "NULL", None
         dice = self.chance.random()
         # Only computed values have such a type as decimal(26,6).
         if self.made.get(kind) and (dice < 0.45 or (kind not in _SHORT and kind not in LITERALS)):

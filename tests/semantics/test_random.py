@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from tests.semantics.random_expressions import COLUMNS, CRASHED, Drawn, drawn, rows, with_every_type
+from tests.semantics.random_expressions import COLUMNS, CRASHED, Drawn, drawn, output, rows, with_every_type
 from tests.semantics.spark_side import Spark, plain
 from tests.semantics.test_expressions import normal
 from watersmeet.model import member_column
@@ -78,6 +78,34 @@ def smallest(on_spark: Spark, found: list[Drawn]) -> list[str]:
         if one is None or not any(part.text in wrong and part.text != text for part in one.inside()):
             guilty.append(problem)
     return guilty
+
+
+BESIDE_CONSTANTS = [
+    "CAST(n1 AS INT) > 0 AND FALSE",
+    "NOT (CAST(n1 AS INT) > 0 AND 1 = 2)",
+    "b1 AND (CAST(n1 AS INT) > 0 OR TRUE)",
+    "CAST(n1 AS INT) > 0 OR NOT (b1 AND FALSE)",
+    "CAST(n1 AS INT) > 0 AND NULL",
+    "coalesce(CAST(n1 AS INT) + NULL, 7)",
+    "coalesce(CAST(n1 AS INT) = nullif(1, 1), b1)",
+    "coalesce(i1 / 0 = (i2 + CAST(NULL AS INT)), b1)",
+    "coalesce(CAST(n1 AS INT) IN (NULL), b1)",
+    "coalesce(CAST(n1 AS INT) BETWEEN NULL AND NULL, b1)",
+    "coalesce(CAST(n1 AS INT) BETWEEN NULL AND 7, b1)",
+    "if(CAST(n1 AS INT) > 0, i1, i1)",
+    "CASE WHEN b1 THEN 1 WHEN CAST(n1 AS INT) > 0 THEN 2 ELSE 2 END",
+    "CASE WHEN CAST(n1 AS INT) > 0 THEN 2 WHEN b1 THEN 1 ELSE 2 END",
+    "CASE WHEN CAST(n1 AS INT) > 0 THEN 2 WHEN b1 THEN 2 ELSE 2 END",
+    "CASE WHEN CAST(n1 AS INT) > 0 THEN 2 WHEN TRUE THEN 2 ELSE 3 END",
+    "coalesce(CAST(n1 AS INT) + CASE WHEN 1 = 1 THEN NULL ELSE i1 END, 7)",
+    "coalesce(concat(CAST(CAST(n1 AS INT) AS STRING), n2), 'x')",
+    "coalesce(concat(n2, CAST(CAST(n1 AS INT) AS STRING)), 'x')",
+    "arr1[4294967296]",
+]
+
+
+def test_what_spark_does_not_compute_beside_a_constant_is_not_computed(on_spark: Spark) -> None:
+    assert differences(on_spark, [Drawn(text, output(text)) for text in BESIDE_CONSTANTS]) == []
 
 
 def test_some_random_expressions_mean_what_they_mean_in_spark(on_spark: Spark) -> None:

@@ -10,7 +10,7 @@ import pytest
 from watersmeet import Engine
 from watersmeet.errors import RunError
 from watersmeet.session import check_settings
-from watersmeet.spark_settings import MEANINGS
+from watersmeet.spark_settings import LETTERS_OF_THEIR_OWN, MEANINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +43,25 @@ def test_a_session_with_another_meaning_is_rejected(spark: SparkSession, name: s
     assert f'spark.conf.set("{name}"' in caught.value.hint
     session.conf.set(name, MEANINGS[name][0].lower() if name != "spark.sql.session.timeZone" else "Etc/UTC")
     check_settings(session)
+
+
+@pytest.mark.parametrize("language", LETTERS_OF_THEIR_OWN)
+def test_a_language_with_other_letters_is_rejected(spark: SparkSession, language: str) -> None:
+    """They are the ones in which Spark changes some letter to another one."""
+    assert spark._jvm is not None
+    locale = spark._jvm.java.util.Locale
+    usual = locale.getDefault()
+    rows = spark.createDataFrame([("i é I É ά ΐ ì և Ì Į\u0301",)], "n string")
+    letters = rows.selectExpr("upper(n)", "lower(n)")
+    told = letters.collect()
+    try:
+        locale.setDefault(locale(language))
+        with pytest.raises(RunError, match=f"Java process is {language}"):
+            check_settings(spark)
+        assert letters.collect() != told
+    finally:
+        locale.setDefault(usual)
+    check_settings(spark)
 
 
 def test_an_engine_does_not_start_on_such_a_session(spark: SparkSession, tmp_path: Path) -> None:

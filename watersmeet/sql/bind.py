@@ -6,10 +6,8 @@ DuckDB gives has to be the one that Spark's rules gave (sql/functions/), or the 
 
 from __future__ import annotations
 
-import atexit
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import duckdb
@@ -19,9 +17,9 @@ from watersmeet.errors import ModelError
 from watersmeet.model import Registered
 from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
-from watersmeet.private_duckdb import connect
 from watersmeet.sql.functions import TABLE
 from watersmeet.sql.functions.by_spark import BY_SPARK
+from watersmeet.sql.functions.folding import database
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, shown
@@ -34,7 +32,7 @@ class Binder:
     def __init__(self, site: Site, registered: Mapping[str, Registered]) -> None:
         self._site = site
         self._registered = registered  # by lower-case name
-        self._cursor: Any = _database().cursor()
+        self._cursor: Any = database().cursor()
 
     def __enter__(self) -> Binder:
         return self
@@ -101,13 +99,6 @@ def _reason(message: str) -> str:
     first = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first)
     first = re.sub(r"\s*(You might need to add explicit type casts\.|Did you mean.*|Use TRY.*)$", "", first)
     return first[:1].lower() + first[1:]
-
-
-@cache
-def _database() -> Any:
-    # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
-    atexit.register(_database.cache_clear)
-    return connect()
 
 
 def is_built_in(name: str) -> bool:

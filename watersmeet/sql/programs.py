@@ -14,6 +14,7 @@ from watersmeet.model.expression import (
     Cast,
     ColumnRef,
     Expression,
+    Literal,
     Operation,
     constant,
     unnested,
@@ -50,6 +51,9 @@ class _Reader:
 
     def condition(self, node: Expression, negated: bool = False) -> None:
         node = unnested(node)
+        if isinstance(node, Literal) and node.type == "boolean":
+            self.program += [("number", float(node.number)), ("number", 1.0), ("=", 0.0)]
+            return
         if not isinstance(node, Operation):
             raise _NotNumeric
         if node.operator in ("AND", "OR"):

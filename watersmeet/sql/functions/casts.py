@@ -6,6 +6,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from watersmeet.model.expression import INTERVAL, Cast, Expression, Literal, unnested
 from watersmeet.sql.functions.constants import date_constant, parsed, time_constant
+from watersmeet.sql.functions.folding import always_null
 from watersmeet.sql.functions.rendering import constant_of, null, raising, sql
 from watersmeet.sql.spark_types import (
     FLOATS,
@@ -47,7 +48,7 @@ def cast(value: Expression, kind: str) -> Expression:
         if source(value.type) and target(kind):
             found = convert(value, kind)
             if found is not None:
-                return found
+                return null(kind) if always_null(value) else found
     hint = _HINTS.get((value.type in FLOATS, kind == "string" or is_decimal(kind)), "")
     raise Unsupported(f"a conversion of {shown(value.type)} to {shown(kind)} is not supported", hint)
 

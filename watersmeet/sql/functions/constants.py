@@ -14,9 +14,11 @@ from watersmeet.sql.functions.rendering import constant_of
 from watersmeet.sql.spark_types import INTEGERS, MONTHS, TIMES, Unsupported, is_decimal, shape, shown
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_DATE = r"(\d{4})-(\d{1,2})-(\d{1,2})"
-_TIME = r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?"
-_ZONE = r"(Z|UTC|[+-]\d{1,2}(?::\d{2})?)"
+_BLANKS = " \t\n\r"
+_DATE = r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+_TIME = r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,6}))?)?"
+_ZONE = r"(Z|UTC|[+-][0-9]{1,2}(?::[0-9]{2})?)"
+_REAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _STAMP = re.compile(rf"{_DATE}(?:[ T]{_TIME}\s*{_ZONE}?)?")
 _UNITS = {
     **{"MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000},
@@ -37,7 +39,7 @@ def date_constant(days: int) -> Literal:
 
 def parsed(text: str, kind: str) -> Literal | None:
     """A string as another type; None where that is not a matter of parsing."""
-    stripped = text.strip()
+    stripped = text.strip(_BLANKS)
     if kind in TIMES:
         return time_constant(_micros(stripped, kind), kind)
     if kind == "date":
@@ -45,19 +47,22 @@ def parsed(text: str, kind: str) -> Literal | None:
         if match:
             return date_constant(_date(match, stripped, kind).toordinal() - _EPOCH.toordinal())
     elif kind in INTEGERS:
-        if re.fullmatch(r"[+-]?\d{1,30}", stripped):
+        if re.fullmatch(r"[+-]?[0-9]{1,30}", stripped):
             bits = 8 << INTEGERS.index(kind)
             if -(1 << bits - 1) <= int(stripped) < 1 << bits - 1:
                 return constant_of(int(stripped), kind)
     elif kind == "double":
-        if re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", stripped) and abs(float(stripped)) < 1e308:
+        if (
+            re.fullmatch(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", stripped)
+            and abs(float(stripped)) < 1e308
+        ):
             return constant_of(float(stripped), kind)
         if stripped.lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
             name = {"n": "NaN", "i": "Infinity", "-": "-Infinity"}[stripped[0].lower()]
             return Literal(float(name), kind, f"CAST('{name}' AS DOUBLE)")
     elif is_decimal(kind):
         precision, scale = shape(kind)
-        match = re.fullmatch(r"[+-]?(\d+)(?:\.(\d+))?", stripped)
+        match = re.fullmatch(r"[+-]?([0-9]+)(?:\.([0-9]+))?", stripped)
         if match and len(match[2] or "") <= scale and len(match[1]) <= precision - scale:
             return constant_of(Decimal(stripped).quantize(Decimal(1).scaleb(-scale)), kind)
     elif kind == "boolean":
@@ -103,9 +108,9 @@ def interval_constant(count: str, unit: str) -> Literal:
     """INTERVAL '1' DAY and the like."""
     unit = unit.upper().removesuffix("S")
     written = f"INTERVAL '{count}' {unit}"
-    if unit in _LONG_UNITS and re.fullmatch(r"-?\d{1,4}", count):
+    if unit in _LONG_UNITS and re.fullmatch(r"-?[0-9]{1,4}", count):
         return Literal(int(count) * _LONG_UNITS[unit], MONTHS, written)
-    pattern = r"-?\d{1,9}(\.\d{1,6})?" if unit == "SECOND" else r"-?\d{1,9}"
+    pattern = r"-?[0-9]{1,9}(\.[0-9]{1,6})?" if unit == "SECOND" else r"-?[0-9]{1,9}"
     if unit not in _UNITS or not re.fullmatch(pattern, count):
         raise Unsupported(
             f"INTERVAL '{count}' {unit} is not supported", "write a whole number of one unit: INTERVAL '90' SECOND"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, Expression, Literal, Operation, unnested
 from watersmeet.sql.functions.casts import cast
+from watersmeet.sql.functions.folding import always_null, remaining
 from watersmeet.sql.functions.rendering import null, sql
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
 from watersmeet.sql.spark_types import (
@@ -95,6 +96,8 @@ def null_safe(left: Expression, right: Expression) -> Expression:
 )
 def between(value: Expression, low: Expression, high: Expression) -> Expression:
     (one, bottom), (other, top) = compared_in(value, low), compared_in(value, high)
+    if always_null(bottom) and always_null(top):
+        return null("boolean")
     if one.text == other.text and not bottom.fallible and not top.fallible:
         return Operation("BETWEEN", (one, bottom, top))
     ends = Operation(">=", (one, bottom), lazy=bottom.fallible), Operation("<=", (other, top), lazy=top.fallible)
@@ -241,6 +244,10 @@ def case(*parts: Expression) -> Expression:
     count = len(parts) // 2
     conditions = [condition(part, "WHEN") for part in parts[: 2 * count : 2]]
     values, kind = branches([*parts[1 : 2 * count : 2], *parts[2 * count :]])
+    conditions, values = remaining(conditions, values)
+    count = len(conditions)
+    if not count:
+        return values[0] if values else null(kind)
     text = "".join(f" WHEN {{{2 * at}}} THEN {{{2 * at + 1}}}" for at in range(count))
     otherwise = f" ELSE {{{2 * count}}}" if len(values) > count else ""
     turns = [each for pair in zip(conditions, values[:count], strict=True) for each in pair]

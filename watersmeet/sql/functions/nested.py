@@ -41,7 +41,7 @@ def item(container: Expression, key: Expression) -> Expression:
             f"{shown(container.type)}[{shown(key.type)}] is not supported", "use an ARRAY with an INT, or a MAP"
         )
     known = unnested(key)
-    if isinstance(known, Literal) and known.number >= 0:
+    if isinstance(known, Literal) and 0 <= known.number < 1 << 31:
         at = int(known.number) + 1
         text = (
             f"CASE WHEN len({{0}}) >= {at} THEN {{0}}[{at}] WHEN {{0}} IS NOT NULL THEN {_failure(inner['item'])} END"

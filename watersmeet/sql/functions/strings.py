@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from watersmeet.letters.case import lower_case
 from watersmeet.model.expression import Expression, Literal, Sql, unnested
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.patterns import like_pattern, regular_expression
@@ -11,16 +14,6 @@ from watersmeet.sql.spark_types import VOID, Unsupported, shown
 
 _FAMILY = "strings"
 _MOST_CHARACTERS = 10_000  # that a function may add to a string
-# Letters that become several ones, or others than in Spark; DuckDB maps letter by letter.
-_UPPER = "ŉǰΐΰևẖẗẘẙẚﬀ-ﬆﬓ-ﬗὐὒὔὖᾀ-ᾯᾲ-ᾴᾶᾷᾼῂ-ῄῆῇῌῒΐῖῗῢ-ῤῦῧῲ-ῴῶῷῼ" + "\u1fd3\u019b\u0264\u1c8a\ua7cd\ua7cf\ua7d3\ua7d5\ua7db"
-_UPPER += "\U00010d70-\U00010d85\U00016ebb-\U00016ed3"
-_LOWER = "\u1c89\ua7cb\ua7cc\ua7ce\ua7d2\ua7d4\ua7da\ua7dc\U00010d50-\U00010d65\U00016ea0-\U00016eb8"
-_LOWERED = "lower(replace({0}, 'İ', 'i̇'))"
-# Σ becomes ς at the end of a word. Between these letters and separators it is clear where a word ends.
-_LETTERS, _SEPARATORS = "A-Za-z\u0386\u0388-\u03ce", " ,;!?()-"
-_UNCLEAR_SIGMA = f"[^{_LETTERS}{_SEPARATORS}]Σ|Σ[^{_LETTERS}{_SEPARATORS}]"
-_FINAL_SIGMA = f"([{_LETTERS}])Σ([{_SEPARATORS}]|$)"
-_LOWERED_WORDS = rf"lower(regexp_replace(replace({{0}}, 'İ', 'i̇'), '{_FINAL_SIGMA}', '\1ς\2', 'g'))"
 
 
 def _string(value: Expression) -> Expression:
@@ -49,30 +42,27 @@ def octets(value: Expression) -> Expression:
 
 @entry("upper ucase", _FAMILY, 1, "upper({string})")
 def upper(value: Expression) -> Expression:
-    return _other_case("upper({0})", f"[{_UPPER}]", "upper(replace({0}, 'ß', 'SS'))", value)
+    return sql(_in_case("upper"), "string", _written_in_any_case(value))
 
 
 @entry("lower lcase", _FAMILY, 1, "lower({string})")
 def lower(value: Expression) -> Expression:
-    return _other_case("lower({0})", f"[{_LOWER}]|{_UNCLEAR_SIGMA}", _LOWERED_WORDS, value)
+    return sql(_in_case("lower"), "string", _written_in_any_case(value))
 
 
-def _other_case(plain: str, unknown: str, other: str, value: Expression) -> Expression:
-    text = (
-        f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {plain}"  # of ASCII alone
-        f" WHEN regexp_matches({{0}}, '{unknown}') THEN {raising('string')} ELSE {other} END"
-    )
-    return sql(text, "string", _written_in_any_case(value), raises=True)
+def _in_case(name: str) -> str:
+    """DuckDB's own function is for ASCII alone, where a string has as many bytes as characters."""
+    return f"CASE WHEN strlen({{0}}) <> length({{0}}) THEN spark_{name}({{0}}) ELSE {name}({{0}}) END"
 
 
 def _written_in_any_case(value: Expression) -> Expression:
     """Without an `upper` or `lower` around it: Spark leaves out all but the last one, also where it matters (ß)."""
     value = _string(value)
     inner = unnested(value)
-    return inner.operands[0] if isinstance(inner, Sql) and inner.fragments[1:] in _CASES else value
+    return inner.operands[0] if isinstance(inner, Sql) and "{0}".join(inner.fragments) in _CASES else value
 
 
-_CASES = tuple(change(constant_of("", "string")).fragments[1:] for change in (upper, lower))  # type: ignore[attr-defined]
+_CASES = (_in_case("upper"), _in_case("lower"))
 
 
 @entry("trim", _FAMILY, 1, "trim({string})")
@@ -103,9 +93,11 @@ def trim_right(value: Expression) -> Expression:
 def concat(*values: Expression) -> Expression:
     typed = [value if value.type == "string" else cast(value, "string") for value in values]
     text = f"({' || '.join(f'{{{at}}}' for at in range(len(typed)))})"
-    # Spark looks at all of them, DuckDB at none behind a NULL.
-    early = "".join(f" WHEN {{{at}}} IS NULL THEN NULL" for at, each in enumerate(typed) if at and each.fallible)
-    return sql(f"CASE{early} ELSE {text} END" if early else text, "string", *typed)
+    # Spark looks at all of them, DuckDB at none behind a NULL; of a sum it computes all parts.
+    early = [f"CAST({{{at}}} IS NULL AS INT)" for at, each in enumerate(typed) if each.fallible]
+    if not early or len(typed) == 1:
+        return sql(text, "string", *typed)
+    return sql(f"CASE WHEN {' + '.join(early)} > 0 THEN NULL ELSE {text} END", "string", *typed)
 
 
 @entry(
@@ -278,14 +270,10 @@ def like(value: Expression, pattern: Expression, escape: Expression | None = Non
     return sql(text, "boolean", value, given, raises=True)
 
 
-@entry("ilike", _FAMILY, (2, 3), "{string} ILIKE 'A%'", "{string} NOT ILIKE '%B_'")
+@entry("ilike", _FAMILY, (2, 3), "{string} ILIKE 'A%'", "{string} NOT ILIKE '%B_'", "{string} ILIKE 'É%'")
 def ilike(value: Expression, pattern: Expression, escape: Expression | None = None) -> Expression:
     text = text_of(pattern, "the pattern of ILIKE")
-    if not text.isascii():
-        raise Unsupported("ILIKE with letters beyond ASCII is not supported", "use lower(…) LIKE …")
-    # Letters that `lower` cannot tell stay letters beyond ASCII, which no such pattern names.
-    lowered = sql(_LOWERED, "string", _string(value))
-    return like(lowered, constant_of(text.lower(), "string"), escape)
+    return like(lower(value), constant_of(lower_case(pa.array([text]))[0].as_py(), "string"), escape)
 
 
 @entry(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watersmeet.model.expression import COMPARISONS, Cast, Expression, Literal, Operation, Sql
+from watersmeet.sql.functions.folding import folded
 from watersmeet.sql.spark_types import Unsupported
 
 Build = Callable[..., Expression]
@@ -68,7 +69,8 @@ def build_call(name: str, arguments: list[Expression]) -> Expression:
             f"{name} takes {allowed} arguments and has {len(arguments)}", f"write it like {found.examples[0]}"
         )
     _check_growth(name, arguments)
-    return _in_order(name, found.build(*arguments), arguments)
+    built = _in_order(name, found.build(*arguments), arguments)
+    return folded(name, built, arguments, name not in _OWN_ORDER)
 
 
 def _check_growth(name: str, arguments: list[Expression]) -> None:
