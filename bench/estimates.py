@@ -25,7 +25,6 @@ from bench.observe import observe
 from bench.peers.ours import ALONE, JOINT
 from bench.report import write_json
 from bench.scratch import in_scratch
-from bench.three_streams import write_streams
 from bench.workloads import nexmark, three_way, tpch
 from bench.workloads.model import Workload
 from bench.workloads.texts import watersmeet_script
@@ -56,17 +55,10 @@ class Estimate:
         return self.fitted / WITHIN <= self.measured <= self.fitted * WITHIN
 
 
-def small_three_way(folder: Path, scale: float, rows: int) -> Workload:
-    count, ticks = int(rows * scale), 40
-    write_streams(folder / "in", ticks, count, ticks_in_window=10, window_seconds=three_way.WINDOW)
-    counts = {stream.name: [count] * ticks for stream in three_way.streams()}
-    return Workload(f"three-way-{3 * rows}", str(folder / "in"), three_way.streams(), (three_way.QUERY,), counts)
-
-
 WORKLOADS: dict[str, Callable[[Path, float], Workload]] = {
-    "three-way-3000": partial(small_three_way, rows=1000),
-    "three-way-60000": partial(small_three_way, rows=20_000),
-    "three-way-300000": partial(small_three_way, rows=100_000),
+    "three-way-3000": partial(three_way.make, rows=1000, ticks=40, ticks_in_window=10),
+    "three-way-60000": partial(three_way.make, rows=20_000, ticks=40, ticks_in_window=10),
+    "three-way-300000": partial(three_way.make, rows=100_000, ticks=40, ticks_in_window=10),
     "nexmark": nexmark.make,
     "tpch-5": partial(tpch.make, count=5),
     "tpch-10": partial(tpch.make, count=10),

@@ -23,7 +23,8 @@ def streams() -> tuple[Stream, ...]:
     )
 
 
-def make(folder: Path, scale: float) -> Workload:
-    rows, ticks = max(1000, int(200_000 * scale)), 10
-    write_streams(folder / "in", ticks, rows, ticks_in_window=2, window_seconds=WINDOW)
+def make(folder: Path, scale: float, rows: int = 200_000, ticks: int = 10, ticks_in_window: int = 2) -> Workload:
+    """`rows` of each tick and stream."""
+    rows = max(1000, int(rows * scale))
+    write_streams(folder / "in", ticks, rows, ticks_in_window=ticks_in_window, window_seconds=WINDOW)
     return Workload("three-way", str(folder / "in"), streams(), (QUERY,), {name: [rows] * ticks for name in COLUMNS})

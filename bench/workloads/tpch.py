@@ -66,9 +66,9 @@ JOINS = (
 PAIRS_A_ROW, RESULTS_A_ROW = 3, 0.3  # at most, of all rows together
 
 
-def make(folder: Path, scale: float, count: int) -> Workload:
+def make(folder: Path, scale: float, count: int, ticks: int = TICKS) -> Workload:
     """Scale 1 is TPC-H's scale factor 0.1: about 870,000 rows."""
-    rows = write_streams(folder, 0.1 * scale)
+    rows = write_streams(folder, 0.1 * scale, ticks=ticks)
     streams = tuple(
         Stream(name, {"ts": "timestamp", **dict.fromkeys(columns, "bigint")}) for name, columns in COLUMNS.items()
     )

@@ -15,6 +15,7 @@ from tests.support.cases import Case, QueryCase, StreamCase, cases
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plan_by, plans
+from watersmeet.runtime.exec import probing
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick import tick as tick_module
 from watersmeet.runtime.tick.tick import MIN_SLICE
@@ -29,6 +30,7 @@ def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> 
         # A tick is one order, or some; and one task probes, or several.
         patch.setattr(LocalExecutor, "few_bytes", data.draw(st.sampled_from((0, -1))))
         patch.setattr(tick_module, "MIN_SLICE", data.draw(st.sampled_from((1, MIN_SLICE))))
+        patch.setattr(probing, "SHORT", data.draw(st.sampled_from((0, probing.SHORT))))
         engine = InProcess(Path(folder), case)
         for tick in range(case.ticks):
             if tick == 0 or data.draw(st.booleans()):

@@ -19,6 +19,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.emit import materialized_rows
 from watersmeet.runtime.emit.materialized_rows import seen_alike
+from watersmeet.runtime.exec import probing
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick import tick
@@ -96,10 +97,24 @@ def test_rows_that_do_not_fit_into_memory_are_written_in_between(
 
 def test_several_tasks_let_each_other_see_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tick, "MIN_SLICE", 4)
+    monkeypatch.setattr(probing, "SHORT", 0)
     monkeypatch.setattr(LocalExecutor, "few_bytes", -1)
     engine = materializing(tmp_path, tasks=3)
     engine.run()
     assert max(new_buckets(engine).values()) > 1, "tasks have stored rows of their own"
+    check_answers(engine.case, tmp_path)
+
+
+def test_probes_that_take_little_time_are_left_to_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tick, "MIN_SLICE", 4)
+    monkeypatch.setattr(probing, "SHORT", 10**12)
+    monkeypatch.setattr(LocalExecutor, "few_bytes", -1)
+    engine = materializing(tmp_path, tasks=3)
+    engine.tick(engine.case.pieces(0))
+    assert max(new_buckets(engine).values()) > 1, "nothing is known yet of the time"
+    for number in range(1, TICKS):
+        engine.tick(engine.case.pieces(number))
+        assert new_buckets(engine) == dict.fromkeys(stores(engine.rules), 1)
     check_answers(engine.case, tmp_path)
 
 

@@ -52,25 +52,25 @@ class Weights:
 # The costs of CLASH and MultiStream: messages, of which keeping a tuple takes as many as probing with it.
 PAPER = Weights(miss=1.0, hit=1.0, far=0.0, match=0.0, once=True)
 
-# From several runs of `bench/run calibrate` on two busy cores of an AMD EPYC; they differ by up to twice.
+# From `bench/run calibrate` on two quiet cores of an AMD EPYC.
 SHIPPED = Weights(
-    miss=0.023,
-    hit=0.024,
-    far=0.0133,
-    match=0.081,
+    miss=0.0205,
+    hit=0.0205,
+    far=0.0113,
+    match=0.055,
     sent=0.5,
-    step=52.0,
-    bucket=6.3,
-    kept_row=0.3,
-    index_entry=0.046,
+    step=50.0,
+    bucket=6.2,
+    kept_row=0.28,
+    index_entry=0.051,
     filter_bit=0.01,
-    file=1070.0,
-    phase=3500.0,
-    tick=18800.0,
-    row=0.22,
-    result_row=0.074,
-    result_byte=0.003,
-    result_file=3230.0,
+    file=1660.0,
+    phase=1490.0,
+    tick=22900.0,
+    row=0.17,
+    result_row=0.052,
+    result_byte=0.0026,
+    result_file=2080.0,
 )
 
 _WITHIN = 4.0  # a weight that an engine measures is at most so many times more or less than the shipped one

@@ -28,9 +28,10 @@ from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
 from watersmeet.runtime.emit.confine import reason_of
-from watersmeet.runtime.exec.executor import Executor, Rank, probe
+from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.plan_files import PlanInForce
+from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure
 from watersmeet.runtime.tick.orders import (
@@ -117,6 +118,7 @@ class TickLoop:
         self._changes = MarkedLog(home / layout.CHANGES)
         self._ahead: _Begun | None = None
         self._beside = MergesBeside(executor)
+        self._probing = Probing(executor)
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
@@ -315,7 +317,7 @@ class TickLoop:
         following_batch = following()
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
-        probed = probe(self.executor, tick, gathered)
+        probed = self._probing.probe(tick, gathered)
         merged = merging.result()
         raise_first(merged)
         return tick, _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)

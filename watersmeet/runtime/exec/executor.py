@@ -8,7 +8,6 @@ Both execute the same orders by the same `Worker`, so nothing else depends on th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import Future
 from enum import IntEnum
 from pathlib import Path
@@ -21,16 +20,12 @@ from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.orders import (
     ComputeOrder,
     ComputeReport,
-    GatherReport,
     HeadOrder,
     Order,
     ProbeOrder,
     ProbeReport,
     VerifyOrder,
-    WalkOrder,
-    raise_first,
 )
-from watersmeet.runtime.tick.tick import Tick, walk_phases
 
 SAMPLED_ROWS = 1000
 TRIES = 4  # of a task, of a cancelled job, and of jobs in a row without a resident task
@@ -72,20 +67,6 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """End the tasks."""
-
-
-def probe(executor: Executor, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
-    """All probes of a tick: by one task if no phase needs more, else phase by phase."""
-    if tick.rules.partitions == 1 and (executor.parallelism == 1 or tick.is_for_one_task(gathered)):
-        new = tuple(GatherReport(report.stream, report.buckets) for report in gathered)
-        probed = executor.submit(WalkOrder(tick.home, tick.lightened(), new, tick.rules)).result()
-        raise_first(probed)
-        return probed
-
-    def phase(order: ProbeOrder) -> list[ProbeReport]:
-        return executor.exchange(order) if order.exchanges else executor.submit(order).result()
-
-    return walk_phases(tick, gathered, executor.parallelism, phase)
 
 
 def verify(executor: Executor, home: Path, buckets: tuple[BucketInfo, ...]) -> None:

@@ -69,11 +69,6 @@ class Tick:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
         return [0, *self.rules.phases()] if self._new_stores() or self.backfills() else self.rules.phases()
 
-    def is_for_one_task(self, gathered: Sequence[GatherReport]) -> bool:
-        """Whether no phase has rows enough for two tasks (see `split`)."""
-        rows = sum(bucket.rows for report in gathered for bucket in report.buckets)
-        return rows < 2 * MIN_SLICE and 0 not in self.phases()
-
     def backfills(self) -> set[str]:
         """The queries that are new in this tick and want the results among stored rows."""
         new = {query.name for query in self.queries if query.backfill and self._is_new(query)}

@@ -176,7 +176,7 @@ def _to_string(value: Expression, kind: str) -> Expression | None:
             sql(f"CAST(CAST({{0}} AS DECIMAL({digits + 1}, {digits})) AS TEXT)", kind, value) if digits < 38 else None
         )
     if value.type in ("date", *TIMES):
-        behind = r"regexp_replace(CAST({0} AS TEXT), '^[0-9]+| \(BC\)$', '', 'g')"
+        behind = r"regexp_replace(CAST({0} AS TEXT), '^[0-9]+| \(BC\)', '', 'g')"
         return sql(usual_year("CAST({0} AS TEXT)", f"{YEAR} || {behind}"), kind, value)
     return sql("CAST({0} AS TEXT)", kind, value)
 
