@@ -325,8 +325,8 @@ class Problem:
 
     @property
     def buckets(self) -> float:
-        """Buckets of a store: merges leave few of them. The papers have none."""
-        return 1.0 if self.weights.once else 1 + log2(1 + self.ticks)
+        """Buckets of a store: four of one size become one, so that there are 1.5 of each. The papers have none."""
+        return 1.0 if self.weights.once else max(1.0, 1.5 * log2(1 + self.ticks) / 2)
 
     def needed(self, step: StepCost, want: Want, here: Subquery, joined: Subquery) -> float:
         """What a want needs of a step, apart from what is fixed."""
