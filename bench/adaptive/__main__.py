@@ -184,9 +184,27 @@ def picture(experiment: Experiment, runs: dict[str, Run], period: float) -> str:
 def main(
     short: Annotated[bool, typer.Option("--short", help="fewer ticks: about four minutes")] = False,
     only: Annotated[str, typer.Option(help="8a or 8b")] = "",
+    runs: Annotated[int, typer.Option(min=1, help="runs of each experiment")] = 1,
 ) -> None:
-    figures = {one.name: compare(one) for one in experiments(short) if only in ("", one.name)}
+    chosen = [one for one in experiments(short) if only in ("", one.name)]
+    figures = {one.name: [compare(one) for _ in range(runs)] for one in chosen}
+    table = Table("experiment", "run", title="median tick: static ÷ adaptive")
+    for column in ("before the change", "after it"):
+        table.add_column(column, justify="right")
+    for name, found in figures.items():
+        for number, one in enumerate(found, 1):
+            table.add_row(name, str(number), *(f"{ratio:.2f} ×" for ratio in ahead(one)))
+    Console().print(table)
     write_json("adaptive", {"figures": figures})
+
+
+def ahead(figures: dict[str, Any]) -> tuple[float, float]:
+    """How many times as long as the adaptive plan's the median tick of the static plan takes, before and after."""
+    parts = slice(WARM, figures["change"]), slice(figures["change"], None)
+    before, after = (
+        median(figures["static"]["seconds"][part]) / median(figures["adaptive"]["seconds"][part]) for part in parts
+    )
+    return before, after
 
 
 if __name__ == "__main__":
