@@ -26,7 +26,8 @@ from watersmeet.model import Sink
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan import planner
-from watersmeet.runtime.exec import spark
+from watersmeet.runtime.exec import probing, spark
+from watersmeet.runtime.tick import tick
 
 # Those of watersmeet/points.py, and some that are told apart by what a tick does.
 TICK_POINTS = (
@@ -168,7 +169,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--plan", choices=PLANS, default="own")
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
-    parser.add_argument("--in-parts", action="store_true", help="also a tick of few rows is several orders")
+    parser.add_argument("--in-parts", action="store_true", help="also a tick of few rows is shared out")
     parser.add_argument("--by-spark", action="store_true", help="Spark computes some keys and filters")
     parser.add_argument("--residents", default="auto")
     parser.add_argument("--resident-seconds", type=float, default=30.0)
@@ -187,6 +188,7 @@ def main() -> None:
     Armed(strikes)
     if given.in_parts:
         spark.FEW_BYTES = spark.FEW_BYTES_OF_A_JOB = -1
+        tick.MIN_SLICE, probing.SHORT = 1, 0
     if given.plan != "own":
         setattr(planner, "optimize", _chosen(given.plan))  # noqa: B010 - a name that the module only imports
     engine = build(given)
