@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import duckdb
 from duckdb.func import PythonUDFType
-from duckdb.sqltypes import VARCHAR
 
 from watersmeet.letters.case import lower_case, upper_case
 
@@ -19,7 +18,7 @@ def connect(settings: dict[str, str] | None = None) -> duckdb.DuckDBPyConnection
     for name, value in (settings or {}).items():
         connection.execute(f"SET {name} = '{value}'")
     for name, change in (("spark_upper", upper_case), ("spark_lower", lower_case)):
-        connection.create_function(name, change, [VARCHAR], VARCHAR, type=PythonUDFType.ARROW)
+        connection.create_function(name, change, ["VARCHAR"], "VARCHAR", type=PythonUDFType.ARROW)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -33,7 +33,8 @@ BAD = {
 }
 VALUES = {name: np.random.default_rng(4 + at).integers(0, 40, 60) for at, name in enumerate("rst")}
 EVERY = [tuple(map(int, row)) for row in product(*VALUES.values())]
-EQUAL = sum(a == b for a, b, _ in EVERY)  # of which a predicate that comes after r.x = s.x is asked, at the least
+# Of which a predicate is asked at the least: of all pairs, or after r.x = s.x, as the plan has it.
+ASKED = min(len(VALUES["s"]) * len(VALUES["t"]), sum(a == b for a, b, _ in EVERY))
 
 
 def is_close(left: Any, right: Any) -> Any:
@@ -105,7 +106,7 @@ def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_
             assert f"{complaint} (" in engine.complaints()[name]
             assert engine.complaints()[name].endswith("it is disabled now (tick 1)")
         failed = {query.name: query.failed_values for query in engine.stats().queries}
-        assert all((failed[name] >= EQUAL) == (name in bad) for name in failed), failed
+        assert all((failed[name] >= ASKED) == (name in bad) for name in failed), failed
         shown = command("stats", "--home", engine.home).stdout
         assert "predicate crashes: its process was ended by signal SIGSEGV" in shown
         assert f"{failed['crashes']:,}" in shown
