@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
-from watersmeet.model.query import SINK_FORMATS
+from watersmeet.model.query import sink_formats
 from watersmeet.model.stream import DAY, check_name
 from watersmeet.model.types import KNOWN_TYPES
 from watersmeet.sql.adapter import tokenize
@@ -179,8 +179,8 @@ def _create_query(cursor: Cursor) -> CreateQuery:
     backfill = cursor.take("BACKFILL") is not None
     if cursor.take("INTO"):
         kind = cursor.name("format")
-        if kind.text.lower() not in SINK_FORMATS:
-            site.fail(kind.span, f"unknown format {kind.text}", detail=f"Formats: {', '.join(SINK_FORMATS)}.")
+        if kind.text.lower() not in sink_formats():
+            site.fail(kind.span, f"unknown format {kind.text}", detail=f"Formats: {', '.join(sink_formats())}.")
         path = cursor.string("path").text if cursor.peek_kind() == "string" else None
         sink = Sink(kind.text.lower(), path, _options(cursor))
     following = cursor.peek()
