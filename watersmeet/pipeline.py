@@ -76,7 +76,7 @@ class Pipeline:
     def created_by(self, statement: CreateQuery, folder: str) -> Query:
         """The query of a statement; a relative path in it is relative to a folder."""
         sink = statement.sink
-        if sink.path and not sink.is_delivered:
+        if sink.path and sink.names_folder:
             sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 

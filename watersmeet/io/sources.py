@@ -115,7 +115,7 @@ def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
                 f"stream {stream.name}: {path} has no column {column.name}",
                 detail=f"Its columns: {', '.join(found.names)}.",
             )
-        if not _reads_as(field.type, column):
+        if not reads_as(field.type, column):
             raise InputError(
                 f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}; "
                 f"the stream declares {column.type.upper()}"
@@ -124,7 +124,7 @@ def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
     return file, names
 
 
-def _reads_as(found: pa.DataType, column: Column) -> bool:
+def reads_as(found: pa.DataType, column: Column) -> bool:
     """Whether Spark reads a Parquet column of one type as another: the same, or a lossless widening."""
     wanted = column.arrow
     if pa.types.is_dictionary(found):

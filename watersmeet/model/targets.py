@@ -11,7 +11,11 @@ from functools import cache
 from importlib.metadata import entry_points
 
 GROUP = "watersmeet.sinks"
-BUILT_IN: dict[str, str] = {}
+BUILT_IN: dict[str, str] = {
+    "delta": "watersmeet.io.connectors.delta.connector:connector",
+    "postgres": "watersmeet.io.connectors.postgres.connector:connector",
+}
+FOLDERS = ("delta",)  # named by a folder of this machine
 
 
 @cache

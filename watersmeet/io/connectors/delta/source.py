@@ -1,0 +1,193 @@
+"""FROM delta: the rows that each version of a table adds, in order, each once.
+
+A *position* is the next row to read: a version, a file of it, a row of that. The first version may be a snapshot: all
+files that the table has at that version. The log of a table does not change, so two positions always have the same rows
+between them; the feed writes both down before it has tasks read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from watersmeet.errors import InputError
+from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, read_commit, versions
+from watersmeet.io.connectors.delta.source_settings import EARLIEST, LATEST, DeltaSourceSettings
+from watersmeet.io.connectors.delta.stream_columns import check_columns, check_features
+from watersmeet.model import Stream
+
+_NO_SNAPSHOT = -1
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    version: int
+    file: int = 0
+    row: int = 0
+    snapshot: int = _NO_SNAPSHOT  # the version of which all files are read, not only those that it adds
+    table: str = ""  # the id of the table, which another one in the same folder does not have
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DeltaPiece:
+    """Rows of a file, for one task to read."""
+
+    stream: str
+    path: str
+    bytes: int
+    begin: int = 0
+    end: int | None = None  # None: to the end
+    partition: tuple[tuple[str, str | None], ...] = ()
+
+
+class DeltaSource:
+    def __init__(self, stream: Stream) -> None:
+        assert stream.source is not None
+        self.stream = stream
+        self._root = Path(stream.source.path).absolute()
+        self._settings = DeltaSourceSettings.of(stream)
+        self._newest = -1  # version
+        self._stamp: tuple[int, int] | None = None  # of the file of the newest version
+        self._commit = lru_cache(maxsize=64)(self._read)
+
+    def begin(self, known: Position | None) -> Position:
+        """Where to continue, or where a home begins to read the table."""
+        identity, newest = self._opened()
+        found = versions(self._root)
+        self._newest = max(newest, found[1] if found else -1)
+        self._stamp = self._newest_stamp()
+        if known is not None:
+            self._check_identity(known.table, identity)
+            return known
+        begin = self._settings.start
+        if begin == EARLIEST:
+            return Position(newest, snapshot=newest, table=identity)
+        return Position(newest + 1 if begin == LATEST else int(begin), table=identity)
+
+    def _opened(self) -> tuple[str, int]:
+        """The id of the table and its newest version."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            table = DeltaTable(self._root)
+            features, properties = table.protocol().reader_features or (), table.metadata().configuration
+            check_features(self.stream.name, self._root, features, properties)
+            check_columns(self.stream, self._root, table.schema().to_json())
+            return str(table.metadata().id), table.version()
+        except DeltaError as problem:
+            raise InputError(
+                f"stream {self.stream.name}: {self._root} cannot be read as a Delta table",
+                detail=str(problem).splitlines()[0],
+                hint="create the table first, or correct the path after FROM",
+            ) from None
+
+    def _check_identity(self, known: str, found: str) -> None:
+        if found != known:
+            raise InputError(
+                f"stream {self.stream.name}: {self._root} is another Delta table by now",
+                detail=f"The table that was read has the id {known}, this one has {found}.",
+                hint="restore the table, or read the new one with another --home",
+            )
+
+    def look(self, at: Position) -> None:
+        """See which versions there are. Where the newest file of the log is not what it was, the log was deleted in
+        part, which is usual, or with its table."""
+        if self._newest_stamp() != self._stamp:
+            self._check_identity(at.table, self._opened()[0])
+        while commit_file(self._root, self._newest + 1).exists():
+            self._newest += 1
+        self._stamp = self._newest_stamp()
+
+    def _newest_stamp(self) -> tuple[int, int] | None:
+        try:
+            found = commit_file(self._root, self._newest).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def take(self, begin: Position) -> tuple[Position, list[DeltaPiece]] | None:
+        """The next rows, as many as a tick may have, and the position after them."""
+        if begin.version > self._newest:
+            return None
+        left = self._settings.most_rows
+        at, pieces = begin, []
+        while left > 0 and at.version <= self._newest:
+            files = self._files(at)
+            if at.file >= len(files):
+                at = replace(at, version=at.version + 1, file=0, row=0)
+                continue
+            file = files[at.file]
+            rest = file.rows - at.row if file.rows is not None else left
+            if rest > left:
+                pieces.append(self._piece(file, at.row, at.row + left))
+                at, left = replace(at, row=at.row + left), 0
+            else:
+                if rest > 0:
+                    pieces.append(self._piece(file, at.row, None))
+                at, left = replace(at, file=at.file + 1, row=0), left - rest
+        return (at, pieces) if at != begin else None
+
+    def between(self, begin: Position, end: Position) -> list[DeltaPiece]:
+        """What was taken before a crash."""
+        return list(self._pieces(begin, end))
+
+    def _pieces(self, begin: Position, end: Position) -> Iterator[DeltaPiece]:
+        for version in range(begin.version, end.version + 1):
+            if version == end.version and not (end.file or end.row):
+                return
+            files = self._files(replace(begin, version=version))
+            first = begin.file if version == begin.version else 0
+            last = end.file if version == end.version else len(files) - 1
+            for number in range(first, min(last, len(files) - 1) + 1):
+                from_row = begin.row if (version, number) == (begin.version, begin.file) else 0
+                to_row = end.row if (version, number) == (end.version, end.file) else None
+                if to_row is None or to_row > from_row:
+                    yield self._piece(files[number], from_row, to_row)
+
+    def _piece(self, file: DataFile, begin: int, end: int | None) -> DeltaPiece:
+        return DeltaPiece(self.stream.name, str(self._root / file.path), file.bytes, begin, end, file.partition)
+
+    def _files(self, at: Position) -> tuple[DataFile, ...]:
+        if at.version == at.snapshot:
+            return self._snapshot(at.version)
+        return self._commit(at.version, at.table).files
+
+    def _read(self, version: int, table: str) -> Commit:
+        """A version, if its new rows are all that it changes."""
+        name = self.stream.name
+        commit = read_commit(self._root, version)
+        if commit is None:
+            raise InputError(
+                f"stream {name}: version {version} of the Delta table {self._root} is gone from its log",
+                detail="Rows that it has added would be lost. Delta deletes its log after 30 days, unless the property "
+                "delta.logRetentionDuration of the table says otherwise.",
+                hint="restore the log, or read the table with another --home, from its present rows on",
+            )
+        if commit.table:
+            self._check_identity(table, commit.table)
+        if commit.schema:
+            check_columns(self.stream, self._root, commit.schema)
+        check_features(name, self._root, commit.features, dict(commit.properties))
+        if commit.changes and self._settings.skips_changes:
+            return replace(commit, files=())
+        if commit.changes or any(file.is_filtered for file in commit.files):
+            raise InputError(
+                f"stream {name}: version {version} of the Delta table {self._root} changes rows that were read before: "
+                f"{commit.changes or 'it deletes rows of a file'}",
+                detail="A stream only grows: joins with such rows have been written.",
+                hint="write skipChangeCommits = true to leave out all versions that delete, update or rewrite rows",
+            )
+        return commit
+
+    @lru_cache(maxsize=1)  # noqa: B019 - there is one source for each stream, for the life of the engine
+    def _snapshot(self, version: int) -> tuple[DataFile, ...]:
+        from watersmeet.io.connectors.delta.snapshot import files_of
+
+        return files_of(self.stream.name, self._root, version)
