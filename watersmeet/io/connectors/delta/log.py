@@ -42,6 +42,15 @@ def commit_file(root: Path, version: int) -> Path:
     return root / LOG / f"{version:020d}.json"
 
 
+def stamp_of(root: Path, version: int) -> tuple[int, int] | None:
+    """What tells the file of a version from one of another table in the same folder; None if there is none."""
+    try:
+        found = commit_file(root, version).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def versions(root: Path) -> tuple[int, int] | None:
     """The oldest and the newest version of which the log has a file."""
     found = [int(name[1]) for path in (root / LOG).glob("*.json") if (name := _VERSION.fullmatch(path.name))]

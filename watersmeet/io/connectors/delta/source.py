@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import InputError
-from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, read_commit, versions
+from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, read_commit, stamp_of, versions
 from watersmeet.io.connectors.delta.source_settings import EARLIEST, LATEST, DeltaSourceSettings
 from watersmeet.io.connectors.delta.stream_columns import check_columns, check_features
 from watersmeet.model import Stream
@@ -61,7 +61,7 @@ class DeltaSource:
         identity, newest = self._opened()
         found = versions(self._root)
         self._newest = max(newest, found[1] if found else -1)
-        self._stamp = self._newest_stamp()
+        self._stamp = stamp_of(self._root, self._newest)
         if known is not None:
             self._check_identity(known.table, identity)
             return known
@@ -99,18 +99,11 @@ class DeltaSource:
     def look(self, at: Position) -> None:
         """See which versions there are. Where the newest file of the log is not what it was, the log was deleted in
         part, which is usual, or with its table."""
-        if self._newest_stamp() != self._stamp:
+        if stamp_of(self._root, self._newest) != self._stamp:
             self._check_identity(at.table, self._opened()[0])
         while commit_file(self._root, self._newest + 1).exists():
             self._newest += 1
-        self._stamp = self._newest_stamp()
-
-    def _newest_stamp(self) -> tuple[int, int] | None:
-        try:
-            found = commit_file(self._root, self._newest).stat()
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_mtime_ns
+        self._stamp = stamp_of(self._root, self._newest)
 
     def take(self, begin: Position) -> tuple[Position, list[DeltaPiece]] | None:
         """The next rows, as many as a tick may have, and the position after them."""

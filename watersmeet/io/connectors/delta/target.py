@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchE
 
 from watersmeet import points
 from watersmeet.errors import RunError
-from watersmeet.io.connectors.delta.log import commit_file, read_commit
+from watersmeet.io.connectors.delta.log import commit_file, read_commit, stamp_of
 from watersmeet.io.connectors.delta.schema import delta_types, differences, table_types
 from watersmeet.io.connectors.delta.settings import DeltaSettings
 from watersmeet.io.connectors.protocol import Sender, Undeliverable
@@ -35,6 +35,7 @@ class DeltaTarget:
         self._application = f"watersmeet-{sender.home}-{sender.query}"
         with _explained():
             self._table = self._opened()
+        self._stamp = self._stamped()
         self._schema = self._checked()
 
     def recover(self) -> int:
@@ -42,22 +43,23 @@ class DeltaTarget:
 
     def commit(self, tick: int, rows: Iterator[pa.RecordBatch]) -> None:
         with _explained():
+            self._check_identity()
             self._table.update_incremental()
             if self.recover() >= tick:
                 return
             before = self._table.version()
             write_deltalake(
                 self._table,
-                pa.RecordBatchReader.from_batches(self._schema, (self._arranged(batch) for batch in rows)),
+                pa.RecordBatchReader.from_batches(self._schema, self._arranged(rows)),
                 mode="append",
                 commit_properties=CommitProperties(
                     app_transactions=[Transaction(self._application, tick)],
                     custom_metadata={"query": self._sender.query, "tick": str(tick)},
                 ),
             )
-            points.reach("target.written")
             self._make_durable(before, self._table.version())
         self._compact_sometimes(before)
+        self._stamp = self._stamped()
 
     def close(self) -> None:
         pass
@@ -69,6 +71,14 @@ class DeltaTarget:
         partitions = list(self._settings.partition_by) or None
         DeltaTable.create(self._path, schema, mode="ignore", partition_by=partitions)
         return DeltaTable(self._path)
+
+    def _stamped(self) -> tuple[int, int] | None:
+        return stamp_of(self._path, self._table.version())
+
+    def _check_identity(self) -> None:
+        """Before anything is added to the versions that are known: the table is still the one that has them."""
+        if self._stamp != self._stamped():
+            raise RunError(f"the Delta table {self._path} was replaced by another one")
 
     def _checked(self) -> pa.Schema:
         """The columns of results in the order and with the names that the table has."""
@@ -82,9 +92,12 @@ class DeltaTarget:
         types = {field.name.lower(): field.type for field in self._sender.schema}
         return pa.schema([(name, types[name.lower()]) for name in table])
 
-    def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = dict(zip((name.lower() for name in batch.schema.names), batch.columns, strict=True))
-        return pa.RecordBatch.from_arrays([columns[name.lower()] for name in self._schema.names], schema=self._schema)
+    def _arranged(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            columns = dict(zip((name.lower() for name in batch.schema.names), batch.columns, strict=True))
+            arranged = [columns[name.lower()] for name in self._schema.names]
+            yield pa.RecordBatch.from_arrays(arranged, schema=self._schema)
+        points.reach("target.written")
 
     def _make_durable(self, before: int, now: int) -> None:
         """The outbox forgets this tick once it is committed, so a power cut must not take it from the table."""
