@@ -1,5 +1,6 @@
-"""Options that are secrets. Their values are named, `env('NAME')` or `file('PATH')`, and never written: what stands in the
-SQL is stored in the home and shown in errors. The name is resolved where a process connects (`io/connectors/secrets.py`).
+"""Options that are secrets. Their values are named, `env('NAME')` or `file('PATH')`, and never written: what stands in
+the SQL is stored in the home and shown in errors. A name is resolved where a process connects
+(`io/connectors/secrets.py`).
 """
 
 from __future__ import annotations
