@@ -7,7 +7,6 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +35,8 @@ def sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Delivered(Poisoned):
     """An engine whose victim's results go to a database."""
+
+    lost: frozenset[str] = frozenset()  # files of the outbox that a test has deleted
 
     @property
     def database(self) -> Path:
@@ -69,7 +70,7 @@ def delivered(tmp_path: Path) -> Iterator[Delivered]:
     left = load_newest(made.home).outbox
     named = {file for lane in left for parcel in lane.parcels for file in parcel.files}
     found = {str(path.relative_to(made.home)) for path in (made.home / layout.OUTBOX).glob("*/*.parquet")}
-    assert found == named, "files of the outbox that no manifest names are left, or some are missing"
+    assert found == named - made.lost, "files of the outbox that no manifest names are left, or some are missing"
 
 
 def test_each_result_arrives_once_through_restarts(delivered: Delivered) -> None:
@@ -230,13 +231,12 @@ def test_a_lost_file_of_the_outbox_is_reported(delivered: Delivered) -> None:
     delivered.live()
     delivered.down.unlink()
     (lane,) = load_newest(delivered.home).outbox
-    for file in lane.parcels[0].files:
+    delivered.lost = frozenset(lane.parcels[0].files)
+    for file in delivered.lost:
         (delivered.home / file).unlink()
     delivered.live()
     assert "is missing" in delivered.reason()
     delivered.check()
-    manifest = load_newest(delivered.home)
-    commit(delivered.home, replace(manifest, tick=manifest.tick + 1, outbox=(), results=()))
 
 
 def test_an_outbox_is_the_same_after_it_was_written(tmp_path: Path) -> None:

@@ -1,29 +1,18 @@
-"""Secrets in options: `env('NAME')` and `file('PATH')` are stored as they are written and resolved where a process
-connects. Whatever a library says may have them in it, so every text that leaves a connector is redacted first.
+"""Secrets, resolved where a process connects. Whatever a library says may have them in it, so every text that leaves a
+connector is redacted first.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from watersmeet.errors import ModelError
+from watersmeet.model.secrets import referenced
 
-_REFERENCE = re.compile(r"(env|file)\('((?:[^']|'')*)'\)")
 _HIDDEN = "***"
-_resolved: set[str] = set()  # values that this process has seen
-
-
-def reference(kind: str, name: str) -> str:
-    """The text of a reference, in which it is stored and shown."""
-    quoted = name.replace("'", "''")
-    return f"{kind}('{quoted}')"
-
-
-def is_reference(value: str) -> bool:
-    return _REFERENCE.fullmatch(value) is not None
+_seen: set[str] = set()  # values that this process has resolved
 
 
 def resolved(options: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -32,30 +21,34 @@ def resolved(options: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _value(option: str, text: str) -> str:
-    found = _REFERENCE.fullmatch(text)
+    found = referenced(text)
     if found is None:
         return text
-    kind, name = found[1], found[2].replace("''", "'")
-    if kind == "env":
-        if name not in os.environ:
-            raise ModelError(
-                f"option {option}: the environment variable {name} is not set",
-                hint="set it for the engine, and on a cluster for the processes of its workers",
-            )
-        value = os.environ[name]
-    else:
-        try:
-            value = Path(name).read_text("utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as problem:
-            why = getattr(problem, "strerror", "") or "it is not text"
-            raise ModelError(f"option {option}: the file {name} cannot be read: {why}") from None
+    value = _from_environment(option, found[1]) if found[0] == "env" else _from_file(option, found[1])
     if value:
-        _resolved.add(value)
+        _seen.add(value)
     return value
+
+
+def _from_environment(option: str, name: str) -> str:
+    if name not in os.environ:
+        raise ModelError(
+            f"option {option}: the environment variable {name} is not set",
+            hint="set it for the engine, and on a cluster for the processes of its workers",
+        )
+    return os.environ[name]
+
+
+def _from_file(option: str, name: str) -> str:
+    try:
+        return Path(name).read_text("utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        why = getattr(problem, "strerror", "") or "it is not text"
+        raise ModelError(f"option {option}: the file {name} cannot be read: {why}") from None
 
 
 def redacted(text: str) -> str:
     """A text without the secrets that this process has resolved."""
-    for secret in sorted(_resolved, key=len, reverse=True):
+    for secret in sorted(_seen, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
     return text
