@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from tests.support.deaths import Died, dying_at, silent_threads
 from tests.support.poisoned import HEALTHY, VICTIM, Poisoned
+from tests.support.waiting import eventually
 from watersmeet.errors import ModelError, SqlError
 from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
@@ -95,10 +96,14 @@ def test_two_queries_share_a_table(delivered: IntoDelta) -> None:
 
 
 def test_a_table_that_was_deleted_is_created_again(delivered: IntoDelta) -> None:
-    delivered.live()
-    before = delivered.results("plain")
-    delivered.table.rename(delivered.folder / "moved")
-    delivered.live()
+    with delivered.running() as engine:
+        delivered.feed()
+        engine.run_once()
+        before = delivered.results("plain")
+        delivered.table.rename(delivered.folder / "moved")
+        delivered.feed()
+        engine.run_once()
+        eventually(delivered.table.exists)
     delivered.check()
     assert delivered.in_table() == delivered.results("plain") - before
 
@@ -111,6 +116,12 @@ def test_a_table_whose_columns_were_changed_suspends_the_query(delivered: IntoDe
         DeltaTable.create(delivered.table, pa.schema([("a", pa.string())]))
         delivered.feed()
         engine.run_once()
+
+        def is_suspended() -> bool:
+            engine.settle(0)
+            return bool(delivered.suspended)
+
+        eventually(is_suspended)
         assert "its column a is string, not long" in delivered.reason()
     delivered.check()
 

@@ -23,8 +23,8 @@ from watersmeet.model import Column, Source, Stream
 COLUMNS = (Column("at", "timestamp"), Column("K", "bigint"), Column("day", "date"))
 
 
-def stream(table: Path, columns: tuple[Column, ...] = COLUMNS, **options: str) -> Stream:
-    return Stream("events", columns, "at", source=Source("delta", str(table), tuple(options.items())))
+def stream(table: Path, *, columns: tuple[Column, ...] = COLUMNS, options: dict[str, str] | None = None) -> Stream:
+    return Stream("events", columns, "at", source=Source("delta", str(table), tuple((options or {}).items())))
 
 
 def append(table: Path, first: int, count: int, **options: object) -> None:
@@ -86,14 +86,14 @@ def test_each_row_once(
         next_row += count
     first = {"earliest": 0, "latest": next_row, "1": starts[1] if len(starts) > 1 else next_row}[start]
     options = {"startingVersion": start, "maxRowsPerTick": str(most)}
-    source = DeltaSource(stream(table, **options))
+    source = DeltaSource(stream(table, options=options))
     at = source.begin(None)
     found: list[int] = []
     for move in after:
         if move == "compact":
             DeltaTable(table).optimize.compact()
         elif move == "resume":
-            source = DeltaSource(stream(table, **options))
+            source = DeltaSource(stream(table, options=options))
             at = source.begin(resumed(at))
         else:
             assert isinstance(move, int)
@@ -118,7 +118,7 @@ def test_rows_that_are_deleted_or_updated_stop_the_tick(tmp_path: Path) -> None:
 
 def test_versions_that_change_rows_can_be_left_out(tmp_path: Path) -> None:
     append(tmp_path, 0, 5)
-    source = DeltaSource(stream(tmp_path, skipChangeCommits="true"))
+    source = DeltaSource(stream(tmp_path, options={"skipChangeCommits": "true"}))
     at, _ = read_all(source, source.begin(None))
     DeltaTable(tmp_path).update(predicate="k = 3", updates={"k": "33"})
     append(tmp_path, 6, 1)
@@ -137,12 +137,12 @@ def test_a_snapshot_is_the_same_after_later_changes(tmp_path: Path) -> None:
     for first in (0, 5):
         append(tmp_path, first, 5)
     options = {"maxRowsPerTick": "3", "skipChangeCommits": "true"}
-    source = DeltaSource(stream(tmp_path, **options))
+    source = DeltaSource(stream(tmp_path, options=options))
     at = source.begin(None)
     taken = source.take(at)
     assert taken is not None
     DeltaTable(tmp_path).delete("k >= 0")
-    again = DeltaSource(stream(tmp_path, **options))
+    again = DeltaSource(stream(tmp_path, options=options))
     assert sorted(read_all(again, again.begin(resumed(at)))[1]) == list(range(10))
 
 
@@ -192,7 +192,7 @@ def test_a_column_that_comes_later_is_null_before(tmp_path: Path) -> None:
     append(tmp_path, 0, 1)
     more = pa.table({"at": pa.array([1], pa.timestamp("us", "UTC")), "k": [1], "day": [date(2024, 1, 2)], "new": ["x"]})
     write_deltalake(tmp_path, more, mode="append", schema_mode="merge")
-    source = DeltaSource(stream(tmp_path, (*COLUMNS, Column("new", "string"))))
+    source = DeltaSource(stream(tmp_path, columns=(*COLUMNS, Column("new", "string"))))
     taken = source.take(source.begin(None))
     assert taken is not None
     rows = [
@@ -209,10 +209,10 @@ def test_tables_that_the_stream_does_not_fit(tmp_path: Path) -> None:
         DeltaSource(stream(tmp_path / "nowhere")).begin(None)
     append(tmp_path, 0, 1)
     with pytest.raises(InputError, match="has no column more") as caught:
-        DeltaSource(stream(tmp_path, (*COLUMNS, Column("more", "int")))).begin(None)
+        DeltaSource(stream(tmp_path, columns=(*COLUMNS, Column("more", "int")))).begin(None)
     assert "Its columns: at, k, day." in caught.value.detail
     with pytest.raises(InputError, match="has k as BIGINT; the stream declares STRING"):
-        DeltaSource(stream(tmp_path, (COLUMNS[0], Column("k", "string")))).begin(None)
+        DeltaSource(stream(tmp_path, columns=(COLUMNS[0], Column("k", "string")))).begin(None)
 
 
 def test_rows_of_deletion_vectors_and_renamed_columns_are_not_guessed(tmp_path: Path) -> None:
@@ -247,4 +247,4 @@ def test_times_as_spark_used_to_write_them(tmp_path: Path) -> None:
 )
 def test_options_that_are_wrong(tmp_path: Path, option: str, value: str) -> None:
     with pytest.raises(ModelError, match=f"the option {option} cannot be '{value}'"):
-        DeltaSource(stream(tmp_path, **{option: value}))
+        DeltaSource(stream(tmp_path, options={option: value}))

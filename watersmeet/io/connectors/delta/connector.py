@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from watersmeet.errors import ModelError
 from watersmeet.io.connectors.delta.settings import DeltaSettings
+from watersmeet.io.connectors.options import check_installed
 from watersmeet.io.connectors.protocol import Sender, Target
 from watersmeet.model import Output, Sink
 
 
-def check_package(subject: str) -> None:
-    if find_spec("deltalake") is None:
-        raise ModelError(f"{subject} needs the package deltalake", hint="pip install 'watersmeet[delta]'")
-
-
 class DeltaConnector:
     def check(self, query: str, sink: Sink, outputs: tuple[Output, ...]) -> None:
-        check_package(f"query {query}: INTO delta")
+        check_installed(f"query {query}", "INTO delta", ["deltalake"], "delta")
         if not sink.path:
             raise ModelError(f"query {query}: INTO delta names no table", hint="write INTO delta 'folder'")
         DeltaSettings.of(query, sink, [output.name for output in outputs])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.errors import ModelError
-from watersmeet.io.connectors.secrets import is_reference, resolved
+from watersmeet.io.connectors.options import Option, OptionTable
+from watersmeet.io.connectors.secrets import resolved
 from watersmeet.model import Sink
+from watersmeet.model.secrets import HINT, referenced
 
 # Names of libpq that are passed on. What is not given comes from its environment variables, as with psql.
 _CONNECTION = (
@@ -33,7 +35,7 @@ _CONNECTION = (
     "application_name",
 )
 DSN, UPSERT = "dsn", "upsert"
-OPTIONS = (DSN, UPSERT, *_CONNECTION)
+INTO_POSTGRES = OptionTable("INTO postgres", (Option(DSN), Option(UPSERT)), _CONNECTION)
 # A server that is gone without a word is noticed; whoever looks at its connections sees who this is.
 _DEFAULTS = {
     "connect_timeout": "10",
@@ -99,9 +101,9 @@ def check_settings(query: str, sink: Sink) -> None:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-    options = dict(sink.options)
-    dsn = options.get(DSN, "")
-    if not is_reference(dsn):
+    INTO_POSTGRES.check(f"query {query}", sink.options)
+    dsn = dict(sink.options).get(DSN, "")
+    if referenced(dsn) is None:
         try:
             given = conninfo_to_dict(dsn)
         except psycopg.ProgrammingError:
@@ -112,5 +114,5 @@ def check_settings(query: str, sink: Sink) -> None:
         if "password" in given or "sslpassword" in given:
             raise ModelError(
                 f"query {query}: the option dsn has a password in it, which would be stored with the query",
-                hint="leave it out and write password = env('NAME') or password = file('PATH')",
+                hint=f"leave it out, and for the option password {HINT}",
             )
