@@ -16,7 +16,8 @@ from typing import Any
 
 from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
 from watersmeet.io.into import check_into, check_source, resolved_sink
-from watersmeet.io.sinks import check_sink, is_outside, result_folder
+from watersmeet.io.ranges import is_range, range_source
+from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
@@ -45,8 +46,10 @@ class Pipeline:
         if stream.name in self.streams:
             raise ModelError(f"a stream named {stream.name} exists already", hint="choose another name")
         for query in self.queries.values():
-            if is_outside(query.sink):
-                check_source(query.name, self.folder_of(query), stream)
+            if query.sink.path and query.sink.names_folder and query.sink.format != "console":
+                check_source(query.name, Path(query.sink.path), stream)
+        if is_range(stream):
+            range_source(stream)  # which checks its options
         return replace(self, streams={**self.streams, stream.name: stream})
 
     def with_predicate(self, name: str, function: Callable[..., Any], by_row: bool) -> Pipeline:

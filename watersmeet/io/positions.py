@@ -18,6 +18,7 @@ from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
 from watersmeet.home.manifest import Manifest
+from watersmeet.io.ranges import load_ranges
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, unpacked
 
 Files = dict[str, dict[str, Stamp]]  # by stream and name, which is relative to the stream's folder
@@ -167,12 +168,12 @@ def load_positions(home: Path, group: str, *, to_write: bool = True) -> Position
 def check_positions(home: Path, manifest: Manifest) -> None:
     """Reject positions in the sources that do not fit the state: older, gone, or more than one batch ahead.
 
-    They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders. Without them
-    batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
+    They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders or logs. Without
+    them batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
     for group, batch in manifest.batches.items():
         if layout.offsets(home, group, batch).exists():
             continue
-        folder, positions = layout.checkpoint(home, group), load_positions(home, group)
+        folder, positions = layout.checkpoint(home, group), load_ranges(home, group) or load_positions(home, group)
         if positions.batch < batch:
             where = folder if folder.exists() else positions.path
             raise mixed(where, f"they end before batch {batch}, which the state contains")

@@ -71,7 +71,8 @@ def spark_path(path: str) -> str:
 def missing_folder(stream: Stream) -> InputError | None:
     """The error for a stream whose files would be in a folder that does not exist."""
     source = stream.source
-    if source is None or source.format not in FILE_FORMATS or "://" in source.path or os.path.exists(source.path):
+    in_folder = source is not None and source.format in (*FILE_FORMATS, "delta")
+    if source is None or not in_folder or "://" in source.path or os.path.exists(source.path):
         return None
     fixed, sign, _ = re.split(r"([*?\[{]|$)", source.path, maxsplit=1)
     if sign and os.path.isdir(os.path.dirname(fixed) or "."):

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.io.folders import Piece, read_piece
+from watersmeet.io.ranges import RangePiece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.model.limits import Limits
@@ -117,8 +118,8 @@ class Worker:
     # Rows come in --------------------------------------------------------------------------------
 
     def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
-        """Read a share of the files of streams that are folders."""
-        by_stream: dict[str, list[Piece]] = {}
+        """Read a share of the files of streams that are folders, or of ranges of logs."""
+        by_stream: dict[str, list[Piece | RangePiece]] = {}
         for piece in order.work[task]:
             by_stream.setdefault(piece.stream, []).append(piece)
         declared = {stream.name: stream for stream in order.streams}
@@ -273,8 +274,13 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[Piece, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(
+    stream: Stream, pieces: list[Piece | RangePiece], rejected: list[tuple[Piece, InputError]]
+) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
+        if not isinstance(piece, Piece):
+            yield from piece.read(stream)
+            continue
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:

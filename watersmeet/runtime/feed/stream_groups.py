@@ -10,6 +10,7 @@ from typing import Any
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
+from watersmeet.io.ranges import is_range
 from watersmeet.model import Stream
 
 
@@ -46,9 +47,12 @@ class Groups:
                     detail=f"In the home: {shape}. Now: {_shape(declared[name])}.",
                     hint="declare it as before, choose another name, or use another --home",
                 )
-        fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
+        fresh = [stream for name, stream in declared.items() if name not in known]
+        # Logs have a feed of their own: neither Spark nor the feed of folders reads them.
+        for kind in (False, True):
+            if some := {stream.name: _shape(stream) for stream in fresh if is_range(stream) == kind}:
+                self._groups[str(len(self._groups))] = some
         if fresh:
-            self._groups[str(len(self._groups))] = fresh
             write_whole(self._path, json.dumps(self._groups, indent=1))
 
 

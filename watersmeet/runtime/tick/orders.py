@@ -16,6 +16,7 @@ from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.home.outbox import Parcel
 from watersmeet.io.folders import Piece
+from watersmeet.io.ranges import RangePiece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
@@ -40,7 +41,7 @@ class GatherOrder:
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
-    work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
+    work: tuple[tuple[Piece | RangePiece, ...], ...] = ()  # by task what to read; none where Spark hands rows over
 
     @property
     def tasks(self) -> int:

@@ -2,7 +2,7 @@
 
 A *position* is the next row to read: a version, a file of it, a row of that. The first version may be a snapshot: all
 files that the table has at that version. The log of a table does not change, so two positions always have the same rows
-between them; the feed writes both down before it has tasks read them.
+between them.
 """
 
 from __future__ import annotations
@@ -11,39 +11,25 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from watersmeet.errors import InputError
 from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, read_commit, stamp_of, versions
+from watersmeet.io.connectors.delta.piece import cut
 from watersmeet.io.connectors.delta.source_settings import EARLIEST, LATEST, DeltaSourceSettings
 from watersmeet.io.connectors.delta.stream_columns import check_columns, check_features
+from watersmeet.io.ranges import Position, RangePiece
 from watersmeet.model import Stream
 
 _NO_SNAPSHOT = -1
 
 
-@dataclass(frozen=True, order=True)
-class Position:
+@dataclass(frozen=True)
+class TablePosition:
     version: int
     file: int = 0
     row: int = 0
     snapshot: int = _NO_SNAPSHOT  # the version of which all files are read, not only those that it adds
     table: str = ""  # the id of the table, which another one in the same folder does not have
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class DeltaPiece:
-    """Rows of a file, for one task to read."""
-
-    stream: str
-    path: str
-    bytes: int
-    begin: int = 0
-    end: int | None = None  # None: to the end
-    partition: tuple[tuple[str, str | None], ...] = ()
 
 
 class DeltaSource:
@@ -56,19 +42,20 @@ class DeltaSource:
         self._stamp: tuple[int, int] | None = None  # of the file of the newest version
         self._commit = lru_cache(maxsize=64)(self._read)
 
+    # What there is -------------------------------------------------------------------------------
+
     def begin(self, known: Position | None) -> Position:
-        """Where to continue, or where a home begins to read the table."""
         identity, newest = self._opened()
         found = versions(self._root)
         self._newest = max(newest, found[1] if found else -1)
         self._stamp = stamp_of(self._root, self._newest)
         if known is not None:
-            self._check_identity(known.table, identity)
+            self._check_identity(known["table"], identity)
             return known
-        begin = self._settings.start
-        if begin == EARLIEST:
-            return Position(newest, snapshot=newest, table=identity)
-        return Position(newest + 1 if begin == LATEST else int(begin), table=identity)
+        start = self._settings.start
+        if start == EARLIEST:
+            return asdict(TablePosition(newest, snapshot=newest, table=identity))
+        return asdict(TablePosition(newest + 1 if start == LATEST else int(start), table=identity))
 
     def _opened(self) -> tuple[str, int]:
         """The id of the table and its newest version."""
@@ -97,41 +84,43 @@ class DeltaSource:
             )
 
     def look(self, at: Position) -> None:
-        """See which versions there are. Where the newest file of the log is not what it was, the log was deleted in
-        part, which is usual, or with its table."""
+        """Where the newest file of the log is not what it was, the log was deleted in part, which is usual, or with its
+        table."""
         if stamp_of(self._root, self._newest) != self._stamp:
-            self._check_identity(at.table, self._opened()[0])
+            self._check_identity(at["table"], self._opened()[0])
         while commit_file(self._root, self._newest + 1).exists():
             self._newest += 1
         self._stamp = stamp_of(self._root, self._newest)
 
-    def take(self, begin: Position) -> tuple[Position, list[DeltaPiece]] | None:
-        """The next rows, as many as a tick may have, and the position after them."""
-        if begin.version > self._newest:
+    # What a batch has ----------------------------------------------------------------------------
+
+    def take(self, at: Position) -> tuple[Position, list[RangePiece]] | None:
+        begin = TablePosition(**at)
+        end = self._end(begin)
+        if end == begin:
             return None
-        left = self._settings.most_rows
-        at, pieces = begin, []
+        return asdict(end), list(self._pieces(begin, end))
+
+    def between(self, begin: Position, end: Position) -> list[RangePiece]:
+        return list(self._pieces(TablePosition(**begin), TablePosition(**end)))
+
+    def _end(self, begin: TablePosition) -> TablePosition:
+        """The position behind as many rows as a tick may have. A file of which the log has no number of rows is the
+        last one of a tick."""
+        at, left = begin, self._settings.most_rows
         while left > 0 and at.version <= self._newest:
             files = self._files(at)
             if at.file >= len(files):
                 at = replace(at, version=at.version + 1, file=0, row=0)
                 continue
-            file = files[at.file]
-            rest = file.rows - at.row if file.rows is not None else left
+            rows = files[at.file].rows
+            rest = rows - at.row if rows is not None else left
             if rest > left:
-                pieces.append(self._piece(file, at.row, at.row + left))
-                at, left = replace(at, row=at.row + left), 0
-            else:
-                if rest > 0:
-                    pieces.append(self._piece(file, at.row, None))
-                at, left = replace(at, file=at.file + 1, row=0), left - rest
-        return (at, pieces) if at != begin else None
+                return replace(at, row=at.row + left)
+            at, left = replace(at, file=at.file + 1, row=0), left - rest
+        return at
 
-    def between(self, begin: Position, end: Position) -> list[DeltaPiece]:
-        """What was taken before a crash."""
-        return list(self._pieces(begin, end))
-
-    def _pieces(self, begin: Position, end: Position) -> Iterator[DeltaPiece]:
+    def _pieces(self, begin: TablePosition, end: TablePosition) -> Iterator[RangePiece]:
         for version in range(begin.version, end.version + 1):
             if version == end.version and not (end.file or end.row):
                 return
@@ -140,14 +129,10 @@ class DeltaSource:
             last = end.file if version == end.version else len(files) - 1
             for number in range(first, min(last, len(files) - 1) + 1):
                 from_row = begin.row if (version, number) == (begin.version, begin.file) else 0
-                to_row = end.row if (version, number) == (end.version, end.file) else None
-                if to_row is None or to_row > from_row:
-                    yield self._piece(files[number], from_row, to_row)
+                to_row = end.row if (version, number) == (end.version, end.file) else files[number].rows
+                yield from cut(self.stream.name, self._root, files[number], from_row, to_row)
 
-    def _piece(self, file: DataFile, begin: int, end: int | None) -> DeltaPiece:
-        return DeltaPiece(self.stream.name, str(self._root / file.path), file.bytes, begin, end, file.partition)
-
-    def _files(self, at: Position) -> tuple[DataFile, ...]:
+    def _files(self, at: TablePosition) -> tuple[DataFile, ...]:
         if at.version == at.snapshot:
             return self._snapshot(at.version)
         return self._commit(at.version, at.table).files
