@@ -18,8 +18,7 @@ from tests.support.parquet_input import append_file, seconds_after_epoch
 from watersmeet import Engine
 from watersmeet.errors import InputError, ModelError, SqlError
 from watersmeet.home import layout
-from watersmeet.home.manifest import load_newest
-from watersmeet.home.recovery import Manifest
+from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.io.ranges import load_ranges
 
 _COLUMNS = "ts TIMESTAMP, id BIGINT, k BIGINT"
