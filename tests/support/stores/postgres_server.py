@@ -10,13 +10,17 @@ import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from tests.support.processes import ROOT
 
 HOW_TO_INSTALL = "install Postgres (Debian, Ubuntu: sudo apt install postgresql; macOS: brew install postgresql)"
 USER, PORT = "postgres", 54329  # the port is only a part of the socket's name
@@ -88,6 +92,13 @@ class PostgresServer:
             cursor = connection.execute(text, values or None)
             return cursor.fetchall() if cursor.description else []
 
+    def clear(self) -> None:
+        """Drop all that tests have made."""
+        own = "nspname !~ '^pg_' AND nspname <> 'information_schema'"
+        for (schema,) in self.query(f"SELECT quote_ident(nspname) FROM pg_namespace WHERE {own}"):
+            self.query(f"DROP SCHEMA {schema} CASCADE")
+        self.query("CREATE SCHEMA public")
+
     def _wait(self) -> None:
         end = time.monotonic() + _START_SECONDS
         while True:
@@ -112,6 +123,35 @@ class PostgresServer:
         return {"cwd": self._folder, "user": USER, "group": pwd.getpwnam(USER).pw_gid, "extra_groups": []}
 
 
+@contextlib.contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """In a folder of the project, where it stays for the next time; elsewhere if its user cannot go there."""
+    if programs() is None:
+        install()
+    folder = ROOT / ".connectors" / "postgres"
+    server = PostgresServer(
+        folder if _is_open_to_others(folder) else Path(tempfile.mkdtemp(prefix="watersmeet-postgres-"))
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def install() -> None:
+    """What Debian has, if that may be installed; otherwise say what to install."""
+    if shutil.which("apt-get") is None or os.getuid() != 0:
+        raise RuntimeError(HOW_TO_INSTALL)
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "postgresql"]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _is_open_to_others(folder: Path) -> bool:
+    """Whether a user without rights can reach a folder; one that runs the tests without rights reaches its own."""
+    return os.getuid() != 0 or all(above.stat().st_mode & stat.S_IXOTH for above in folder.parents if above.exists())
+
+
 def _children(parent: int) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -120,6 +160,3 @@ def _children(parent: int) -> list[int]:
             if int(fields[1]) == parent:
                 found.append(int(path.parent.name))
     return found
-
-
-Ask = Callable[..., list[tuple[Any, ...]]]

@@ -63,7 +63,7 @@ class CopyText:
         if earliest is None or earliest >= _YEAR_1[str(column.type)]:
             return column
         rest = "-%m-%d" if pa.types.is_date(column.type) else "-%m-%d %H:%M:%S.%f"
-        before = f"lpad((1 - year(value))::VARCHAR, 4, '0') || strftime(value, '{rest}') || ' BC'"
+        before = f"printf('%04d', 1 - year(value)) || strftime(value, '{rest}') || ' BC'"
         return self._computed(f"CASE WHEN year(value) < 1 THEN {before} ELSE value::VARCHAR END", column)
 
     def _without_nul(self, column: pa.Array) -> pa.Array:
