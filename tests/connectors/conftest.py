@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.brokers.kafka import KafkaBroker, running_broker
 from tests.support.stores.postgres_server import PostgresServer, running_server
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with running_broker(tmp_path_factory.mktemp("kafka") / "broker") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

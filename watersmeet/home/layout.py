@@ -123,7 +123,13 @@ def positions(home: Path, group: str) -> Path:
     return home / POSITIONS / f"{group}.jsonl"
 
 
+def offset_log(home: Path, group: str) -> Path:
+    """The ranges of offsets of each batch of a group of topics."""
+    return home / POSITIONS / f"{group}.offsets.jsonl"
+
+
 def ranges(home: Path, group: str) -> Path:
+    """The ranges of positions of each batch of a group of other logs."""
     return home / POSITIONS / f"{group}.ranges.jsonl"
 
 

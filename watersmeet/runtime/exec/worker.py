@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.ranges import RangePiece
 from watersmeet.io.sources import open_parquet
@@ -82,6 +83,7 @@ class Worker:
             DeliverOrder: self._deliver,
         }
         self.targets = OpenTargets()
+        self.topics = OpenTopics()
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -118,15 +120,19 @@ class Worker:
     # Rows come in --------------------------------------------------------------------------------
 
     def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
-        """Read a share of the files of streams that are folders, or of ranges of logs."""
-        by_stream: dict[str, list[Piece | RangePiece]] = {}
+        """Read a share of the files of streams that are folders, of the messages of topics, or of other logs."""
+        by_stream: dict[str, list[Piece | OffsetRange | RangePiece]] = {}
         for piece in order.work[task]:
             by_stream.setdefault(piece.stream, []).append(piece)
         declared = {stream.name: stream for stream in order.streams}
         reports = []
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
-            rows = _rows_of(declared[stream], pieces, rejected)
+            offsets = [piece for piece in pieces if isinstance(piece, OffsetRange)]
+            others = [piece for piece in pieces if not isinstance(piece, OffsetRange)]
+            rows = _rows_of(declared[stream], others, rejected)
+            if offsets:
+                rows = self.topics.read(declared[stream], offsets)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
             reports.append(report)

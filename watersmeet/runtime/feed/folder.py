@@ -1,4 +1,4 @@
-"""A feed of streams that are folders: it looks for new files."""
+"""A feed of streams that are folders of Parquet files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watersmeet.io.positions import Files, Notes, load_positions
 from watersmeet.io.sources import missing_folder
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import FileBatch, Rejected
-from watersmeet.runtime.feed.polling import PollingFeed
+from watersmeet.runtime.feed.polling import Pace, PollingFeed
 from watersmeet.runtime.loop import TickLoop
 
 
@@ -31,28 +31,20 @@ def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     return not strange
 
 
-class FolderFeed(PollingFeed[FileBatch]):
-    def __init__(
-        self,
-        loop: TickLoop,
-        group: str,
-        streams: Sequence[Stream],
-        seconds: float,
-        once: bool,
-        alone: Callable[[], bool],
-        settle: float,
-    ) -> None:
-        super().__init__(loop, group, seconds, once, alone)
+class FolderFeed(PollingFeed):
+    def __init__(self, loop: TickLoop, group: str, streams: Sequence[Stream], pace: Pace, settle: float) -> None:
+        super().__init__(loop, group, pace)
         self._streams = tuple(streams)
         self._positions = load_positions(loop.home, group)
         self._folders = {s.name: Folder(s, self._positions.of(s.name), settle) for s in streams}
         self._patience = 2 * settle + 1  # seconds that `once` waits for files that are being written
         self._retried: set[str] = set()  # streams whose files that were set aside are being taken after all
-        self._start()
+        self._thread.start()
 
-    @property
-    def _newest(self) -> int:
-        return self._positions.batch
+    def _begun(self) -> FileBatch | None:
+        if self._positions.batch <= self._loop.manifest.batches.get(self._group, -1):
+            return None
+        return self._repeated()
 
     def _expects_more(self, last: float) -> bool:
         changing = any(folder.is_changing for folder in self._folders.values())

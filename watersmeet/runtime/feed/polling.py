@@ -1,4 +1,4 @@
-"""Feeds that find their batches themselves: a thread looks, and runs a tick for what there is."""
+"""A feed that looks for new input itself: a thread that runs a tick when there is some."""
 
 from __future__ import annotations
 
@@ -6,53 +6,50 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from dataclasses import dataclass
 
 from watersmeet.runtime.loop import Batch, TickLoop
 
-_OFTEN = 0.02  # seconds from one look to the next,
-_SELDOM = 1.0  # or as many, where a look takes long and ticks are more frequent
+OFTEN = 0.02  # seconds from one look at the sources to the next,
+SELDOM = 1.0  # or as many, where a look takes long and ticks are more frequent
 _REST = 100  # how many times longer than a look the time to the next one is
 
-Found = TypeVar("Found", bound=Batch)
+
+@dataclass(frozen=True)
+class Pace:
+    """`alone` says whether no other feed runs ticks: then the next batch may be gathered before its turn."""
+
+    seconds: float  # shortest time from the start of one tick to the next
+    once: bool  # until the sources have nothing new
+    alone: Callable[[], bool]
 
 
-class PollingFeed(ABC, Generic[Found]):
-    """`alone` says whether no other feed runs ticks: then the next batch may be gathered before its turn. Who inherits
-    calls `_start` when it is complete."""
-
-    def __init__(self, loop: TickLoop, group: str, seconds: float, once: bool, alone: Callable[[], bool]) -> None:
+class PollingFeed(ABC):
+    def __init__(self, loop: TickLoop, group: str, pace: Pace) -> None:
         self._loop = loop
         self._group = group
-        self._seconds = seconds
-        self._once = once
-        self._idle = seconds
-        self._alone = alone
-        self._next: Found | None = None  # taken, and not yet run
+        self._pace = pace
+        self._idle = pace.seconds
+        self._next: Batch | None = None  # taken, and not yet run
         self._stopped = threading.Event()
         self._problem: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ticks of group {group}", daemon=True)
 
-    @property
-    @abstractmethod
-    def _newest(self) -> int:
-        """The number of the newest batch that was written down."""
-
     @abstractmethod
     def _look(self) -> None:
-        """See what there is."""
+        """See what is new."""
 
     @abstractmethod
-    def _take(self) -> Found | None:
-        """The next batch, if there is something."""
+    def _take(self) -> Batch | None:
+        """The next batch of what is new; its `begin` writes it down."""
 
     @abstractmethod
-    def _repeated(self) -> Found:
-        """The newest batch that was written down, again."""
+    def _begun(self) -> Batch | None:
+        """The batch that was begun before a crash and is not in the state."""
 
+    @abstractmethod
     def _expects_more(self, last: float) -> bool:
-        """Whether `once` goes on although there is nothing to take; `last` is when the last batch ended."""
-        return False
+        """Whether a run until nothing is new has to wait; `last` is when the last batch ended."""
 
     def stop(self) -> None:
         self._stopped.set()
@@ -66,15 +63,12 @@ class PollingFeed(ABC, Generic[Found]):
             raise self._problem
         return not self._thread.is_alive()
 
-    def _start(self) -> None:
-        self._thread.start()
-
     def _run(self) -> None:
         try:
-            if self._newest > self._loop.manifest.batches.get(self._group, -1):
-                # It was begun before a crash.
-                self._loop.run(self._repeated(), self._ahead)
-            self._look_and_rest()
+            begun = self._begun()
+            if begun is not None:
+                self._loop.run(begun, self._ahead)
+            self._look_timed()
             last = time.monotonic()
             while not self._stopped.is_set():
                 began = time.monotonic()
@@ -82,26 +76,26 @@ class PollingFeed(ABC, Generic[Found]):
                 if batch is not None:
                     self._loop.run(batch, self._ahead)
                     last = time.monotonic()
-                elif self._once and not self._expects_more(last):
+                elif self._pace.once and not self._expects_more(last):
                     return
-                if batch is None or not self._once:
-                    pause = self._seconds - (time.monotonic() - began) if batch is not None else self._idle
+                if batch is None or not self._pace.once:
+                    pause = self._pace.seconds - (time.monotonic() - began) if batch is not None else self._idle
                     self._stopped.wait(pause)
                 if self._next is None:
-                    self._look_and_rest()
+                    self._look_timed()
         except Exception as problem:
             if not self._stopped.is_set():  # a batch that came too late is taken up at the next start
                 self._problem = problem
 
-    def _look_and_rest(self) -> None:
+    def _look_timed(self) -> None:
         began = time.monotonic()
         self._look()
         # What is new is found soon, unless looking takes long.
-        self._idle = min(max(self._seconds, _SELDOM), max(_OFTEN, _REST * (time.monotonic() - began)))
+        self._idle = min(max(self._pace.seconds, SELDOM), max(OFTEN, _REST * (time.monotonic() - began)))
 
-    def _ahead(self) -> Found | None:
+    def _ahead(self) -> Batch | None:
         """The batch after the one that is probed now."""
-        if self._alone() and not self._stopped.is_set():
-            self._look_and_rest()
+        if self._pace.alone() and not self._stopped.is_set():
+            self._look_timed()
             self._next = self._take()
         return self._next

@@ -12,7 +12,7 @@ from watersmeet.io.folders import share_pieces
 from watersmeet.io.ranges import Position, RangeLog, RangePiece, Ranges, load_ranges, range_source
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor, Rank
-from watersmeet.runtime.feed.polling import PollingFeed
+from watersmeet.runtime.feed.polling import Pace, PollingFeed
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 
@@ -44,17 +44,9 @@ class RangeBatch:
         return []  # what a task could not read has stopped the tick
 
 
-class RangeFeed(PollingFeed[RangeBatch]):
-    def __init__(
-        self,
-        loop: TickLoop,
-        group: str,
-        streams: Sequence[Stream],
-        seconds: float,
-        once: bool,
-        alone: Callable[[], bool],
-    ) -> None:
-        super().__init__(loop, group, seconds, once, alone)
+class RangeFeed(PollingFeed):
+    def __init__(self, loop: TickLoop, group: str, streams: Sequence[Stream], pace: Pace) -> None:
+        super().__init__(loop, group, pace)
         self._streams = tuple(streams)
         self._sources = {stream.name: range_source(stream) for stream in streams}
         known = load_ranges(loop.home, group)
@@ -64,11 +56,17 @@ class RangeFeed(PollingFeed[RangeBatch]):
         }
         if known is None:  # "the newest rows" are the same at the next start
             self._log.start(self._at)
-        self._start()
+        self._thread.start()
 
-    @property
-    def _newest(self) -> int:
-        return self._log.batch
+    def _begun(self) -> RangeBatch | None:
+        if self._log.batch <= self._loop.manifest.batches.get(self._group, -1):
+            return None
+        ranges = self._log.ranges
+        pieces = {name: source.between(*ranges[name]) for name, source in self._sources.items()}
+        return self._batch(self._log.batch, pieces, lambda: None)
+
+    def _expects_more(self, last: float) -> bool:
+        return False
 
     def _look(self) -> None:
         for name, source in self._sources.items():
@@ -88,11 +86,6 @@ class RangeFeed(PollingFeed[RangeBatch]):
             return None  # where there are no rows there is no tick; the next one's range begins behind
         # The batch that is probed now, if there is one, has been written down by now.
         return self._batch(self._log.batch + 1, pieces, lambda: self._log.begin(ranges))
-
-    def _repeated(self) -> RangeBatch:
-        ranges = self._log.ranges
-        pieces = {name: source.between(*ranges[name]) for name, source in self._sources.items()}
-        return self._batch(self._log.batch, pieces, lambda: None)
 
     def _batch(
         self, number: int, pieces: Mapping[str, Sequence[RangePiece]], write_down: Callable[[], None]

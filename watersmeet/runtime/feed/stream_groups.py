@@ -10,6 +10,7 @@ from typing import Any
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
+from watersmeet.io.connectors.kafka.source import is_topic
 from watersmeet.io.ranges import is_range
 from watersmeet.model import Stream
 
@@ -47,12 +48,13 @@ class Groups:
                     detail=f"In the home: {shape}. Now: {_shape(declared[name])}.",
                     hint="declare it as before, choose another name, or use another --home",
                 )
-        fresh = [stream for name, stream in declared.items() if name not in known]
-        # Logs have a feed of their own: neither Spark nor the feed of folders reads them.
-        for kind in (False, True):
-            if some := {stream.name: _shape(stream) for stream in fresh if is_range(stream) == kind}:
-                self._groups[str(len(self._groups))] = some
-        if fresh:
+        fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
+        # Topics and other logs are read by other feeds than folders and the sources of Spark.
+        topics = {name: shape for name, shape in fresh.items() if is_topic(declared[name])}
+        ranges = {name: shape for name, shape in fresh.items() if is_range(declared[name])}
+        others = {name: shape for name, shape in fresh.items() if name not in topics and name not in ranges}
+        for group in filter(None, (others, topics, ranges)):
+            self._groups[str(len(self._groups))] = group
             write_whole(self._path, json.dumps(self._groups, indent=1))
 
 

@@ -15,6 +15,7 @@ from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.home.outbox import Parcel
+from watersmeet.io.connectors.kafka.reader import OffsetRange
 from watersmeet.io.folders import Piece
 from watersmeet.io.ranges import RangePiece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream
@@ -41,7 +42,8 @@ class GatherOrder:
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
-    work: tuple[tuple[Piece | RangePiece, ...], ...] = ()  # by task what to read; none where Spark hands rows over
+    # By task what to read: files, ranges of offsets or of other logs; none where Spark hands rows over.
+    work: tuple[tuple[Piece | OffsetRange | RangePiece, ...], ...] = ()
 
     @property
     def tasks(self) -> int:
