@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.stores.results import EVERY_TYPE, batches, delta_sink, every_value, rows_of, sender
 from watersmeet.errors import ModelError, RunError
-from watersmeet.io.connectors.delta.connector import connector
+from watersmeet.io.connectors.delta.connector import CONNECTOR
 from watersmeet.io.connectors.delta.log import commit_file, read_commit
 from watersmeet.io.connectors.protocol import Target, Undeliverable
 from watersmeet.model import ColumnRef, Output
@@ -32,7 +32,7 @@ def expected(ticks: dict[int, int]) -> Counter[tuple[int, int]]:
 
 
 def opened(table: Path, **options: str) -> Target:
-    return connector.open(sender(delta_sink(table, **options)))
+    return CONNECTOR.open(sender(delta_sink(table, **options)))
 
 
 def test_a_tick_is_there_once_and_remembered(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_tick_is_there_once_and_remembered(tmp_path: Path) -> None:
 def test_others_who_write_the_table_do_not_matter(tmp_path: Path) -> None:
     table = tmp_path / "table"
     target = opened(table)
-    other = connector.open(sender(delta_sink(table), home="ffff0000"))
+    other = CONNECTOR.open(sender(delta_sink(table), home="ffff0000"))
     target.commit(1, batches(rows_of(1, 1)))
     assert other.recover() == 0
     other.commit(1, batches(rows_of(1, 1)))
@@ -109,7 +109,7 @@ def test_each_tick_once_whatever_happens(
 
 def test_every_type_is_the_one_that_spark_has(tmp_path: Path) -> None:
     table = tmp_path / "table"
-    target = connector.open(sender(delta_sink(table), schema=EVERY_TYPE))
+    target = CONNECTOR.open(sender(delta_sink(table), schema=EVERY_TYPE))
     target.commit(1, batches(every_value()))
     back = DeltaTable(table).to_pyarrow_table()
     for field in EVERY_TYPE:
@@ -131,7 +131,7 @@ def test_every_type_is_the_one_that_spark_has(tmp_path: Path) -> None:
         "moment": "timestamp",
         "local": "timestamp_ntz",
     }
-    assert connector.open(sender(delta_sink(table), schema=EVERY_TYPE)).recover() == 1
+    assert CONNECTOR.open(sender(delta_sink(table), schema=EVERY_TYPE)).recover() == 1
 
 
 def test_a_table_with_its_columns_in_another_order_and_case(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_table_with_other_columns_is_rejected(tmp_path: Path) -> None:
         Output("text", "string", ColumnRef("text", "string")),
     )
     with pytest.raises(ModelError) as caught:
-        connector.check("books", delta_sink(table), outputs)
+        CONNECTOR.check("books", delta_sink(table), outputs)
     assert "its column tick is integer, not long" in caught.value.detail
     assert "it has no column text" in caught.value.detail
     assert "the query has no column more" in caught.value.detail
@@ -163,7 +163,7 @@ def test_a_table_with_other_columns_is_rejected(tmp_path: Path) -> None:
 def test_a_folder_with_other_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ModelError, match="neither a Delta table nor empty"):
-        connector.check("books", delta_sink(tmp_path), (Output("tick", "bigint", ColumnRef("tick", "bigint")),))
+        CONNECTOR.check("books", delta_sink(tmp_path), (Output("tick", "bigint", ColumnRef("tick", "bigint")),))
 
 
 def test_partitions(tmp_path: Path) -> None:
@@ -222,6 +222,6 @@ def test_without_compaction_no_version_but_the_ticks(tmp_path: Path) -> None:
 )
 def test_options_that_are_wrong(tmp_path: Path, options: dict[str, str], problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
-        connector.check(
+        CONNECTOR.check(
             "books", delta_sink(tmp_path, **options), (Output("tick", "bigint", ColumnRef("tick", "bigint")),)
         )

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.support.stores.postgres_server import PostgresServer
 from tests.support.stores.results import EVERY_TYPE, SCHEMA, VALUES, batches, every_value, rows_of, sender
 from watersmeet.errors import ModelError, RunError
-from watersmeet.io.connectors.postgres.connector import connector
+from watersmeet.io.connectors.postgres.connector import CONNECTOR
 from watersmeet.io.connectors.protocol import Target, Undeliverable
 from watersmeet.model import ColumnRef, Output, Sink
 
@@ -32,7 +32,7 @@ def sink(server: PostgresServer, table: str = "results", **options: str) -> Sink
 
 
 def opened(server: PostgresServer, table: str = "results", schema: pa.Schema = SCHEMA, **options: str) -> Target:
-    target = connector.open(sender(sink(server, table, **options), schema=schema))
+    target = CONNECTOR.open(sender(sink(server, table, **options), schema=schema))
     _open.append(target)
     return target
 
@@ -407,7 +407,7 @@ def test_a_password_is_in_no_error(postgres: PostgresServer, monkeypatch: pytest
     monkeypatch.setenv("SECRET_OF_TESTS", "hunter-2")
     given = {**postgres.settings, "port": "1", "password": "env('SECRET_OF_TESTS')"}
     with pytest.raises(RunError) as caught:
-        connector.open(sender(Sink("postgres", "results", tuple(given.items()))))
+        CONNECTOR.open(sender(Sink("postgres", "results", tuple(given.items()))))
     assert "hunter-2" not in str(caught.value)
 
 
@@ -431,7 +431,7 @@ WRONG: dict[str, tuple[str, dict[str, str], str]] = {
 def test_what_is_wrong_is_rejected_without_a_connection(case: str) -> None:
     table, options, problem = WRONG[case]
     with pytest.raises(ModelError, match=problem) as caught:
-        connector.check("books", Sink("postgres", table, tuple(options.items())), OUTPUTS)
+        CONNECTOR.check("books", Sink("postgres", table, tuple(options.items())), OUTPUTS)
     assert "hunter-2" not in str(caught.value)
 
 

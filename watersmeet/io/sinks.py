@@ -20,11 +20,10 @@ from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.io.connectors.protocol import connector_of
-from watersmeet.io.json_text import has_floats, valid_json
+from watersmeet.io.json_lines import JsonLines
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
-from watersmeet.private_duckdb import connect
 
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
 
@@ -76,23 +75,18 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 
 class _JsonFile:
-    """One JSON object a line, written by DuckDB, which knows every type."""
+    """One JSON object a line."""
 
     def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
         self._file = path.open("w")
-        self._connection = connect()
-        self._has_floats = any(has_floats(kind) for kind in schema.types)
+        self._lines = JsonLines(schema)
 
     def write(self, rows: pa.Table) -> None:
-        self._connection.register("result_rows", rows)
-        lines = self._connection.sql("SELECT to_json(result_rows) FROM result_rows").to_arrow_table()
-        self._connection.unregister("result_rows")
-        texts = lines.column(0).cast(pa.string()).to_pylist()
-        self._file.writelines(f"{valid_json(text) if self._has_floats else text}\n" for text in texts)
+        self._file.writelines(f"{text}\n" for text in self._lines.of(rows))
 
     def close(self) -> None:
         self._file.close()
-        self._connection.close()
+        self._lines.close()
 
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:

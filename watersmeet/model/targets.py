@@ -11,9 +11,10 @@ from functools import cache
 from importlib.metadata import entry_points
 
 GROUP = "watersmeet.sinks"
-BUILT_IN: dict[str, str] = {
-    "delta": "watersmeet.io.connectors.delta.connector:connector",
-    "postgres": "watersmeet.io.connectors.postgres.connector:connector",
+BUILT_IN = {
+    "kafka": "watersmeet.io.connectors.kafka.target:CONNECTOR",
+    "delta": "watersmeet.io.connectors.delta.connector:CONNECTOR",
+    "postgres": "watersmeet.io.connectors.postgres.connector:CONNECTOR",
 }
 FOLDERS = ("delta",)  # named by a folder of this machine
 

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -91,7 +92,18 @@ class KafkaBroker:
         with (self._folder / "broker.log").open("ab") as log:
             command = [*self._java(), "kafka.Kafka", str(self._properties)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.process_file.write_text(str(self._process.pid))
         self._wait()
+
+    @property
+    def process_file(self) -> Path:
+        return self._folder / "process"
+
+    def keep_alive(self, ended: threading.Event) -> None:
+        """Start it again whenever somebody has killed it."""
+        while not ended.wait(0.2):
+            if self._process is not None and self._process.poll() is not None:
+                self.start()
 
     def _wait(self) -> None:
         admin = self.admin()

@@ -29,4 +29,4 @@ class DeltaConnector:
         return DeltaTarget(sender)
 
 
-connector = DeltaConnector()
+CONNECTOR = DeltaConnector()

@@ -23,4 +23,4 @@ class PostgresConnector:
         return PostgresTarget(sender)
 
 
-connector = PostgresConnector()
+CONNECTOR = PostgresConnector()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from watersmeet.io.json_text import json_texts
+from watersmeet.io.json_lines import json_texts
 from watersmeet.private_duckdb import connect
 
 NUL, SIGN_FOR_NUL = "\0", "\u2400"  # Postgres stores every character but NUL
