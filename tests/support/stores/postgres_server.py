@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,7 @@ class PostgresServer:
         with log:
             self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, **self._as_user())
         self._wait()
+        self.process_file.write_text(str(self._process.pid))
 
     def kill(self) -> None:
         """As a power cut would end it: all of its processes at once."""
@@ -79,6 +81,31 @@ class PostgresServer:
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
+
+    @property
+    def process_file(self) -> Path:
+        """Its first line is the process to kill, for `strikes.py`."""
+        return self._folder / "process"
+
+    @contextlib.contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Start the server again whenever it was killed."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.05):
+                if self._process is not None and self._process.poll() is not None:
+                    self.start()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+            if self._process is not None and self._process.poll() is not None:
+                self.start()
 
     def stop(self) -> None:
         if self._process is not None:
