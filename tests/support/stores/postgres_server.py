@@ -25,7 +25,8 @@ from tests.support.processes import ROOT
 
 HOW_TO_INSTALL = "install Postgres (Debian, Ubuntu: sudo apt install postgresql; macOS: brew install postgresql)"
 USER, PORT = "postgres", 54329  # the port is only a part of the socket's name
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
+_LONGEST_PATH = 80  # characters of a folder with a socket, of which Linux allows 107
 
 
 def programs() -> Path | None:
@@ -152,18 +153,19 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """In a folder of the project, where it stays for the next time; elsewhere if its user cannot go there."""
+    """In a folder of the project; elsewhere if its user cannot go there, or the name of its socket would be too long."""
     if programs() is None:
         install()
-    folder = ROOT / ".connectors" / "postgres"
-    server = PostgresServer(
-        folder if _is_open_to_others(folder) else Path(tempfile.mkdtemp(prefix="watersmeet-postgres-"))
-    )
+    folder = ROOT / ".connectors" / f"postgres-{os.getpid()}"
+    if not _is_open_to_others(folder) or len(str(folder)) > _LONGEST_PATH:
+        folder = Path(tempfile.mkdtemp(prefix="watersmeet-postgres-"))
+    server = PostgresServer(folder)
     server.start()
     try:
         yield server
     finally:
         server.stop()
+        shutil.rmtree(folder)
 
 
 def install() -> None:

@@ -14,9 +14,9 @@ from watersmeet.model import Output, Sink
 class DeltaConnector:
     def check(self, query: str, sink: Sink, outputs: tuple[Output, ...]) -> None:
         check_installed(f"query {query}", "INTO delta", ["deltalake"], "delta")
+        DeltaSettings.of(query, sink, [output.name for output in outputs])
         if not sink.path:
             raise ModelError(f"query {query}: INTO delta names no table", hint="write INTO delta 'folder'")
-        DeltaSettings.of(query, sink, [output.name for output in outputs])
         folder = Path(sink.path)
         if outputs and folder.is_dir():
             from watersmeet.io.connectors.delta.check import check_table
