@@ -153,7 +153,7 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """In a folder of the project; elsewhere if its user cannot go there, or the name of its socket would be too long."""
+    """In a folder of the project; elsewhere if its user cannot go there, or its name is too long for a socket."""
     if programs() is None:
         install()
     folder = ROOT / ".connectors" / f"postgres-{os.getpid()}"
