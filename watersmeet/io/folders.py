@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.errors import REPLACE_FILE, InputError
+from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
 from watersmeet.io.positions import Noted
@@ -298,10 +298,9 @@ def _row_groups(stream: Stream, piece: Piece, file: pq.ParquetFile, names: list[
             try:
                 table = file.read_row_group(at, columns=names, use_threads=False).select(names)
                 rows = table.rename_columns(declared).combine_chunks()
-            except (pa.ArrowException, OSError) as problem:
+            except (pa.ArrowException, OSError, ValueError) as problem:
                 raise InputError(
                     f"stream {stream.name}: {piece.path} is damaged: only a part of it could be read",
                     detail=str(problem).splitlines()[0],
-                    hint=REPLACE_FILE,
                 ) from None
             yield from rows.to_batches()
