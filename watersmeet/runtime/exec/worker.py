@@ -26,12 +26,15 @@ from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
+from watersmeet.runtime.exec.open_targets import OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
     ComputeOrder,
+    DeliverOrder,
+    DeliveryReport,
     GatherOrder,
     GatherReport,
     HeadOrder,
@@ -75,7 +78,9 @@ class Worker:
             VerifyOrder: self._verify,
             HeadOrder: self._head,
             InspectOrder: self._inspect,
+            DeliverOrder: self._deliver,
         }
+        self.targets = OpenTargets()
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -231,6 +236,11 @@ class Worker:
 
     def _all(self, order: Order, name: str) -> list[Any]:
         return [report for task in range(order.tasks) for report in self.obey(order, task, f"{name}{task}")]
+
+    # Results leave -------------------------------------------------------------------------------
+
+    def _deliver(self, order: DeliverOrder, task: int, name: str) -> list[DeliveryReport]:
+        return [self.targets.deliver(order)]
 
     # Files are looked at -------------------------------------------------------------------------
 
