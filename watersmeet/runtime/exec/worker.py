@@ -127,13 +127,15 @@ class Worker:
         reports = []
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
+            parts: list[tuple[Piece, InputError]] = []
             files = [piece for piece in pieces if isinstance(piece, Piece)]
             ranges = [piece for piece in pieces if isinstance(piece, OffsetRange)]
-            rows = _rows_of(declared[stream], files, rejected)
+            rows = _rows_of(declared[stream], files, rejected, parts)
             if ranges:
                 rows = self.topics.read(declared[stream], ranges)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
+            report.parts += parts
             reports.append(report)
         return reports
 
@@ -279,14 +281,23 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[Piece, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(
+    stream: Stream,
+    pieces: list[Piece],
+    rejected: list[tuple[Piece, InputError]],
+    parts: list[tuple[Piece, InputError]],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files, and which could not be read: none of their rows, or a part."""
     for piece in pieces:
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:
             rejected.append((piece, problem))
             continue
-        yield from rows
+        try:
+            yield from rows
+        except InputError as problem:
+            parts.append((piece, problem))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:
