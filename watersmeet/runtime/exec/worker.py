@@ -128,13 +128,15 @@ class Worker:
         reports = []
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
+            parts: list[tuple[Piece, InputError]] = []
             offsets = [piece for piece in pieces if isinstance(piece, OffsetRange)]
             others = [piece for piece in pieces if not isinstance(piece, OffsetRange)]
-            rows = _rows_of(declared[stream], others, rejected)
+            rows = _rows_of(declared[stream], others, rejected, parts)
             if offsets:
                 rows = self.topics.read(declared[stream], offsets)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
+            report.parts += parts
             reports.append(report)
         return reports
 
@@ -281,8 +283,12 @@ class Worker:
 
 
 def _rows_of(
-    stream: Stream, pieces: list[Piece | RangePiece], rejected: list[tuple[Piece, InputError]]
+    stream: Stream,
+    pieces: list[Piece | RangePiece],
+    rejected: list[tuple[Piece, InputError]],
+    parts: list[tuple[Piece, InputError]],
 ) -> Iterator[pa.RecordBatch]:
+    """The rows of files and ranges, and which files could not be read: none of their rows, or a part."""
     for piece in pieces:
         if not isinstance(piece, Piece):
             yield from piece.read(stream)
@@ -292,7 +298,10 @@ def _rows_of(
         except InputError as problem:
             rejected.append((piece, problem))
             continue
-        yield from rows
+        try:
+            yield from rows
+        except InputError as problem:
+            parts.append((piece, problem))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:

@@ -11,9 +11,10 @@ from watersmeet.home import layout
 from watersmeet.io.folders import Folder, InputFile, is_folder
 from watersmeet.io.positions import Files, Notes, load_positions
 from watersmeet.io.sources import missing_folder
+from watersmeet.io.watch import Watch
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import FileBatch, Rejected
-from watersmeet.runtime.feed.polling import Pace, PollingFeed
+from watersmeet.runtime.feed.polling import SELDOM, Pace, PollingFeed
 from watersmeet.runtime.loop import TickLoop
 
 
@@ -36,7 +37,8 @@ class FolderFeed(PollingFeed):
         super().__init__(loop, group, pace)
         self._streams = tuple(streams)
         self._positions = load_positions(loop.home, group)
-        self._folders = {s.name: Folder(s, self._positions.of(s.name), settle) for s in streams}
+        self._watch = Watch()
+        self._folders = {s.name: Folder(s, self._positions.of(s.name), settle, self._watch) for s in streams}
         self._patience = 2 * settle + 1  # seconds that `once` waits for files that are being written
         self._retried: set[str] = set()  # streams whose files that were set aside are being taken after all
         self._thread.start()
@@ -45,6 +47,22 @@ class FolderFeed(PollingFeed):
         if self._positions.batch <= self._loop.manifest.batches.get(self._group, -1):
             return None
         return self._repeated()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._watch.wake()
+        super().stop()
+
+    def _rest(self, seconds: float) -> None:
+        self._watch.wait(seconds)
+
+    def _close(self) -> None:
+        self._watch.close()
+
+    def _until_next_look(self, taken: float) -> float:
+        if all(folder.is_watched and not folder.is_changing for folder in self._folders.values()):
+            return SELDOM  # changes are reported
+        return super()._until_next_look(taken)
 
     def _expects_more(self, last: float) -> bool:
         changing = any(folder.is_changing for folder in self._folders.values())

@@ -51,6 +51,10 @@ class PollingFeed(ABC):
     def _expects_more(self, last: float) -> bool:
         """Whether a run until nothing is new has to wait; `last` is when the last batch ended."""
 
+    @abstractmethod
+    def _close(self) -> None:
+        """Free what looking needed; nobody looks any more."""
+
     def stop(self) -> None:
         self._stopped.set()
         if threading.current_thread() is not self._thread:
@@ -78,20 +82,30 @@ class PollingFeed(ABC):
                     last = time.monotonic()
                 elif self._pace.once and not self._expects_more(last):
                     return
-                if batch is None or not self._pace.once:
-                    pause = self._pace.seconds - (time.monotonic() - began) if batch is not None else self._idle
-                    self._stopped.wait(pause)
+                if batch is None:
+                    self._rest(self._idle)
+                elif not self._pace.once:
+                    self._stopped.wait(self._pace.seconds - (time.monotonic() - began))
                 if self._next is None:
                     self._look_timed()
         except Exception as problem:
             if not self._stopped.is_set():  # a batch that came too late is taken up at the next start
                 self._problem = problem
+        finally:
+            self._close()
+
+    def _rest(self, seconds: float) -> None:
+        """Wait until there may be something new, but not longer."""
+        self._stopped.wait(seconds)
+
+    def _until_next_look(self, taken: float) -> float:
+        """Seconds; what is new is found soon, unless looking takes long."""
+        return min(max(self._pace.seconds, SELDOM), max(OFTEN, _REST * taken))
 
     def _look_timed(self) -> None:
         began = time.monotonic()
         self._look()
-        # What is new is found soon, unless looking takes long.
-        self._idle = min(max(self._pace.seconds, SELDOM), max(OFTEN, _REST * (time.monotonic() - began)))
+        self._idle = self._until_next_look(time.monotonic() - began)
 
     def _ahead(self) -> Batch | None:
         """The batch after the one that is probed now."""

@@ -68,6 +68,9 @@ class RangeFeed(PollingFeed):
     def _expects_more(self, last: float) -> bool:
         return False
 
+    def _close(self) -> None:
+        """Sources hold nothing open."""
+
     def _look(self) -> None:
         for name, source in self._sources.items():
             source.look(self._at[name])

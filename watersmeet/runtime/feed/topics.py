@@ -25,6 +25,7 @@ from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 _log = logging.getLogger("watersmeet")
 _ROW_BYTES = 25  # of a row as Parquet, by which the tick loop judges the size of a batch
 _WORTH_A_TASK = 20_000  # messages
+_OFTEN = 0.01  # seconds from one look at the topics to the next
 _PAUSE = 1.0  # seconds from one try to reach a broker to the next
 
 
@@ -173,6 +174,12 @@ class TopicFeed(PollingFeed):
             if any(end > read.get(number, -1) for number, end in ends.items()):
                 self._first[name] = topic.earliest(state.partitions)
             self._states[name], self._seen[name] = state, ends
+
+    def _until_next_look(self, taken: float) -> float:
+        return max(_OFTEN, taken)  # brokers reply within milliseconds, or something is wrong
+
+    def _close(self) -> None:
+        self._topics.clear()  # which ends the connections
 
     def _patiently(self, action: Callable[[], None]) -> None:
         """Try until brokers reply; a run that ends by itself gives up after a while."""

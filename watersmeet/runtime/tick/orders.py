@@ -61,6 +61,7 @@ class GatherReport:
     examined: int = 0  # rows that filters were asked about,
     passing: Counter[str] = field(default_factory=Counter)  # and how many of them passed each, by its text
     rejected_files: list[tuple[Piece, InputError]] = field(default_factory=list)  # not files of this stream
+    parts: list[tuple[Piece, InputError]] = field(default_factory=list)  # damaged: some of their rows were read
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 
 
