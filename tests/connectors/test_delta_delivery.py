@@ -171,3 +171,25 @@ def test_a_path_in_a_file_is_relative_to_it(tmp_path: Path) -> None:
         engine.run_once()
     delivered.check_delivered()
     assert DeltaTable(delivered.table).metadata().partition_columns == ["a"]
+
+
+def test_a_query_that_is_added_again_with_other_columns_is_suspended(delivered: IntoDelta) -> None:
+    """What it has found cannot be written, and no column of it is left out silently."""
+    delivered.live()
+    before = delivered.in_table()
+    with delivered.running() as engine:
+        engine.drop(VICTIM)
+        engine.settle(0)
+        moved = delivered.table.rename(delivered.folder / "moved")
+        engine.query(VICTIM, PLAIN.replace("SELECT ", "SELECT l.k AS more, "), Sink("delta", str(delivered.table)))
+        moved.rename(delivered.table)
+        delivered.feed()
+        engine.run_once()
+
+        def is_suspended() -> bool:
+            engine.settle(0)
+            return bool(delivered.suspended)
+
+        eventually(is_suspended)
+        assert "it has no column more" in delivered.reason()
+    assert delivered.in_table() == before
