@@ -42,7 +42,7 @@ class StoreFlow:
             rows.extend(new)
             write_deltalake(self.folder / stream, pa.Table.from_pylist(new, schema=_SCHEMA), mode="append")
 
-    def run(self, *kills: str, executor: str = "local", partitions: int = 1) -> int:
+    def run(self, *kills: str, executor: str = "local", partitions: int = 1, all_is_delivered: bool = True) -> int:
         """Start the program and wait for its end; all kills have to happen. Returns its exit code."""
         self.starts += 1
         strikes, log = self.folder / f"strikes{self.starts}", self.folder / f"log{self.starts}"
@@ -63,7 +63,7 @@ class StoreFlow:
         happened = Strikes(strikes).kills()
         assert sorted(happened) == sorted(kill.split(":")[0] for kill in kills), log.read_text()[-3000:]
         assert code == 0 or happened, log.read_text()[-3000:]
-        if code == 0:
+        if code == 0 and all_is_delivered:
             assert log.read_text().splitlines()[-1] == "done {}", log.read_text()[-3000:]
         self.kills += happened
         self.say(f"  start {self.starts}: {', '.join(kills) or 'no kill'}: {code}")

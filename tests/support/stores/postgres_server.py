@@ -70,7 +70,7 @@ class PostgresServer:
         (self._data / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed
         with log:
             self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, **self._as_user())
-        self._wait()
+        self.wait()
         self.process_file.write_text(str(self._process.pid))
 
     def kill(self) -> None:
@@ -127,7 +127,8 @@ class PostgresServer:
             self.query(f"DROP SCHEMA {schema} CASCADE")
         self.query("CREATE SCHEMA public")
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Until it replies."""
         end = time.monotonic() + _START_SECONDS
         while True:
             try:
