@@ -15,20 +15,41 @@ from dataclasses import dataclass, field, replace
 
 from watersmeet.model import Expression, KeyPart, Query, SparkCall, Stream
 from watersmeet.model.expression import all_of
-from watersmeet.optimize.joingraph import Subquery, links_between, places_at_random, store_of, stream_of
+from watersmeet.optimize.joingraph import (
+    QueryGraph,
+    Subquery,
+    graph_of,
+    links_between,
+    places_at_random,
+    store_of,
+    stream_of,
+)
 from watersmeet.optimize.phases import Phases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
+from watersmeet.plan.leaves import (
+    ARRIVAL,
+    FIRST_PARTNER,
+    NOBODY,
+    Use,
+    backfill_use,
+    due_uses,
+    leaf_check,
+    member_in,
+    with_leaf,
+)
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
+from watersmeet.plan.parts import leaf_of, parts_of, query_of
 from watersmeet.plan.ruleset import (
     Ask,
     Check,
     Emit,
     Keep,
     Key,
+    LeafCheck,
     Lookup,
     Member,
     Range,
@@ -73,10 +94,15 @@ class _Node:
     asks: dict[str, Block] = field(default_factory=dict)  # by group
     ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
     children: dict[object, _Node] = field(default_factory=dict)
+    leaf: LeafCheck | None = None
 
     @property
     def groups(self) -> tuple[Ask, ...]:
         return tuple(Ask(group, block) for group, block in self.asks.items())
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return self.name, self.key, self.sources, self.sees, self.range, self.tests
 
 
 class _Compiler:
@@ -93,8 +119,9 @@ class _Compiler:
         self.queries = queries
         self.solution = solution
         self.partitions = partitions
-        self.aliases = Aliases(queries)
-        self.groups = make_groups(queries, self.aliases.graphs, groups, sharing)
+        self.parts = parts_of(queries)
+        self.aliases = Aliases(self.parts)
+        self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.phases = Phases(solution.paths)
         self.keys: dict[str, tuple[Key, ...]] = {}
@@ -111,7 +138,8 @@ class _Compiler:
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
-        starts += [self._backfill(query) for query in self.queries if query.backfill]
+        starts += [self._backfill(part) for part in self.parts if part.backfill]
+        starts += [start for group in self.groups for start in self._leaf_starts(group)]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
         self.keys, self.sorted_by, self.asked = probed_keys(draft), looked_up_ranges(draft), asked_filters(draft)
         read = {alias.stream for query in self.queries for alias in query.aliases}
@@ -134,31 +162,44 @@ class _Compiler:
         root = roots.setdefault((start, phase), _Node(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
 
-    def _grow(self, node: _Node, end: Group | Materialized, start: str, path: Path, sees: _Sees) -> None:
+    def _grow(
+        self, node: _Node, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
+    ) -> None:
+        leaf = end.leaf if isinstance(end, Group) else None
+        graph = with_leaf(end.graph, leaf) if leaf else end.graph
         first = Subquery(frozenset((start,)), frozenset())
         self._want(node, end, first)
         bound = [first]
         branch = end.branch if isinstance(end, Group) else ""
         for store in path:
-            joined = frozenset().union(*(earlier.relations for earlier in bound))
-            chosen: dict[KeyPart, Lookup] = {}
-            links = list(links_between(end.graph.links, joined, store.relations))
-            for link in (link for link in links if link.theta is None):
-                inner = link.left if link.left[0] in store.relations else link.right
-                outer = link.right if inner is link.left else link.left
-                part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
-                # One equality for each attribute of the probed store; a further one is left to verification.
-                if part not in chosen or order_of(lookup) < order_of(chosen[part]):
-                    chosen[part] = lookup
-            key = tuple(sorted(chosen, key=lambda part: part.sort_key))
-            sources = tuple(chosen[part] for part in key)
-            span, tests = predicates_between(links, bound, store, by_range=not key)
-            name = self._name(store)
-            identity = (name, key, sources, sees(store), span, tests, branch)
-            node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store), span, tests))
+            found = self._probing(graph, bound, store, sees(store))
+            node = node.children.setdefault((found.identity, branch), found)
             self._want(node, end, store)
             bound.append(store)
+        if leaf:
+            own = Subquery(frozenset((leaf.relation,)), frozenset())
+            others = [NOBODY if store == own else store for store in bound]
+            found = self._probing(graph, others, own, (leaf.relation,) if use.sees else ())
+            found.leaf = leaf_check(leaf, use, others, found.key, found.sources, self.streams[found.name])
+            node = node.children.setdefault((end.name, use), found)
+            self._want(node, end, own)
         node.ends.append((end, tuple(bound)))
+
+    def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> _Node:
+        joined = frozenset().union(*(earlier.relations for earlier in bound))
+        chosen: dict[KeyPart, Lookup] = {}
+        links = list(links_between(graph.links, joined, store.relations))
+        for link in (link for link in links if link.theta is None):
+            inner = link.left if link.left[0] in store.relations else link.right
+            outer = link.right if inner is link.left else link.left
+            part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
+            # One equality for each attribute of the probed store; a further one is left to verification.
+            if part not in chosen or order_of(lookup) < order_of(chosen[part]):
+                chosen[part] = lookup
+        key = tuple(sorted(chosen, key=lambda part: part.sort_key))
+        sources = tuple(chosen[part] for part in key)
+        span, tests = predicates_between(links, bound, store, by_range=not key)
+        return _Node(store, self._name(store), key, sources, sees, span, tests)
 
     def _want(self, node: _Node, end: Group | Materialized, store: Subquery) -> None:
         bits: tuple[Bit, ...]
@@ -199,12 +240,30 @@ class _Compiler:
         """Phase 0: the query's results among what is stored already, by a walk over streams only."""
         graph = self.aliases.graphs[query.name]
         ordered = replace(graph, relations=tuple(sorted(graph.relations)))
-        start = self._stored_walk(Group(f"backfill {query.name}", (query,), ordered, ""), *walk_streams(graph))
-        return replace(start, backfills=query.name)
+        leaf = leaf_of(query)
+        group = Group(f"backfill {query.name}", (query,), ordered, "", leaf)
+        start = self._stored_walk(group, *walk_streams(graph), backfill_use(leaf) if leaf else ARRIVAL)
+        return replace(start, backfills=query_of(query))
 
-    def _stored_walk(self, end: Group | Materialized, first: str, path: Path) -> Start:
+    def _leaf_starts(self, group: Group) -> list[Start]:
+        """What finds results of queries with leaves besides the arrival of their preserved rows."""
+        if group.leaf is None:
+            return []
+        if group.leaf.wants_partner:
+            graph = with_leaf(group.graph, group.leaf)
+            starts = [self._stored_walk(group, *walk_streams(graph, group.leaf.relation), FIRST_PARTNER)]
+        else:
+            stream = stream_of(group.leaf.relation)
+            starts = [
+                replace(self._stored_walk(group, *walk_streams(group.graph, use.due), use), due=stream)
+                for use in due_uses(group.leaf)
+            ]
+        return [replace(start, phase=1, of=group.name) for start in starts]
+
+    def _stored_walk(self, end: Group | Materialized, first: str, path: Path, use: Use = ARRIVAL) -> Start:
+        """A walk that sees rows of earlier ticks only."""
         root = _Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
-        self._grow(root, end, first, path, lambda _: ())
+        self._grow(root, end, first, path, lambda _: (), use)
         return self._start(root, first, 0)
 
     # Nodes become rules --------------------------------------------------------------------------
@@ -233,16 +292,20 @@ class _Compiler:
             steps,
             node.range,
             node.tests,
+            node.leaf,
         )
 
     def _emit(self, group: Group, stores: Path, path: list[_Node]) -> Emit:
+        names = tuple(query_of(query) for query in group.queries)
+        if group.leaf is not None:  # the leaf check has cut windows
+            members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
+            return Emit(group.name, names, members, None, checks)
         relations = group.graph.relations
         windows = tuple(
             tuple(self.aliases.window(query, relation) for relation in relations) for query in group.queries
         )
         shared = self._shared_windows(relations, stores, path)
         members, checks = self._members(group, list(relations), stores, path)
-        names = tuple(query.name for query in group.queries)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
 
     def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[_Node]) -> tuple[int, ...]:
@@ -266,11 +329,11 @@ class _Compiler:
         self, end: Group | Materialized, relations: list[str], stores: Path, path: list[_Node]
     ) -> tuple[tuple[Member, ...], tuple[Check, ...]]:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
-        members = tuple(
-            (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
-        )
+        members = tuple(member_in(stores, relation) for relation in relations)
         checks = []
-        equalities = [link for link in end.graph.links if link.theta is None]
+        leaf = end.leaf if isinstance(end, Group) else None
+        links = with_leaf(end.graph, leaf).links if leaf and leaf.relation in at else end.graph.links
+        equalities = [link for link in links if link.theta is None]
         for link in sorted(equalities, key=lambda link: link.text):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
             node = path[at[later[0]]]
@@ -339,7 +402,7 @@ class _Compiler:
         return store.rule(keys, blocks, layout)
 
     def _result(self, query: Query) -> ResultRule:
-        graph = self.aliases.graphs[query.name]
+        graph = graph_of(query)
         ordered = sorted(graph.relations)
         members = tuple(ordered.index(relation) for relation in graph.relations)
         return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)

@@ -8,6 +8,7 @@ from watersmeet.model import Query
 from watersmeet.optimize.joingraph import stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 
 _BYTES = 8.0  # of a column of fixed width,
@@ -32,7 +33,7 @@ def tick_estimate(
         "gather": gathering,
         "steps": solution.probe_cost + solution.repeated,
         "stores, indexes, phases": solution.shipping,
-        "results": sum(_results(problem, query) for query in queries),
+        "results": sum(_results(problem, query) for query in parts_of(queries)),
     }
     return {part: cost / ticks / 1e6 for part, cost in found.items()}
 
