@@ -9,7 +9,7 @@ Its body says how a window is computed:
 
 The first three end in the same step. The combined partials are a small relation: key i is the column `k<i>`, partial i
 the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs of the query,
-HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a Batch are the columns
+HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a Batch are columns
 of its result.
 """
 
