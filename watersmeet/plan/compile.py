@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from watersmeet.model import Expression, KeyPart, Query, SparkCall, Stream
 from watersmeet.model.expression import all_of
@@ -42,23 +42,20 @@ from watersmeet.plan.leaves import (
     with_leaf,
 )
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
+from watersmeet.plan.nodes import Node, carried
 from watersmeet.plan.parts import leaf_of, parts_of, query_of
 from watersmeet.plan.ruleset import (
-    Ask,
     Check,
     Emit,
     Keep,
     Key,
-    LeafCheck,
     Lookup,
     Member,
-    Range,
     ResultRule,
     Ruleset,
     Start,
     Step,
     StoreRule,
-    Test,
     kept_filter,
 )
 from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
@@ -77,32 +74,6 @@ def compile_solution(
     sharing: str = "groups",
 ) -> Ruleset:
     return _Compiler(streams, queries, solution, partitions, groups, sharing).ruleset()
-
-
-@dataclass
-class _Node:
-    """A step under construction; the root of a tree stands for the arriving row."""
-
-    store: Subquery
-    name: str
-    key: Key = ()
-    sources: tuple[Lookup, ...] = ()
-    sees: tuple[str, ...] = ()
-    range: Range | None = None
-    tests: tuple[Test, ...] = ()
-    windows: set[int] = field(default_factory=set)
-    asks: dict[str, Block] = field(default_factory=dict)  # by group
-    ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
-    children: dict[object, _Node] = field(default_factory=dict)
-    leaf: LeafCheck | None = None
-
-    @property
-    def groups(self) -> tuple[Ask, ...]:
-        return tuple(Ask(group, block) for group, block in self.asks.items())
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        return self.name, self.key, self.sources, self.sees, self.range, self.tests
 
 
 class _Compiler:
@@ -129,7 +100,7 @@ class _Compiler:
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
-        roots: dict[tuple[str, int], _Node] = {}
+        roots: dict[tuple[str, int], Node] = {}
         for group in self.groups:
             for relation in group.graph.relations:
                 self._graft(roots, group, relation, self.solution.paths[relation, group.graph.whole])
@@ -155,15 +126,15 @@ class _Compiler:
 
     # Trees ---------------------------------------------------------------------------------------
 
-    def _graft(self, roots: dict[tuple[str, int], _Node], end: Group | Materialized, start: str, path: Path) -> None:
+    def _graft(self, roots: dict[tuple[str, int], Node], end: Group | Materialized, start: str, path: Path) -> None:
         goal = end.subquery if isinstance(end, Materialized) else end.graph.whole
         phase = self.phases.chosen[start, goal]
         first = Subquery(frozenset((start,)), frozenset())
-        root = roots.setdefault((start, phase), _Node(first, stream_of(start)))
+        root = roots.setdefault((start, phase), Node(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
 
     def _grow(
-        self, node: _Node, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
+        self, node: Node, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
     ) -> None:
         leaf = end.leaf if isinstance(end, Group) else None
         graph = with_leaf(end.graph, leaf) if leaf else end.graph
@@ -180,12 +151,12 @@ class _Compiler:
             own = Subquery(frozenset((leaf.relation,)), frozenset())
             others = [NOBODY if store == own else store for store in bound]
             found = self._probing(graph, others, own, (leaf.relation,) if use.sees else ())
-            found.leaf = leaf_check(leaf, use, others, found.key, found.sources, self.streams[found.name])
+            found.leaf = leaf_check(leaf, use, others, found, self.streams[found.name])
             node = node.children.setdefault((end.name, use), found)
             self._want(node, end, own)
         node.ends.append((end, tuple(bound)))
 
-    def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> _Node:
+    def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> Node:
         joined = frozenset().union(*(earlier.relations for earlier in bound))
         chosen: dict[KeyPart, Lookup] = {}
         links = list(links_between(graph.links, joined, store.relations))
@@ -199,9 +170,9 @@ class _Compiler:
         key = tuple(sorted(chosen, key=lambda part: part.sort_key))
         sources = tuple(chosen[part] for part in key)
         span, tests = predicates_between(links, bound, store, by_range=not key)
-        return _Node(store, self._name(store), key, sources, sees, span, tests)
+        return Node(store, self._name(store), key, sources, sees, span, tests)
 
-    def _want(self, node: _Node, end: Group | Materialized, store: Subquery) -> None:
+    def _want(self, node: Node, end: Group | Materialized, store: Subquery) -> None:
         bits: tuple[Bit, ...]
         if isinstance(end, Materialized):
             node.windows |= {end.windows[relation] for relation in store.relations}
@@ -262,19 +233,19 @@ class _Compiler:
 
     def _stored_walk(self, end: Group | Materialized, first: str, path: Path, use: Use = ARRIVAL) -> Start:
         """A walk that sees rows of earlier ticks only."""
-        root = _Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
+        root = Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
         self._grow(root, end, first, path, lambda _: (), use)
         return self._start(root, first, 0)
 
     # Nodes become rules --------------------------------------------------------------------------
 
-    def _start(self, root: _Node, relation: str, phase: int) -> Start:
+    def _start(self, root: Node, relation: str, phase: int) -> Start:
         steps = tuple(self._step(child, [root]) for child in root.children.values())
         emits = tuple(self._emit(group, stores, [root]) for group, stores in root.ends if isinstance(group, Group))
-        carry = _carry(steps, 1)
+        carry = carried(steps, 1)
         return Start(relation, root.name, phase, max(root.windows), root.groups, carry, emits, steps)
 
-    def _step(self, node: _Node, above: list[_Node]) -> Step:
+    def _step(self, node: Node, above: list[Node]) -> Step:
         path = [*above, node]
         number = next(self.numbers)
         steps = tuple(self._step(child, path) for child in node.children.values())
@@ -286,7 +257,7 @@ class _Compiler:
             node.sees,
             max(node.windows),
             node.groups,
-            _carry(steps, len(path)),
+            carried(steps, len(path)),
             tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
             tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
             steps,
@@ -295,7 +266,7 @@ class _Compiler:
             node.leaf,
         )
 
-    def _emit(self, group: Group, stores: Path, path: list[_Node]) -> Emit:
+    def _emit(self, group: Group, stores: Path, path: list[Node]) -> Emit:
         names = tuple(query_of(query) for query in group.queries)
         if group.leaf is not None:  # the leaf check has cut windows
             members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
@@ -308,7 +279,7 @@ class _Compiler:
         members, checks = self._members(group, list(relations), stores, path)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
 
-    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[_Node]) -> tuple[int, ...]:
+    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[Node]) -> tuple[int, ...]:
         """The windows that the rows of each relation came through."""
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         return tuple(
@@ -318,7 +289,7 @@ class _Compiler:
             for relation in relations
         )
 
-    def _keep(self, kept: Materialized, stores: Path, path: list[_Node]) -> Keep:
+    def _keep(self, kept: Materialized, stores: Path, path: list[Node]) -> Keep:
         relations = sorted(kept.subquery.relations)
         own = tuple(kept.windows[relation] for relation in relations)
         members, checks = self._members(kept, relations, stores, path)
@@ -326,7 +297,7 @@ class _Compiler:
         return Keep(kept.name, kept.name, members, None if exact else own, checks)
 
     def _members(
-        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[_Node]
+        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[Node]
     ) -> tuple[tuple[Member, ...], tuple[Check, ...]]:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         members = tuple(member_in(stores, relation) for relation in relations)
@@ -406,9 +377,3 @@ class _Compiler:
         ordered = sorted(graph.relations)
         members = tuple(ordered.index(relation) for relation in graph.relations)
         return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)
-
-
-def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:
-    """The codes that must travel to these steps: their own sources, and what they carry on from above."""
-    needed = {lookup: None for step in steps for lookup in (*step.looked_up, *step.carry) if lookup[0] < bound}
-    return tuple(sorted(needed, key=order_of))

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from watersmeet.model import KeyPart, Stream
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.plan.access import seen_in
+from watersmeet.plan.nodes import Node
 from watersmeet.plan.parts import LeafJoin
-from watersmeet.plan.ruleset import MISSING, UNBOUNDED, Key, LeafCheck, Lookup, Member
+from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Member
 from watersmeet.store.codes import is_exact
 
 NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a leaf check does not look at
@@ -52,10 +53,8 @@ def with_leaf(graph: QueryGraph, leaf: LeafJoin) -> QueryGraph:
     return replace(graph, relations=(*graph.relations, leaf.relation), links=graph.links | leaf.links)
 
 
-def leaf_check(
-    leaf: LeafJoin, use: Use, stores: Sequence[Subquery], key: Key, sources: Sequence[Lookup], stream: Stream
-) -> LeafCheck:
-    """`stores` are those of the positions that the check finds, `stream` is the leaf's."""
+def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: Node, stream: Stream) -> LeafCheck:
+    """What is checked at a node. `stores` are those of the positions that it finds, `stream` is the leaf's."""
     relations = [relation for relation, _ in leaf.windows]
     members = tuple(member_in(stores, relation) for relation in relations)
     own = Subquery(frozenset((leaf.relation,)), frozenset())
@@ -64,7 +63,7 @@ def leaf_check(
         inner = link.side(leaf.relation)
         outer = link.right if inner is link.left else link.left
         member = member_in(stores, outer[0])
-        proven = is_exact(key) and (key[0], sources[0]) == (
+        proven = is_exact(node.key) and (node.key[0], node.sources[0]) == (
             seen_in(own, *inner),
             (member[0], seen_in(stores[member[0]], *outer)),
         )

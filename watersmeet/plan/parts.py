@@ -20,7 +20,7 @@ from watersmeet.plan.ruleset import UNBOUNDED
 
 @dataclass(frozen=True)
 class LeafJoin:
-    """How a leaf is joined. Queries that join theirs in the same way share leaf checks, whatever filters and outputs."""
+    """How a leaf is joined. Queries that do it in the same way share leaf checks, whatever their filters."""
 
     wants_partner: bool  # or else those without one
     relation: str

@@ -78,7 +78,7 @@ class LeafStep:
             if isinstance(prober, ByHash) and not (self.step.tests or self.check.verify):
                 self._look_up(prober, number, bucket, stored, words)
             else:
-                self._search(prober, number, bucket, stored, words, tester)
+                self._search(prober, (number, bucket), stored, words, tester)
         open_ones[rows] = words
         wanted = asked ^ open_ones if self.check.wants_partner and not self.check.precedes else open_ones
         left = np.flatnonzero(wanted)
@@ -98,8 +98,11 @@ class LeafStep:
         before = np.where(own.bucket > number, np.iinfo(np.int64).max, 0)
         return np.where(own.bucket == number, own.row, before).astype(np.int64)
 
-    def _search(self, prober: Prober, number: int, bucket: Bucket, stored: Words, words: Words, tester: Tester) -> None:
+    def _search(
+        self, prober: Prober, numbered: tuple[int, Bucket], stored: Words, words: Words, tester: Tester
+    ) -> None:
         """The general way: pairs are found and tested."""
+        number, bucket = numbered
         look = prober.open(bucket, words, stored)
         row, at = 0, -1
         while row < len(prober.partial):
