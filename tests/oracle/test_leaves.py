@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import random
 import tempfile
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.answers import check_answers
+from tests.oracle.test_changes import live, lives, with_arrivals
+from tests.support.answers import check_answers, oracle_answers, stored_answers
 from tests.support.cases import SECOND, Case, QueryCase, StreamCase, bracket
 from tests.support.in_process import InProcess
-from tests.support.leaf_cases import leaf_cases
+from tests.support.leaf_cases import LeafQuery, leaf_cases
 from tests.support.parquet_input import EPOCH, TIMESTAMP
 from tests.support.plans import plans
 
@@ -41,6 +44,24 @@ def test_the_plan_does_not_matter(data: st.DataObject, case: Case) -> None:
                 engine.restart()
             engine.tick(case.pieces(tick))
         check_answers(case, Path(folder))
+
+
+@given(st.data(), leaf_cases(max_rows=15, max_ticks=5))
+@settings(max_examples=60)
+def test_every_life_of_a_query_over_kept_streams_gives_the_oracles_results(data: st.DataObject, case: Case) -> None:
+    """With BACKFILL and without; a result is found in one tick, and the lives that have that tick have the result."""
+    lived = data.draw(lives(case))
+    timed = tuple(replace(query, oracle=query.timed) for query in case.queries if isinstance(query, LeafQuery))
+    answers = oracle_answers(replace(case, streams=tuple(map(with_arrivals, case.streams)), queries=timed))
+    expected = {life.query.name: Counter[tuple[object, ...]]() for life in lived}
+    for life in lived:
+        for (*row, tick), count in answers[life.query.name].items():
+            if isinstance(tick, int) and tick < life.end and (life.backfill or tick >= life.begin):
+                expected[life.query.name][tuple(row)] += count
+    with tempfile.TemporaryDirectory() as folder:
+        live(data, case, lived, Path(folder), retained=True)
+        for name, wanted in expected.items():
+            assert stored_answers(Path(folder) / "results" / name) == wanted, name
 
 
 EVERY_FORM = {

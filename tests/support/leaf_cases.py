@@ -27,6 +27,11 @@ TYPES = ("INT", "BIGINT", "STRING", "DECIMAL(30,4)", "DOUBLE")
 
 
 @dataclass(frozen=True)
+class LeafQuery(QueryCase):
+    timed: str  # the batch query with the tick of each result, over rows with the tick in which they `arrived`
+
+
+@dataclass(frozen=True)
 class LeafJoin:
     """A join as it is written, of aliases a0, a1, … with the leaf b."""
 
@@ -72,7 +77,7 @@ def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...], most: int) -> LeafJo
 
 
 @st.composite
-def _query(draw: st.DrawFn, name: str, join: LeafJoin) -> QueryCase:
+def _query(draw: st.DrawFn, name: str, join: LeafJoin) -> LeafQuery:
     form = draw(st.sampled_from(FORMS))
     if form == "right" and len(join.members) > 1:
         form = "left"
@@ -100,11 +105,8 @@ def _query(draw: st.DrawFn, name: str, join: LeafJoin) -> QueryCase:
     same = ""
     if form in ("in", "not in"):
         same = f"a0.v {{}} (SELECT {draw(st.sampled_from(('b.v', 'b.v + 1')))}"
-    return QueryCase(
-        name,
-        _text(join, form, (windows, own), (on, where), ", ".join(outputs), same),
-        _oracle(join, form, (windows, own), (on, where), ", ".join(outputs), same),
-    )
+    asked = join, form, (windows, own), (on, where), ", ".join(outputs), same
+    return LeafQuery(name, _text(*asked), _oracle(*asked), _oracle(*asked, timed=True))
 
 
 _Windows = tuple[list[int | None], int | None]
@@ -135,9 +137,18 @@ def _text(join: LeafJoin, form: str, windows: _Windows, conditions: _Conditions,
     return f"SELECT {outputs} FROM {source}" + (f" WHERE {' AND '.join(where)}" if where else "")
 
 
-def _oracle(join: LeafJoin, form: str, windows: _Windows, conditions: _Conditions, outputs: str, same: str) -> str:
+def _oracle(
+    join: LeafJoin,
+    form: str,
+    windows: _Windows,
+    conditions: _Conditions,
+    outputs: str,
+    same: str,
+    *,
+    timed: bool = False,
+) -> str:
     on, where = conditions
-    tables = " CROSS JOIN ".join(f"{stream.name} AS {alias}" for alias, stream in join.members)
+    leaf, tables = join.leaf.name, " CROSS JOIN ".join(f"{stream.name} AS {alias}" for alias, stream in join.members)
     times = [f"epoch_us({alias}.ts)" for alias in join.aliases]
     ends = [f"{time} + {window}" for time, window in zip(times, windows[0], strict=True) if window is not None]
     latest, deadline = f"greatest({', '.join(times)})", f"least({', '.join(ends)})"
@@ -145,18 +156,27 @@ def _oracle(join: LeafJoin, form: str, windows: _Windows, conditions: _Condition
     partner = [*on, f"epoch_us(b.ts) <= {deadline}"]
     if windows[1] is not None:
         partner.append(f"epoch_us(b.ts) + {windows[1]} >= {latest}")
-    exists = f"EXISTS (SELECT 1 FROM {join.leaf.name} AS b WHERE {' AND '.join(partner)})"
+    exists = f"EXISTS (SELECT 1 FROM {leaf} AS b WHERE {' AND '.join(partner)})"
     if same:
         compared, found = same.removeprefix("a0.v {} (SELECT "), " AND ".join(partner)
-        exists = f"a0.v IN (SELECT {compared} FROM {join.leaf.name} AS b WHERE {found})"
+        exists = f"a0.v IN (SELECT {compared} FROM {leaf} AS b WHERE {found})"
+        partner.append(f"a0.v = {compared}")
     with_partner, without = " AND ".join([*inside, exists]), " AND ".join([*inside, f"NOT {exists}"])
-    decided = f"{deadline} < (SELECT max(epoch_us(ts)) - {join.leaf.lateness} FROM {join.leaf.name})"
+    arrived = ", ".join(f"{alias}.arrived" for alias in join.aliases)
+
+    def selected(then: str) -> str:
+        return f"SELECT {outputs}, greatest({arrived}, {then}) AS tick" if timed else f"SELECT {outputs}"
+
+    passed = f"epoch_us(ts) - {join.leaf.lateness} > {deadline}"
+    decided = f"EXISTS (SELECT 1 FROM {leaf} WHERE {passed})"
+    absent = selected(f"(SELECT min(arrived) FROM {leaf} WHERE {passed})")
     if form in ("semi", "exists", "in"):
-        return f"SELECT {outputs} FROM {tables} WHERE {with_partner}"
+        first = f"(SELECT min(b.arrived) FROM {leaf} AS b WHERE {' AND '.join(partner)})"
+        return f"{selected(first)} FROM {tables} WHERE {with_partner}"
     if form in ("anti", "not exists", "not in"):
-        return f"SELECT {outputs} FROM {tables} WHERE {without} AND {decided}"
+        return f"{absent} FROM {tables} WHERE {without} AND {decided}"
     joined = " AND ".join([*inside, *partner])
     return (
-        f"SELECT {outputs} FROM {tables} CROSS JOIN {join.leaf.name} AS b WHERE {joined} UNION ALL "
-        f"SELECT {outputs} FROM {tables} LEFT JOIN {join.leaf.name} AS b ON false WHERE {without} AND {decided}"
+        f"{selected('b.arrived')} FROM {tables} CROSS JOIN {leaf} AS b WHERE {joined} UNION ALL "
+        f"{absent} FROM {tables} LEFT JOIN {leaf} AS b ON false WHERE {without} AND {decided}"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.model import Equality, Leaf, Output, Predicate, SparkCall
+from watersmeet.model import Equality, Leaf, Predicate, SparkCall
 from watersmeet.model.expression import Expression, all_of
 from watersmeet.model.query import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
 from watersmeet.sql.bind import Binder
@@ -82,13 +82,16 @@ class LeafCondition:
                 else:
                     self._add_inner(conjunct)
         for conjunct in parsed.where.conjuncts() if parsed.where else ():
-            if self.member in self._read(conjunct):
+            read = self._read(conjunct)
+            if self.member in read:
                 self._add_after(conjunct)
-            else:
+            elif read or conjunct.is_true:
                 self.whole.add(conjunct)
+            else:
+                self.whole.add_filter(conjunct, self.preserved[0])
         joined = parsed.tables[self.table.joined_at]
         if not self.on.joins(self.member):
-            if not joined.on and not joined.nested:
+            if not joined.nested and (joined.on is None or joined.on.is_true):
                 self._site.fail(
                     joined.alias.span,
                     f"{self.table.written.text} has no condition",
@@ -131,6 +134,7 @@ class LeafCondition:
             )
 
     def _add_after(self, conjunct: Scalar) -> None:
+        self._check_computed(conjunct)
         self._after.add(conjunct)
         (reader, *_) = [member for member in self.preserved if member in self._read(conjunct)] or self.preserved
 
@@ -141,7 +145,7 @@ class LeafCondition:
         without = self._binder.condition(conjunct, conjunct.expression(self._site, resolve))
         self._missing.setdefault(reader.alias, []).append(without)
 
-    def check(self, parsed: Select, lengths: list[int | None], outputs: tuple[Output, ...]) -> None:
+    def check(self, parsed: Select, lengths: list[int | None]) -> None:
         windows = [length for at, length in enumerate(lengths) if at != self.table.at]
         if self.table.kind != SEMI_JOIN and all(window is None for window in windows):
             self._site.fail(
@@ -151,20 +155,24 @@ class LeafCondition:
                 " window any more; UNBOUNDED has no end.",
                 hint=f"write {self.preserved[0].stream.name} [RANGE 10 SECONDS] {self.preserved[0].alias}",
             )
-        places = [item.span for item in parsed.items]
-        after = [(self.table.written.span, expression) for expression in self._computed_after()]
-        for span, expression in [*after, *((places[0], output.expression) for output in outputs)]:
-            for column in expression.columns:
-                if isinstance(column, SparkCall) and column.row in ("", self.member.alias):
-                    self._site.fail(
-                        span,
-                        f"{column.shown} is computed by Spark from rows of {self.member.alias}, which may be missing",
-                        hint="select its arguments, and compute it where the results are read",
-                    )
+        for item in parsed.items:
+            if item.scalar and self.table.kind == LEFT_JOIN:
+                self._check_computed(item.scalar)
 
-    def _computed_after(self) -> list[Expression]:
-        found = self._after.filter_of(self.member)
-        return [] if found is None else [found]
+    def _check_computed(self, scalar: Scalar) -> None:
+        """Reject what Spark would have to compute from a row that is not there."""
+
+        def resolve(reference: Reference) -> Expression:
+            found = self._scope.resolve(reference)
+            return found.expression(found.member.alias)
+
+        for column in scalar.expression(self._site, resolve).columns:
+            if isinstance(column, SparkCall) and column.row == self.member.alias:
+                self._site.fail(
+                    scalar.span,
+                    f"{column.shown} is computed by Spark from rows of {self.member.alias}, which may be missing",
+                    hint="select its arguments, and compute it where the results are read",
+                )
 
     def leaf(self) -> Leaf:
         return Leaf(

@@ -101,7 +101,8 @@ def _build(
     outputs = build_outputs(site, scope, binder, parsed.items)
     for at, table in enumerate(parsed.tables):
         if table.cross:
-            condition.add_cross(scope.members[at - 1], scope.members[at])
+            earlier = [member for member in scope.members[:at] if not leaf or member is not leaf.member]
+            condition.add_cross(earlier[-1], scope.members[at])
     condition.check_connected(leaf.preserved if leaf else scope.members)
     aliases = [
         Alias(member.alias, member.stream.name, length, condition.filter_of(member))
@@ -111,7 +112,7 @@ def _build(
         if leaf is None:
             joins = condition.equalities(), condition.predicates()
             return Query(name, tuple(aliases), joins[0], outputs, sink, text, predicates=joins[1])
-        leaf.check(parsed, lengths, outputs)
+        leaf.check(parsed, lengths)
         own = replace(aliases.pop(leaf.table.at), filter=leaf.on.filter_of(leaf.member))
         joins = leaf.equalities(), leaf.predicates()
         whole = (*aliases, own)
