@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.test_changes import live, lives, with_arrivals
+from tests.oracle.test_counts import check_counts, counting_engine
 from tests.support.answers import check_answers, oracle_answers, stored_answers
 from tests.support.cases import SECOND, Case, QueryCase, StreamCase, bracket
 from tests.support.in_process import InProcess
@@ -44,6 +45,40 @@ def test_the_plan_does_not_matter(data: st.DataObject, case: Case) -> None:
                 engine.restart()
             engine.tick(case.pieces(tick))
         check_answers(case, Path(folder))
+
+
+@given(leaf_cases(max_ticks=12, late=True))
+@settings(max_examples=60)
+def test_late_rows_are_no_partners_and_have_none(case: Case) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        engine = InProcess(Path(folder), case)
+        engine.run()
+        check_answers(replace(case, streams=tuple(map(in_time, case.streams))), Path(folder))
+
+
+def in_time(stream: StreamCase) -> StreamCase:
+    """The rows that are not below the watermark of the tick before."""
+    kept: list[pa.Table] = []
+    newest: int | None = None
+    for tick in range(len(stream.cuts) + 1):
+        piece = stream.piece(tick)
+        times = piece.column("ts").cast(pa.int64()).to_pylist()
+        late = [newest is not None and time < newest - stream.lateness for time in times]
+        kept.append(piece.filter(pa.array([not each for each in late], pa.bool_())))
+        newest = max([time for time in times if time is not None] + ([] if newest is None else [newest]), default=None)
+    return replace(stream, rows=pa.concat_tables(kept))
+
+
+@given(st.data(), leaf_cases())
+@settings(max_examples=40)
+def test_counts_are_the_oracles(data: st.DataObject, case: Case) -> None:
+    names = [query.name for query in case.queries]
+    counted = set(data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True)))
+    with tempfile.TemporaryDirectory() as folder:
+        engine = counting_engine(Path(folder), case, counted)
+        engine.restart()
+        engine.run()
+        check_counts(engine, counted)
 
 
 @given(st.data(), leaf_cases(max_rows=15, max_ticks=5))

@@ -6,7 +6,7 @@ the watermark of the leaf's stream has not passed by the end of the input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -46,10 +46,15 @@ class LeafJoin:
 
 
 @st.composite
-def leaf_cases(draw: st.DrawFn, max_rows: int = 30, max_ticks: int = 6, most_aliases: int = 3) -> Case:
+def leaf_cases(
+    draw: st.DrawFn, max_rows: int = 30, max_ticks: int = 6, most_aliases: int = 3, *, late: bool = False
+) -> Case:
+    """With `late`, some rows come later than their streams allow."""
     kinds = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=2))
     ticks = draw(st.integers(1, max_ticks))
     streams = tuple(draw(stream_cases(f"s{at}", kinds, ticks, max_rows)) for at in range(draw(st.integers(1, 3))))
+    if late:
+        streams = tuple(replace(stream, lateness=stream.lateness // 4) for stream in streams)
     joins: list[LeafJoin] = []
     queries = []
     for number in range(draw(st.integers(1, 4))):
