@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.faults.strikes import BROKER_VARIABLE, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
+from tests.support.waiting import eventually
 from watersmeet import Engine, points
 
 STREAMS = ("orders", "payments", "parcels")
@@ -70,8 +71,9 @@ def main() -> None:
     points.subscribe(lambda point, about: strikes.reach(point))
     with build(given) as engine:
         engine.run_once()
-        left = engine.stats().as_json()["outbox"]
-    print(f"done {left}", flush=True)
+        # A run does not wait for deliveries that have failed; this one does.
+        eventually(lambda: not engine.stats().as_json()["outbox"], 300)
+    print("done", flush=True)
 
 
 if __name__ == "__main__":

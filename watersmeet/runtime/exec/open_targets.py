@@ -43,6 +43,9 @@ class OpenTargets:
             self._drop((order.query, order.sink))
             report.reason = redacted(reason_of(problem))
             report.is_final = isinstance(problem, Undeliverable | ModelError)
+        except BaseException:
+            self._drop((order.query, order.sink))  # whether the last tick was committed is not known
+            raise
         return report
 
     def _deliver(self, order: DeliverOrder, report: DeliveryReport) -> None:
@@ -68,8 +71,8 @@ class OpenTargets:
                 report.last = opened.last
                 points.reach("target.commit")
                 opened.target.commit(parcel.tick, _rows(Path(order.home), parcel))
+                opened.last = report.last = parcel.tick
                 points.reach("target.committed")
-                opened.last = parcel.tick
             report.last = opened.last
 
     def _drop(self, name: LaneName) -> None:
