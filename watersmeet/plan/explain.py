@@ -11,6 +11,7 @@ from watersmeet.plan.render import (
     RenderedStep,
     seconds_text,
 )
+from watersmeet.plan.render_leaves import RenderedCheck
 
 
 def explain(plan: RenderedPlan) -> str:
@@ -62,7 +63,26 @@ def explain(plan: RenderedPlan) -> str:
         for step in children.get(None, []):
             if step.start == start:
                 lines += _lines(plan, step, children, "    ")
+    if plan.checks:
+        lines += ["", "leaf checks"]
+        lines += [_check_line(plan, check) for check in plan.checks]
     return "\n".join(lines)
+
+
+def _check_line(plan: RenderedPlan, check: RenderedCheck) -> str:
+    """Which rows are looked up where, and when: an absence is known when no partner can come any more."""
+    have = "with" if check.wants_partner else "without"
+    when = (
+        "first partner or last row arrives" if check.wants_partner else f"watermark of {check.leaf} passes the deadline"
+    )
+    how = "" if check.by == "hash" else f" by {check.by}"
+    measured = (
+        f", measured {check.measured_in:,} in {check.measured_out:,} out" if check.measured_in is not None else ""
+    )
+    return (
+        f"  {check.preserved} {have} a partner in {check.leaf}{how} on {' and '.join(check.on)}, when the {when}: "
+        f"{plan.amount(check.cost)}{measured}  ⇒ {_names(check.serves)}"
+    )
 
 
 def _cost(plan: RenderedPlan, cost: float) -> str:

@@ -13,6 +13,7 @@ from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
+from watersmeet.sql.leaves import LeafCondition, find_leaf
 from watersmeet.sql.limits import check_length, check_tokens
 from watersmeet.sql.outputs import build_outputs
 from watersmeet.sql.scope import Scope
@@ -83,25 +84,39 @@ def _build(
     scope = Scope(site)
     condition = Condition(site, scope, binder)
     lengths = _lengths(site, parsed, windows)
+    at_leaf = find_leaf(site, parsed.tables)
+    leaf = LeafCondition(site, scope, binder, at_leaf, condition) if at_leaf else None
     # All members come first, since ON may name what stands behind it in a comma join.
     for table in parsed.tables:
         member = scope.add(table, streams)
         for column in table.using:
-            condition.add_using(column, *scope.merge(column, member))
-    for scalar in (*(table.on for table in parsed.tables), parsed.where):
-        if scalar:
-            condition.add(scalar)
+            where = leaf.on if leaf and table.kind else condition
+            where.add_using(column, *scope.merge(column, member, preserved=table.kind == "right"))
+    if leaf:
+        leaf.add(parsed)
+    else:
+        for scalar in (*(table.on for table in parsed.tables), parsed.where):
+            if scalar:
+                condition.add(scalar)
     outputs = build_outputs(site, scope, binder, parsed.items)
     for at, table in enumerate(parsed.tables):
         if table.cross:
-            condition.add_cross(scope.members[at - 1], scope.members[at])
-    condition.check_connected()
-    aliases = tuple(
+            earlier = [member for member in scope.members[:at] if not leaf or member is not leaf.member]
+            condition.add_cross(earlier[-1], scope.members[at])
+    condition.check_connected(leaf.preserved if leaf else scope.members)
+    aliases = [
         Alias(member.alias, member.stream.name, length, condition.filter_of(member))
         for member, length in zip(scope.members, lengths, strict=True)
-    )
+    ]
     try:
-        return Query(name, aliases, condition.equalities(), outputs, sink, text, predicates=condition.predicates())
+        if leaf is None:
+            joins = condition.equalities(), condition.predicates()
+            return Query(name, tuple(aliases), joins[0], outputs, sink, text, predicates=joins[1])
+        leaf.check(parsed, lengths)
+        own = replace(aliases.pop(leaf.table.at), filter=leaf.on.filter_of(leaf.member))
+        joins = leaf.equalities(), leaf.predicates()
+        whole = (*aliases, own)
+        return Query(name, whole, joins[0], outputs, sink, text, predicates=joins[1], leaf=leaf.leaf())
     except ModelError as error:
         site.adopt(scope.members[0].span, error)
 

@@ -1,0 +1,269 @@
+"""A windowed query: for every window of a grid over event time, what the batch query over the rows of the window gives.
+
+Its body says how a window is computed:
+
+    Sliced      one stream, aggregates that combine: a partial aggregate for each slice and key
+    Factorized  the same over an acyclic equality join: partial aggregates are pushed below the join
+    Continuous  the same over the results of a continuous join, each at the event time of its newest member
+    Batch       everything else: Spark SQL over the rows of the window
+
+The first three end in the same step. The combined partials are a small relation: key i is the column `k<i>`, partial i
+the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs of the query,
+HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a Batch are columns
+of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import gcd
+
+from watersmeet.errors import ModelError
+from watersmeet.model.expression import ColumnRef, Expression
+from watersmeet.model.predicate import KeyPart
+from watersmeet.model.query import Output, Query, Sink
+from watersmeet.model.spark_call import SparkCall
+from watersmeet.model.stream import check_name
+
+START, END = "window_start", "window_end"
+FUNCTIONS = ("count", "sum", "min", "max", "moments")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The windows [k·slide, k·slide + range) of event time, in microseconds. A window's name is its start."""
+
+    range: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.slide <= self.range:
+            raise ModelError("a window needs a slide above 0 and not above its range")
+
+    @property
+    def slice(self) -> int:
+        """The width of the widest slices of which every window is made; one begins at 0."""
+        return gcd(self.range, self.slide)
+
+    def end(self, start: int) -> int:
+        return start + self.range
+
+    def first(self, time: int) -> int:
+        """The first window that contains a time."""
+        return ((time - self.range) // self.slide + 1) * self.slide
+
+    def last(self, time: int) -> int:
+        """The last window that contains a time."""
+        return time // self.slide * self.slide
+
+    def containing(self, time: int) -> Sequence[int]:
+        return range(self.first(time), self.last(time) + 1, self.slide)
+
+    def ending(self, after: int, until: int) -> Sequence[int]:
+        """The windows with after < end ≤ until."""
+        first = ((after - self.range) // self.slide + 1) * self.slide
+        return range(first, until - self.range + 1, self.slide)
+
+    def beginning(self, at: int) -> int:
+        """The first window that begins at or after a time."""
+        return -(-at // self.slide) * self.slide
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What is stored for a slice and a key: the part of an aggregate that combines with other parts.
+
+    `type` is that of the stored value: a sum of integers is a decimal(38,0), so that no partial overflows; the last
+    step compares it with the type that the query gives. `moments` are the count, mean and sum of squared distances from
+    the mean of doubles. NULL arguments count for nothing: a count of none is 0, all others of none are NULL, and
+    moments of none are (0, 0, 0). Without an argument rows are counted.
+    """
+
+    function: str  # one of FUNCTIONS
+    argument: Expression | None
+    filter: Expression | None  # rows for which it is not true count for nothing
+    type: str
+
+    def __post_init__(self) -> None:
+        assert self.function in FUNCTIONS, self.function
+        assert self.argument is not None or self.function == "count"
+
+    def columns(self, at: int) -> tuple[tuple[str, str], ...]:
+        """The columns, with their types, of the partial with this number."""
+        if self.function == "moments":
+            return (f"p{at}_n", "double"), (f"p{at}_mean", "double"), (f"p{at}_m2", "double")
+        return ((f"p{at}", self.type),)
+
+
+@dataclass(frozen=True)
+class Order:
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Final:
+    """What is done with the combined partials of a window. Outputs are those of the query.
+
+    With a limit (or offset), `order` ends with all outputs, so that the rows that are kept do not depend on chance."""
+
+    having: Expression | None = None
+    distinct: bool = False
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """Aggregates of one stream. Without keys a window has one row, if it has rows that pass the filter or not;
+    but a window without any row of the stream gives nothing."""
+
+    stream: str
+    filter: Expression | None
+    keys: tuple[Expression, ...]  # over a row of the stream, as all expressions but those of the last step
+    partials: tuple[Partial, ...]
+    final: Final = field(default_factory=Final)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return (self.stream,)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One alias of a factorized join. Its rows join those of `parent`, where all pairs of keys are equal."""
+
+    alias: str
+    stream: str
+    filter: Expression | None
+    parent: int | None  # position of another member, which comes before it; None: this one is the root
+    join: tuple[KeyPart, ...] = ()  # over rows of this member
+    parent_join: tuple[KeyPart, ...] = ()  # over rows of the parent, in the same order
+    keys: tuple[
+        tuple[int, Expression], ...
+    ] = ()  # (number of the key of the query, expression over rows of this member)
+
+
+@dataclass(frozen=True)
+class JoinPartial:
+    """An aggregate over the join: of the product of its arguments, of which each reads one member.
+
+    A result of the join counts for nothing where a filter is not true or an argument is NULL. min and max have one
+    argument; count has none, or arguments that only have to be not NULL."""
+
+    function: str  # count, sum, min, max
+    arguments: tuple[tuple[int, Expression], ...]  # with the position of the member; at most one for each
+    filters: tuple[tuple[int, Expression], ...]
+    type: str
+
+    def columns(self, at: int) -> tuple[tuple[str, str], ...]:
+        return ((f"p{at}", self.type),)
+
+
+@dataclass(frozen=True)
+class Factorized:
+    members: tuple[Member, ...]  # the first is the root, and each comes after its parent
+    key_types: tuple[str, ...]
+    partials: tuple[JoinPartial, ...]
+    final: Final = field(default_factory=Final)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(member.stream for member in self.members))
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """Aggregates of a continuous query's results. A result is in the windows that contain its newest member's time."""
+
+    query: Query  # its outputs are the columns that the keys and partials read
+    keys: tuple[Expression, ...]  # over a row of these outputs
+    partials: tuple[Partial, ...]
+    final: Final = field(default_factory=Final)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(alias.stream for alias in self.query.aliases))
+
+
+@dataclass(frozen=True)
+class View:
+    """The rows of a stream in a window, as Spark SQL names them."""
+
+    name: str
+    stream: str
+    columns: tuple[str, ...]  # those that are read
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Spark SQL over the rows of a window, made anew from the checked tree.
+
+    It has the parameters `:window_start` and `:window_end`, which are microseconds, where the query reads them; so one
+    text serves every window. The columns of its result have the names and types of the query's outputs."""
+
+    text: str
+    views: tuple[View, ...]
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(view.stream for view in self.views)
+
+
+Body = Sliced | Factorized | Continuous | Batch
+CLASSES = {Sliced: "slices", Factorized: "factorized", Continuous: "continuous", Batch: "batch"}
+
+
+@dataclass(frozen=True)
+class WindowedQuery:
+    """A query with a grid; beside a Query wherever only its name, streams, outputs, sink and life matter."""
+
+    name: str
+    grid: Grid
+    body: Body
+    outputs: tuple[Output, ...]
+    sink: Sink = field(default_factory=Sink)
+    sql: str = ""
+    backfill: bool = False  # it also answers the windows that stored rows cover completely
+    since: int = 0  # these are as in Query
+    addition: str = ""
+    resumed: str = ""
+    reason: str = ""  # a sentence: why it is not of a faster class; "" for Sliced
+
+    def __post_init__(self) -> None:
+        check_name("query", self.name)
+
+    @cached_property
+    def definition(self) -> WindowedQuery:
+        """The query without what depends on when it came."""
+        timeless = not (self.since or self.addition or self.backfill or self.resumed)
+        return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Each stream that it reads, once."""
+        return self.body.streams
+
+    @property
+    def kind(self) -> str:
+        """How its windows are computed, for people."""
+        return CLASSES[type(self.body)]
+
+    @property
+    def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
+        """The hidden columns of streams that it needs: none, except for a continuous join below it."""
+        return self.body.query.by_spark if isinstance(self.body, Continuous) else {}
+
+
+def key_column(at: int, declared: str) -> ColumnRef:
+    """A key of the query in the relation of the last step."""
+    return ColumnRef(f"k{at}", declared)
+
+
+def window_columns() -> tuple[ColumnRef, ColumnRef]:
+    """The two ends of the window in the relation of the last step."""
+    return ColumnRef(START, "timestamp"), ColumnRef(END, "timestamp")
