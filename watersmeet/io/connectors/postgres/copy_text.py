@@ -17,7 +17,11 @@ from watersmeet.io.json_lines import json_texts
 from watersmeet.private_duckdb import connect
 
 NUL, SIGN_FOR_NUL = "\0", "\u2400"  # Postgres stores every character but NUL
-_YEAR_1 = {"date32[day]": -719_162, "timestamp[us]": -62_135_596_800_000_000}
+# From the year 1 on, and before the year 10000.
+_USUAL = {
+    "date32[day]": (-719_162, 2_932_897),
+    "timestamp[us]": (-62_135_596_800_000_000, 253_402_300_800_000_000),
+}
 _OPTIONS = pyarrow.csv.WriteOptions(include_header=False, batch_size=1 << 16)
 _ESCAPE = re.compile(r"\\(?:u0000|.)")
 
@@ -58,9 +62,11 @@ class CopyText:
         return self._computed("'\\x' || hex(value)", column)
 
     def _times(self, column: pa.Array) -> pa.Array:
-        """Years before the first one as Postgres writes them, which no other text of a time does."""
-        earliest = pc.min(column).cast(pa.int32() if pa.types.is_date(column.type) else pa.int64()).as_py()
-        if earliest is None or earliest >= _YEAR_1[str(column.type)]:
+        """Years before the first one as Postgres writes them, which no other text of a time does; and those of more
+        than four digits, most of which Arrow does not write."""
+        found = pc.min_max(column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())).as_py()
+        first, end = _USUAL[str(column.type)]
+        if found["min"] is None or (found["min"] >= first and found["max"] < end):
             return column
         rest = "-%m-%d" if pa.types.is_date(column.type) else "-%m-%d %H:%M:%S.%f"
         before = f"printf('%04d', 1 - year(value)) || strftime(value, '{rest}') || ' BC'"
