@@ -116,12 +116,7 @@ def test_a_table_whose_columns_were_changed_suspends_the_query(delivered: IntoDe
         DeltaTable.create(delivered.table, pa.schema([("a", pa.string())]))
         delivered.feed()
         engine.run_once()
-
-        def is_suspended() -> bool:
-            engine.settle(0)
-            return bool(delivered.suspended)
-
-        eventually(is_suspended)
+        eventually(lambda: delivered.is_suspended(engine))
         assert "its column a is string, not long" in delivered.reason()
     delivered.check()
 
@@ -185,11 +180,6 @@ def test_a_query_that_is_added_again_with_other_columns_is_suspended(delivered: 
         moved.rename(delivered.table)
         delivered.feed()
         engine.run_once()
-
-        def is_suspended() -> bool:
-            engine.settle(0)
-            return bool(delivered.suspended)
-
-        eventually(is_suspended)
+        eventually(lambda: delivered.is_suspended(engine))
         assert "it has no column more" in delivered.reason()
     assert delivered.in_table() == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,14 +41,6 @@ def found(server: PostgresServer) -> Counter[tuple[int, ...]]:
     return Counter(server.query("SELECT a, b FROM shop.results"))
 
 
-def suspended(engine: Engine, delivered: Poisoned) -> Callable[[], bool]:
-    def is_suspended() -> bool:
-        engine.settle(0)
-        return bool(delivered.suspended)
-
-    return is_suspended
-
-
 def test_results_arrive_once_and_no_secret_is_stored(delivered: IntoPostgres, postgres: PostgresServer) -> None:
     for _ in range(3):
         delivered.live()
@@ -83,7 +74,7 @@ def test_a_table_that_does_not_fit_suspends_the_query_until_it_does(
     with delivered.running() as engine:
         delivered.feed()
         engine.run_once()
-        eventually(suspended(engine, delivered))
+        eventually(lambda: delivered.is_suspended(engine))
         assert "it has no column b" in delivered.reason()
         postgres.query("ALTER TABLE shop.results ADD COLUMN b bigint")
         engine.resume(VICTIM)
@@ -99,7 +90,7 @@ def test_a_password_that_is_not_set_suspends_the_query(
     with delivered.running() as engine:
         delivered.feed()
         engine.run_once()
-        eventually(suspended(engine, delivered))
+        eventually(lambda: delivered.is_suspended(engine))
     assert "the environment variable PASSWORD_OF_TESTS is not set" in delivered.reason()
     delivered.check()
 

@@ -124,6 +124,11 @@ class Poisoned:
     def suspended(self) -> dict[str, Suspension]:
         return load_newest(self.home).suspended
 
+    def is_suspended(self, engine: Engine) -> bool:
+        """After a tick without rows, if a suspension waits for one."""
+        engine.settle(0)
+        return bool(self.suspended)
+
     def reason(self, name: str = VICTIM) -> str:
         assert set(self.suspended) == {name}, self.suspended
         return self.suspended[name].reason

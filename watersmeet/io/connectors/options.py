@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -77,6 +77,19 @@ def number(value: str) -> str:
 
 def number_or_zero(value: str) -> str:
     return "" if value.isdigit() and len(value) <= 9 else "use a whole number; 0 switches it off"  # noqa: PLR2004
+
+
+def columns_in(query: str, option: str, text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns of a query that an option lists, with commas between them."""
+    known = {name.lower(): name for name in names}
+    given = [part.strip() for part in text.split(",") if part.strip()]
+    for name in given:
+        if name.lower() not in known:
+            raise ModelError(
+                f"query {query}: the option {option} names {name}, which is no column of the query",
+                detail=f"Its columns: {', '.join(names)}.",
+            )
+    return tuple(dict.fromkeys(known[name.lower()] for name in given))
 
 
 def check_installed(whose: str, kind: str, modules: Collection[str], extra: str) -> None:

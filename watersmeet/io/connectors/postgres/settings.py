@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.errors import ModelError
-from watersmeet.io.connectors.options import Option, OptionTable
+from watersmeet.io.connectors.options import Option, OptionTable, columns_in
 from watersmeet.io.connectors.secrets import resolved
 from watersmeet.model import Sink
 from watersmeet.model.secrets import HINT, referenced
@@ -70,16 +70,7 @@ def check_identifier(query: str, name: str) -> None:
 
 def upsert_keys(query: str, sink: Sink, names: list[str]) -> tuple[str, ...]:
     """The columns of the option upsert, as the query names them."""
-    text = dict(sink.options).get(UPSERT, "")
-    known = {name.lower(): name for name in names}
-    keys = [part.strip() for part in text.split(",") if part.strip()]
-    for key in keys:
-        if key.lower() not in known:
-            raise ModelError(
-                f"query {query}: the option upsert names {key}, which is no column of the query",
-                detail=f"Its columns: {', '.join(names)}.",
-            )
-    found = tuple(dict.fromkeys(known[key.lower()] for key in keys))
+    found = columns_in(query, UPSERT, dict(sink.options).get(UPSERT, ""), names)
     if UPSERT in dict(sink.options) and not found:
         raise ModelError(
             f"query {query}: the option upsert names no column",
