@@ -98,6 +98,7 @@ class Manifest:
     changes: LogMark | None = None  # the log of changes at the commit; None: not known
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
+    marks: dict[str, int] = field(default_factory=dict)  # stream -> the event time up to which absences are decided
     outbox: Lanes = ()  # results that are not known to be delivered
 
     def validate(self) -> None:
