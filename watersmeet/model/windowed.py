@@ -8,9 +8,9 @@ Its body says how a window is computed:
     Batch       everything else: Spark SQL over the rows of the window
 
 The first three end in the same step. The combined partials are a small relation: key i is the column `k<i>`, partial i
-the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs of the query, HAVING
-and ORDER BY are expressions over this relation (columns without a row's name); the outputs of a Batch are the columns of
-its result.
+the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs of the query,
+HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a Batch are columns
+of its result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FUNCTIONS = ("count", "sum", "min", "max", "moments")
 
 @dataclass(frozen=True)
 class Grid:
-    """The windows [k·slide, k·slide + range) of event time, k any integer, microseconds. A window's name is its start."""
+    """The windows [k·slide, k·slide + range) of event time, in microseconds. A window's name is its start."""
 
     range: int
     slide: int
