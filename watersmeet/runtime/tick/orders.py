@@ -120,7 +120,7 @@ class ProbeReport:
 
 @dataclass(frozen=True)
 class Due:
-    """The windows of a query that a tick closes: of those that begin from `opened` on, before `until`, those with rows."""
+    """The windows of a query that a tick closes: those with rows that begin from `opened` on and before `until`."""
 
     query: str
     opened: int
