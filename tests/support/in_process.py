@@ -26,7 +26,7 @@ from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
-from watersmeet.model import Query, Registered, Stream
+from watersmeet.model import Query, Registered, Stream, WindowedQuery
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
@@ -48,6 +48,7 @@ class Plan:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     left_out: tuple[Query, ...] = ()
+    windowed: tuple[WindowedQuery, ...] = ()
 
 
 @dataclass(eq=False)
