@@ -114,14 +114,15 @@ def _lengths(site: Site, parsed: Select, windows: Windows) -> list[int | None]:
         mine = [bracket for bracket in free if bracket.after in (table.stream.span[1], table.alias.span[1])]
         if len(mine) > 1:
             site.fail(mine[1].span, f"alias {table.alias.text} has two windows", hint="remove one of them")
-        if not mine and not windows.has_overall:
+        if not mine and windows.overall is None:
             site.fail(
                 table.alias.span,
                 f"alias {table.alias.text} has no window",
                 hint=f"write {table.stream.text} [RANGE 10 SECONDS] or [UNBOUNDED],"
                 " or WINDOW 10 SECONDS at the end of the query",
             )
-        lengths.append(mine[0].window if mine else windows.overall)
+        own = mine[0] if mine else windows.overall
+        lengths.append(own.window if own else None)
         free = [bracket for bracket in free if bracket not in mine]
     if free:
         site.fail(free[0].span, "this window belongs to no stream", hint="move it after a stream's name or alias")
