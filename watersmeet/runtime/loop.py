@@ -153,7 +153,7 @@ class TickLoop:
 
     def settle(self, idle: float) -> None:
         """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
-        if self._waiting_since is None and self._silence.moves(self.plan.streams, self.plan.windowed, self.manifest):
+        if self._waiting_since is None and self._silence.moves(self.plan, self.manifest):
             self._waiting_since = time.monotonic()
         since = self._waiting_since
         if since is None or time.monotonic() - since < idle:
