@@ -42,6 +42,7 @@ WRONG = [
     ("expression_memory", "much", "a whole number"),
     ("task_memory", "-1", "0 or more"),
     ("stop_seconds", "-1", "0 or more"),
+    ("window_seconds", "-1", "0 or more"),
     ("max_query_length", "0", "1 or more"),
     ("max_terms", "0", "1 or more"),
     ("max_depth", "0", "1 or more"),

@@ -224,9 +224,13 @@ class Engine:
             raise no_space(str(self.home)) from problem
         return self
 
-    def run_once(self) -> Engine:
-        """Run ticks until everything that the sources contain now is processed, then return."""
+    def run_once(self, *, flush: bool = False) -> Engine:
+        """Run ticks until everything that the sources contain now is processed, then return.
+
+        Windows that may still get rows stay open, and the next run closes them; with `flush` they are closed now."""
         self.start(once=True).wait()
+        if flush:
+            self.flush()
         self._feeds.running.clear()
         return self
 
@@ -245,6 +249,11 @@ class Engine:
                 self.stop()
                 raise failure
         return True
+
+    def flush(self) -> None:
+        """Close all windows of windowed queries, as if no row would come for them any more."""
+        if self._loop is not None:
+            self._loop.flush()
 
     def settle(self, idle: float) -> None:
         """Activate changes that have waited `idle` seconds for a tick, in a tick of their own."""

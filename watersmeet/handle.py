@@ -12,7 +12,7 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import spark_path
-from watersmeet.model import Query
+from watersmeet.model import AnyQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,7 @@ class Owner(Protocol):
 class QueryHandle:
     """One query of an engine, and its results."""
 
-    def __init__(self, engine: Owner, query: Query) -> None:
+    def __init__(self, engine: Owner, query: AnyQuery) -> None:
         self._engine = engine
         self.query = query
         self.name = query.name
@@ -81,5 +81,4 @@ class QueryHandle:
         prepare_folder(self.folder, self.query.sink, self.query.outputs)
 
     def __repr__(self) -> str:
-        joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)
-        return f"<Query {self.name}: {joined}>"
+        return f"<Query {self.name}: {self.query.title}>"

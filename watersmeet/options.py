@@ -125,6 +125,11 @@ class Options:
         1024, "megabytes of DuckDB's memory for the expressions of a task; 0: no limit", _at_least(0)
     )
     task_memory: int = _option(4096, "megabytes of memory that a Spark task may have; 0: no limit", _at_least(0))
+    window_seconds: float = _option(
+        600.0,
+        "seconds that Spark may take for one window of a query; beyond them it is suspended; 0: no limit",
+        _at_least(0),
+    )
     stop_seconds: float = _option(30.0, "seconds that a stop waits for the running tick to end", _at_least(0))
     max_query_length: int = _option(100_000, "limit for the characters of a query", _at_least(1))
     max_terms: int = _option(500, "limit for the terms of a query's conditions (ANDs, ORs)", _at_least(1))
@@ -146,6 +151,7 @@ class Options:
             self.expression_seconds,
             self.expression_memory,
             self.task_memory,
+            self.window_seconds,
         )
 
     @property

@@ -23,7 +23,8 @@ from watersmeet.home.files import make_private, private, sync_folder
 
 # 1: result files have absolute names, and nothing is said about the log of changes
 # 2: no bucket has columns that Spark computed
-FORMAT = 3
+# 3: there are no windowed queries, and nothing is said about which rows stores have
+FORMAT = 4
 _KEPT = 3
 
 
@@ -96,6 +97,9 @@ class Manifest:
     changes: LogMark | None = None  # the log of changes at the commit; None: not known
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
+    windows: dict[str, int] = field(default_factory=dict)  # windowed query -> the start of its first open window
+    complete: dict[str, int] = field(default_factory=dict)  # store -> the event time from which it has all rows
+    silent: dict[str, int] = field(default_factory=dict)  # stream -> its watermark, where silence has raised it
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta
+from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta, WindowedQuery
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
@@ -194,6 +194,7 @@ class Ruleset:
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
     limits: Limits = field(default_factory=Limits)
+    windowed: tuple[WindowedQuery, ...] = ()
 
     def store(self, name: str) -> StoreRule:
         return next(rule for rule in self.stores if rule.name == name)

@@ -35,6 +35,7 @@ _REASONS = (
     Reason.LATE,
     Reason.TOO_FAR_AHEAD,
     Reason.INVALID_TEXT,
+    Reason.SILENT,
 )
 
 
@@ -79,6 +80,8 @@ class Gather:
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
         reason[invalid_text(rows)] = 6
+        if raised := self.order.raised.get(self.rule.name):
+            reason[tau < raised] = 7
         reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
         impossible = (tau < TAU_MIN) | (tau > TAU_MAX)
         if limit := self.order.limits.get(self.rule.name):

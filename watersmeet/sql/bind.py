@@ -23,7 +23,7 @@ from watersmeet.sql.functions.folding import database
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, shown
-from watersmeet.sql.syntax import Scalar
+from watersmeet.sql.syntax import Located, Scalar
 
 
 class Binder:
@@ -57,7 +57,7 @@ class Binder:
     def registered(self, name: str) -> Registered | None:
         return self._registered.get(name.lower())
 
-    def condition(self, scalar: Scalar, expression: Expression) -> Expression:
+    def condition(self, scalar: Located, expression: Expression) -> Expression:
         """An expression that has to be true or false."""
         found = self.bound(scalar, expression)
         if found.type != "boolean":
@@ -66,7 +66,7 @@ class Binder:
             )
         return found
 
-    def bound(self, scalar: Scalar, expression: Expression) -> Expression:
+    def bound(self, scalar: Located, expression: Expression) -> Expression:
         """The expression, which is made of `scalar` or a part of it, with its type; errors point at `scalar`."""
         if isinstance(expression, ColumnRef):
             return expression

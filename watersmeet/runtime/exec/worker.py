@@ -38,6 +38,7 @@ from watersmeet.runtime.tick.orders import (
     InspectOrder,
     MergeOrder,
     MergeReport,
+    OccupiedOrder,
     Order,
     Phases,
     ProbeOrder,
@@ -50,6 +51,7 @@ from watersmeet.runtime.tick.orders import (
 )
 from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
+from watersmeet.runtime.windows.occupied import occupied
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
@@ -75,6 +77,7 @@ class Worker:
             VerifyOrder: self._verify,
             HeadOrder: self._head,
             InspectOrder: self._inspect,
+            OccupiedOrder: self._occupied,
         }
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
@@ -229,6 +232,19 @@ class Worker:
 
     def _all(self, order: Order, name: str) -> list[Any]:
         return [report for task in range(order.tasks) for report in self.obey(order, task, f"{name}{task}")]
+
+    # Windows -------------------------------------------------------------------------------------
+
+    def _occupied(self, order: OccupiedOrder, task: int, name: str) -> list[list[int] | WatersmeetError]:
+        """For each query the windows with rows; or, if the state cannot be read, why."""
+        home = Path(order.home)
+        try:
+            return [
+                occupied(grid, due, (self.buckets.peek(home, info).tau for info in infos))
+                for due, grid, infos in order.asked
+            ]
+        except Exception as problem:
+            return [self._told(problem, order.home)]
 
     # Files are looked at -------------------------------------------------------------------------
 

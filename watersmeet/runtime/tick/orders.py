@@ -15,7 +15,8 @@ from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.io.folders import Piece
-from watersmeet.model import KeyPart, SparkCall, Stream
+from watersmeet.model import KeyPart, SparkCall, Stream, WindowedQuery
+from watersmeet.model.windowed import Batch, Grid
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
@@ -40,6 +41,7 @@ class GatherOrder:
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
     work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
+    raised: dict[str, int] = field(default_factory=dict)  # by stream, the watermark to which silence has raised it
 
     @property
     def tasks(self) -> int:
@@ -114,6 +116,47 @@ class ProbeReport:
     off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
     suspended: dict[str, str] = field(default_factory=dict)  # queries that cannot be answered, and why
     failure: WatersmeetError | None = None
+
+
+@dataclass(frozen=True)
+class Due:
+    """The windows of a query that a tick closes: of those that begin from `opened` on, before `until`, those with rows."""
+
+    query: str
+    opened: int
+    until: int
+
+
+@dataclass(frozen=True)
+class OccupiedOrder:
+    """Which of the windows that are due have rows: for each query, with its grid, those among these buckets."""
+
+    home: str
+    asked: tuple[tuple[Due, Grid, tuple[BucketInfo, ...]], ...]
+
+    tasks = 1
+
+
+@dataclass(frozen=True)
+class BatchOrder:
+    """A window for Spark SQL to compute from the rows in it."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    query: WindowedQuery
+    start: int
+    buckets: dict[str, tuple[BucketInfo, ...]]  # by stream, those with rows of the window
+
+    @property
+    def body(self) -> Batch:
+        assert isinstance(self.query.body, Batch)
+        return self.query.body
+
+    @property
+    def end(self) -> int:
+        return self.query.grid.end(self.start)
 
 
 @dataclass(frozen=True)
@@ -239,7 +282,17 @@ class InspectOrder:
     tasks = 1
 
 
-Order = GatherOrder | ProbeOrder | WalkOrder | MergeOrder | TickOrder | VerifyOrder | HeadOrder | InspectOrder
+Order = (
+    GatherOrder
+    | ProbeOrder
+    | WalkOrder
+    | MergeOrder
+    | TickOrder
+    | VerifyOrder
+    | HeadOrder
+    | InspectOrder
+    | OccupiedOrder
+)
 Report = GatherReport | ProbeReport | MergeReport | ComputeReport
 
 

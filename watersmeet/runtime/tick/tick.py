@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from watersmeet import points
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
-from watersmeet.model import KeyPart, Query, Stream
+from watersmeet.model import AnyQuery, KeyPart, Query, Stream, WindowedQuery
+from watersmeet.model.windowed import Batch
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.tick.orders import (
+    BatchOrder,
+    Due,
     GatherOrder,
     GatherReport,
     MergeOrder,
     MergeReport,
+    OccupiedOrder,
     Phases,
     ProbeOrder,
     ProbeReport,
@@ -30,6 +35,7 @@ from watersmeet.runtime.tick.orders import (
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import idle_stores, is_new, is_suspended, suspended_names
+from watersmeet.runtime.tick.windows import Windows, complete_after, row_horizons
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
 
@@ -51,9 +57,12 @@ class Tick:
     before: Manifest
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
-    left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
+    left_out: tuple[AnyQuery, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
     suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
     replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
+    windowed: tuple[WindowedQuery, ...] = ()
+    silent: frozenset[str] = frozenset()  # streams that do not hold back windows
+    flush: bool = False  # close all windows
 
     @property
     def number(self) -> int:
@@ -63,7 +72,17 @@ class Tick:
         marks = watermarks(self.streams, self.before.newest)
         keys = joined_keys(self.queries)
         limits = limits_ahead(self.streams, self.before.newest, self.now) if self.now is not None else {}
-        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, self.streams, keys, limits)
+        return GatherOrder(
+            self.home,
+            self.number,
+            self.attempt,
+            self.rules,
+            marks,
+            self.streams,
+            keys,
+            limits,
+            raised=dict(self.before.silent),
+        )
 
     def phases(self) -> list[int]:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
@@ -76,9 +95,19 @@ class Tick:
 
     def suspended(self, probed: Sequence[ProbeReport] = ()) -> frozenset[str]:
         """The queries of the plan that are not answered."""
-        return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
+        answered: tuple[AnyQuery, ...] = (*self.queries, *self.windowed)
+        return suspended_names(answered, self.before).union(self.suspending, *(r.suspended for r in probed))
 
-    def _is_new(self, query: Query) -> bool:
+    @property
+    def _known(self) -> tuple[AnyQuery, ...]:
+        return (*self.queries, *self.windowed, *self.left_out)
+
+    @cached_property
+    def _windows(self) -> Windows:
+        known = tuple(query for query in self._known if isinstance(query, WindowedQuery))
+        return Windows(known, self.streams, self.before, self.silent, self.flush)
+
+    def _is_new(self, query: AnyQuery) -> bool:
         return is_new(query, self.before)
 
     def _new_stores(self) -> set[str]:
@@ -124,7 +153,7 @@ class Tick:
 
     def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
         """The merges worth doing now, but for those that run already: to be done in this tick, and beside the ticks."""
-        alive = self._horizons(self.before.newest)
+        alive = self._horizons(self.before.newest, self.before.silent, self._windows.opened)
         taken = {bucket.file for job in running for bucket in job.inputs}
         free = [b for b in self.standing() if b.alive_until >= alive[b.store] and b.file not in taken]
         small: list[MergeJob] = []
@@ -139,11 +168,16 @@ class Tick:
         derived = tuple(self.rules.store(job.inputs[0].store).derived for job in jobs)
         return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), derived)
 
-    def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
-        marks = watermarks(self.streams, newest)
+    def _horizons(
+        self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
+    ) -> dict[str, int]:
+        marks = watermarks(self.streams, newest, raised)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
-        asking = (*self.queries, *self.left_out)
-        return {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
+        asking = [query for query in self._known if isinstance(query, Query)]
+        kept = {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
+        for stream, horizon in row_horizons(self._windows.queries, first_open).items():
+            kept[stream] = min(kept.get(stream, horizon), horizon)
+        return kept
 
     def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
         newest = dict(self.before.newest)
@@ -154,7 +188,43 @@ class Tick:
 
     def foreseen(self, gathered: Sequence[GatherReport]) -> Manifest:
         """What the next tick needs of this one's manifest to be gathered: its number, and watermarks."""
-        return replace(self.before, tick=self.number, newest=self._newest(gathered))
+        newest = self._newest(gathered)
+        return replace(
+            self.before, tick=self.number, newest=newest, silent=self._windows.raised(newest, spoke(gathered))
+        )
+
+    # Windows -------------------------------------------------------------------------------------
+
+    def due(self, gathered: Sequence[GatherReport]) -> list[tuple[Due, WindowedQuery]]:
+        """The windows that this tick closes, of queries that it answers."""
+        if not self.windowed:
+            return []
+        answered = {query.name: query for query in self.windowed if query.name not in self.suspended()}
+        found = self._windows.due(self._newest(gathered), spoke(gathered))
+        return [(due, answered[due.query]) for due in found if due.query in answered]
+
+    def batches_due(self, gathered: Sequence[GatherReport]) -> OccupiedOrder:
+        """For the queries whose windows Spark computes from rows: which of those that are due have any."""
+        new = [bucket for report in gathered for bucket in report.buckets]
+        asked = []
+        for due, query in self.due(gathered):
+            if isinstance(query.body, Batch):
+                end = query.grid.end(due.until - query.grid.slide)
+                buckets = [b for b in (*self.standing(), *new) if b.store in query.streams]
+                rows = tuple(b for b in buckets if b.tau_min < end and b.tau_max >= due.opened)
+                if rows:
+                    asked.append((due, query.grid, rows))
+        return OccupiedOrder(self.home, tuple(asked))
+
+    def batch_order(self, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
+        """A window that has rows, in some of these buckets."""
+        asking = next(one for one in self.windowed if one.name == query)
+        found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
+        for bucket in buckets:
+            if bucket.tau_min < asking.grid.end(start) and bucket.tau_max >= start:
+                found[bucket.store].append(bucket)
+        by_stream = {stream: tuple(infos) for stream, infos in found.items()}
+        return BatchOrder(self.home, self.number, self.attempt, self.rules, asking.definition, start, by_stream)
 
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""
@@ -166,7 +236,8 @@ class Tick:
         """The manifest that commits the tick, and the state files that are unused after it.
 
         A merge that took several ticks counts only if all that it read is still part of the state."""
-        newest = self._newest(gathered)
+        newest, arrived = self._newest(gathered), spoke(gathered)
+        first_open, raised = self._windows.after(newest, arrived), self._windows.raised(newest, arrived)
         failed = self._suspended_now(probed)
         idle = idle_stores(self.rules, self.suspended(probed).union(failed))
         added = [bucket for report in gathered for bucket in report.buckets]
@@ -180,7 +251,7 @@ class Tick:
                     del candidates[bucket.file]
                 if merge.merged is not None:
                     candidates[merge.merged.file] = merge.merged
-        alive = self._horizons(newest)
+        alive = self._horizons(newest, raised, first_open)
         alive = {store: horizon for store, horizon in alive.items() if store not in idle}
         kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
         written = [*self.before.buckets, *self.replaced, *added]
@@ -195,7 +266,7 @@ class Tick:
         for file in written_files:
             if file.query in failed:
                 totals.results[file.query] -= file.rows
-        known = (*self.queries, *self.left_out)
+        known = self._known
         totals.forget_other_queries({query.name for query in known})
         before = {query.name: self.before.suspended[query.name] for query in known if self._was_suspended(query)}
         manifest = replace(
@@ -217,17 +288,24 @@ class Tick:
                 **before,
                 **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
             },
+            windows=first_open,
+            complete=complete_after(self.before, newest, self._whole_stores(), alive),
+            silent=raised,
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
 
-    def _was_suspended(self, query: Query) -> bool:
+    def _whole_stores(self) -> dict[str, str]:
+        """The stores that all rows of a stream go into, with that stream."""
+        return {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
+
+    def _was_suspended(self, query: AnyQuery) -> bool:
         return is_suspended(query, self.before)
 
     def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
         """The queries that this tick suspends, and why: known before, reported by a task, or found by adding up."""
         # One that is suspended already stays so, under the same name.
-        known = {query.name for query in (*self.queries, *self.left_out) if not self._was_suspended(query)}
+        known = {query.name for query in self._known if not self._was_suspended(query)}
         failed = {name: why for name, why in self.suspending.items() if name in known}
         for report in probed:
             failed.update(report.suspended)
@@ -239,6 +317,11 @@ class Tick:
             if matches > limit:
                 failed.setdefault(name, too_many_matches(limit))
         return failed
+
+
+def spoke(gathered: Iterable[GatherReport]) -> set[str]:
+    """The streams that had rows in a tick."""
+    return {report.stream for report in gathered if report.newest is not None}
 
 
 def too_many_matches(limit: int) -> str:

@@ -14,6 +14,8 @@ from watersmeet.model.expression import Expression
 from watersmeet.sql.adapter.expressions import Reader
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Reference, Scalar
+from watersmeet.sql.tree import Column
+from watersmeet.sql.typing import Typing
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class SparkScalar:
         root = self.node.unnest()
         if isinstance(root, exp.Column):  # as most keys are
             return resolve(self._reference(root))
-        return Reader(site, self.locate, lambda column: resolve(self._reference(column))).whole(root)
+        typing = Typing(
+            site, lambda node: resolve(Reference(node.parts, node.span)) if isinstance(node, Column) else None
+        )
+        return typing.whole(Reader(site, self.locate).read(root))
 
     def _reference(self, column: Any) -> Reference:
         return Reference(tuple(part.name for part in column.parts), self.locate(column))

@@ -1,0 +1,83 @@
+"""From text to sqlglot's tree, and the errors on the way."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from watersmeet.sql.adapter.tokens import SPARK, backslashed
+from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Token
+
+_WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
+
+
+def parsed(site: Site, text: str, tokens: tuple[Token, ...]) -> Any:
+    """The tree of one statement, if there is any."""
+    for before, after in pairwise(tokens):
+        if before.kind == "symbol" and before.text == ";":
+            site.fail(after.span, "a query has one SELECT", hint="remove the text after the semicolon")
+    try:
+        roots = SPARK.parse(backslashed(text))
+    except ParseError as error:
+        _syntax_error(site, text, tokens, error)
+    except (SqlglotError, RecursionError) as error:
+        site.fail((0, len(text)), "this text cannot be parsed as SQL", detail=f"{error}".partition("\n")[0])
+    return roots[0] if roots else None
+
+
+def _syntax_error(site: Site, text: str, tokens: tuple[Token, ...], error: ParseError) -> NoReturn:
+    first = error.errors[0] if error.errors else {}
+    lines = text.split("\n")
+    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+    end = sum(len(one) + 1 for one in lines[: line - 1]) + column
+    near = next((token for token in tokens if token.start < end <= token.end), None)
+    span = near.span if near else (max(0, end - 1), end)
+    what = f"unexpected {text[span[0] : span[1]]}" if near else "the SELECT is not complete"
+    if "Required keyword" in str(first.get("description")):
+        what = f"something is missing at {text[span[0] : span[1]]}"
+    site.fail(span, what, hint="write SELECT … FROM stream [RANGE 10 SECONDS] AS alias, … WHERE …")
+
+
+def name_units(node: Any) -> None:
+    """Of timestampdiff(SECOND, …) and the like, the unit is a word and no column."""
+    for call in list(node.find_all(exp.Anonymous)):
+        unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in _WITH_UNIT else None
+        if isinstance(unit, exp.Column) and len(unit.parts) == 1:
+            unit.replace(exp.Literal.string(unit.name))
+
+
+def unsupported_kind(node: Any) -> str | None:
+    """The kind of construct, where no single row could answer it or no translation keeps its meaning."""
+    if isinstance(node, exp.Query):
+        return "subquery"
+    if isinstance(node, exp.Window):
+        return "window function"
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        kinds = (
+            (AGGREGATES, "aggregate"),
+            (GENERATORS, "table function"),
+            (CHANGING, "not deterministic"),
+            (ZONES, "time zone"),
+        )
+        found = next((what for names, what in kinds if name in names), None)
+        now = name == "unix_timestamp" and not node.expressions
+        return found or ("not deterministic" if now else None)
+    if isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike | exp.Binary):
+        return "aggregate"
+    if isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.quoted and node.name.lower() in CHANGING:
+        return "not deterministic"
+    if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+        return "parameter"
+    if isinstance(node, exp.AtTimeZone):
+        return "time zone"
+    if isinstance(node, exp.Star):
+        return "star"
+    if isinstance(node, exp.Tuple) and not isinstance(node.parent, exp.Any | exp.All):
+        return "tuple"
+    return None
