@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from tests.support.cases import Case
 from tests.support.deaths import Died, dying_at
-from tests.support.declarations import streams_of
+from tests.support.declarations import continuous_query, streams_of
 from tests.support.plans import simple
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover
@@ -37,7 +37,6 @@ from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
-from watersmeet.sql import build_query
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 
@@ -73,7 +72,9 @@ class InProcess:
         self._numbers = itertools.count()
         self.streams = streams_of("".join(stream.reading("nowhere") for stream in case.streams))
         self.loop: TickLoop | None = None
-        self.change([build_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries])
+        self.change(
+            [continuous_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries]
+        )
         self.restart()
 
     def change(self, queries: list[Query]) -> None:

@@ -148,9 +148,7 @@ class Member:
     parent: int | None  # position of another member, which comes before it; None: this one is the root
     join: tuple[KeyPart, ...] = ()  # over rows of this member
     parent_join: tuple[KeyPart, ...] = ()  # over rows of the parent, in the same order
-    keys: tuple[
-        tuple[int, Expression], ...
-    ] = ()  # (number of the key of the query, expression over rows of this member)
+    keys: tuple[tuple[int, Expression], ...] = ()  # keys of the query that this member has, with their numbers
 
 
 @dataclass(frozen=True)

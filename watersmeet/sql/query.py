@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from watersmeet.errors import ModelError, Place
-from watersmeet.model import Alias, Query, Registered, Sink, Stream
+from watersmeet.model import Alias, AnyQuery, Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
@@ -19,6 +19,7 @@ from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Select
 from watersmeet.sql.unsupported import reject
+from watersmeet.sql.windowed.build import build_windowed, is_windowed
 from watersmeet.sql.windows import Windows, cut_windows
 
 
@@ -33,7 +34,7 @@ def build_query(
     max_aliases: int = MAX_ALIASES,
     functions: Mapping[str, Registered] | None = None,
     limits: TextLimits | None = None,
-) -> Query:
+) -> AnyQuery:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
     `origin` is where the SELECT stands in a script: its text is the script and its start the offset there. `functions`
@@ -51,20 +52,14 @@ def build_query(
         tokens = tokens[:-1]
     text = select[: tokens[-1].end]
     windows = cut_windows(site, tokens, text)
-    parsed = parse_select(site, windows.blanked, windows.tokens)
-    if parsed.unsupported:
-        reject(site, parsed.unsupported[0])
-    if not parsed.tables:
-        site.fail(tokens[0].span, "this SELECT has no FROM", hint="name the streams to read after FROM")
-    if len(parsed.tables) > max_aliases:
-        site.fail(
-            parsed.tables[max_aliases].alias.span,
-            f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
-            hint="split it into two queries, or raise the option max_aliases",
-        )
     try:
         with Binder(site, functions or {}) as binder:
-            query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+            if is_windowed(windows):
+                query: AnyQuery = build_windowed(
+                    name, text, streams, sink or Sink(), site, windows, binder, max_aliases
+                )
+            else:
+                query = _build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     return replace(query, backfill=backfill)
@@ -76,10 +71,21 @@ def _build(
     streams: Mapping[str, Stream],
     sink: Sink,
     site: Site,
-    parsed: Select,
     windows: Windows,
     binder: Binder,
+    max_aliases: int,
 ) -> Query:
+    parsed = parse_select(site, windows.blanked, windows.tokens)
+    if parsed.unsupported:
+        reject(site, parsed.unsupported[0])
+    if not parsed.tables:
+        site.fail(windows.tokens[0].span, "this SELECT has no FROM", hint="name the streams to read after FROM")
+    if len(parsed.tables) > max_aliases:
+        site.fail(
+            parsed.tables[max_aliases].alias.span,
+            f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
+            hint="split it into two queries, or raise the option max_aliases",
+        )
     scope = Scope(site)
     condition = Condition(site, scope, binder)
     lengths = _lengths(site, parsed, windows)

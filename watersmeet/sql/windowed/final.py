@@ -1,4 +1,4 @@
-"""The last step of a query with partial aggregates: HAVING, outputs, DISTINCT, ORDER BY, LIMIT over a small relation."""
+"""The last step of a query with partial aggregates: HAVING, outputs, DISTINCT, ORDER BY, LIMIT over few rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class LastStep:
         order: list[Order] = []
         if query.limit is not None or query.offset:
             order = [Order(self.value(each.value), each.descending, each.nulls_first) for each in query.order]
-            order += [Order(output.expression, False, True) for output in outputs]
+            known = [each.expression for each in order]
+            order += [Order(each.expression, False, True) for each in outputs if each.expression not in known]
         having = all_of(conditions) if conditions else None
         return outputs, Final(having, query.distinct, tuple(order), query.limit, query.offset)
 

@@ -59,10 +59,14 @@ class Rows:
     """Expressions over single rows; `names` says what the row of a relation is called in them."""
 
     def __init__(self, site: Site, binder: Binder, names: dict[str, str]) -> None:
+        self._site = site
         self._binder = binder
         self._names = names
         self._typing = Typing(site, self._leaf)
         self.types = SparkTyping(site)
+
+    def named(self, names: dict[str, str]) -> Rows:
+        return Rows(self._site, self._binder, names)
 
     def _leaf(self, node: Node) -> Expression | None:
         if isinstance(node, Bound):
