@@ -65,9 +65,10 @@ class World:
             if taken[name]:
                 gathered.append(self._gathered(name, taken[name], order.rules.stores))
         answers = []
-        for due, grid, infos in tick.batches_due(gathered).asked:
+        closing = tick.closing(gathered)
+        for due, grid, infos in closing.occupied_order().asked:
             for start in occupied(grid, due, (self.rows[info.file] for info in infos)):
-                window = tick.batch_order(due.query, start, infos)
+                window = closing.batch_order(due.query, start, infos)
                 files = {info.file for group in window.buckets.values() for info in group}
                 found = np.concatenate([self.rows[file] for file in files])
                 inside = found[(found >= start) & (found < window.end)]

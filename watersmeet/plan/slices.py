@@ -1,6 +1,6 @@
-"""Which slice stores a plan has. Queries that stay keep their stores: what a store lacks, it would lack for open windows.
+"""Which slice stores a plan has. Queries that stay keep their stores, which have what their open windows need.
 
-A store is *founded* by the queries that are planned together; they decide its slices and parts. A query that comes later
+A store is *founded* by the queries that are planned together; they decide its slices and parts. One that comes later
 reads a store that is there, if that has all that the query asks for; those that find none found others together. A
 store is there as long as some query reads it, also if its founders are gone: so the plan remembers them, and the home
 too (`slices.json`), because the definition of a store follows from them.
@@ -41,9 +41,7 @@ class StoredSlices:
     complete: Mapping[str, int] = field(default_factory=dict)
 
 
-def choose_slices(
-    windowed: Sequence[WindowedQuery], founders: Founders, complete: Mapping[str, int]
-) -> Slices:
+def choose_slices(windowed: Sequence[WindowedQuery], founders: Founders, complete: Mapping[str, int]) -> Slices:
     """`founders` are those of the stores that are there, `complete` says from when on these have all rows: a query that
     can read several of them reads the one with the longest history."""
     present = sorted(_founded(founders), key=lambda store: (complete.get(store.name, 1 << 62), store.name))
@@ -62,7 +60,7 @@ def choose_slices(
 
 def _founded(founders: Founders) -> list[SliceStore]:
     """The stores by these names, if their founders still give them: another version may define them in another way."""
-    found = {}
+    found: dict[str, SliceStore] = {}
     for name, queries in founders.items():
         for readings in slice_stores(queries).values():
             found |= {each.store.name: each.store for each in readings if each.store.name == name}

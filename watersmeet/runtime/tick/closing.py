@@ -34,8 +34,8 @@ class Closing:
     # From slices ---------------------------------------------------------------------------------
 
     def slices_order(self) -> SlicesOrder:
-        """One order for all queries. With several partitions each has the keys of its own, in a task of its own; queries
-        that have to see all keys of a window are for the first one."""
+        """One order for all queries. Each partition has keys of its own, and a task; so have the queries that need all
+        keys of a window at once."""
         rules, first = self.windows.rules, self.windows.opened
         due = tuple(each for each, query in self.due if query.name in rules.read_slices and self._has_rows(each, query))
         stores = {each.store.name for one in due for each in rules.read_slices[one.query]}

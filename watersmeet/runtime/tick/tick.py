@@ -220,6 +220,10 @@ class Tick:
         stores = tuple(store for store in self.rules.slices if store.name in filled)
         return FillOrder(self.begin(), stores, tuple(stored) if stores else ())
 
+    def lightened(self) -> Tick:
+        """The same without what only the commit needs, for a task that carries it out."""
+        return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}))
+
     def finished(
         self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
     ) -> tuple[Manifest, list[str]]:

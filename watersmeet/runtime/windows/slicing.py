@@ -45,12 +45,12 @@ class Slicing:
                 self._failures[text] = self._failures.get(text, 0) + failed
 
     def finish(self, counts: Counters) -> Iterator[BucketInfo]:
-        """Write what was aggregated. Values that could not be computed are counted for the queries that ask for them."""
+        """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
         for text, failed in self._failures.items():
             for query in _asking(self._order.rules, text):
                 counts.failed_values[query] += failed
         for store, made in self._made.items():
-            rows = combined_buckets(store, made) if len(made) > 1 else (made or [None])[0]
+            rows = made[0] if len(made) == 1 else combined_buckets(store, made)
             if rows is not None:
                 yield from self._write(store, rows)
 
