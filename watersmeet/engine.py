@@ -97,8 +97,8 @@ class Engine:
         `lateness` is how far a row may be behind the newest row: "5 seconds", a timedelta, or microseconds.
         `ahead` is how far a row may be ahead of both the rows before it and the clock; None: no limit.
         `retain` is how long rows are retained even if no query needs them, so that later queries have history; None
-        retains them for ever. `idle` is how long the stream may be silent before it stops holding back windows; None: it
-        always does.
+        retains them for ever. `idle` is how long the stream may be silent before it stops holding back windows; None:
+        for ever.
         """
         with self._active.changing:
             if isinstance(source, Stream):
