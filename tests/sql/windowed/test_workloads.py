@@ -13,12 +13,28 @@ from watersmeet.sql import build_query
 FOLDER = Path(__file__).parents[3] / "bench" / "workloads" / "windowed"
 CLASSES = {
     "tpch": {
-        **{"q1": "slices", "q3": "factorized", "q4": "batch", "q5": "batch", "q6": "slices", "q7": "batch", "q8": "batch"},
+        **{
+            "q1": "slices",
+            "q3": "factorized",
+            "q4": "batch",
+            "q5": "batch",
+            "q6": "slices",
+            "q7": "batch",
+            "q8": "batch",
+        },
         **{"q9": "batch", "q10": "factorized", "q12": "factorized", "q14": "batch", "q17": "batch", "q18": "batch"},
         **{"q19": "batch"},
     },
     "nexmark": {
-        **{"q5": "batch", "q7": "batch", "q8": "batch", "q11": "slices", "q15": "batch", "q16": "batch", "q17": "slices"},
+        **{
+            "q5": "batch",
+            "q7": "batch",
+            "q8": "batch",
+            "q11": "slices",
+            "q15": "batch",
+            "q16": "batch",
+            "q17": "slices",
+        },
     },
 }
 
