@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.adapt.founders_file import recall_founders
 from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
 from watersmeet.control.active_queries import ActiveQueries
 from watersmeet.control.changes import Asked, Verdict
@@ -320,7 +321,8 @@ class Engine:
             groups = Groups(self.home)
             groups.join(self.streams)
             sample = Sampler(executor, self.home, manifest)
-            plan, slow = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
+            founders = recall_founders(self.home, self.pipeline.query)
+            plan, slow = first_plan(self.home, manifest, self.streams, queries, self.options, sample, founders)
             loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
             for name, reason in {**troubled, **slow}.items():
