@@ -38,7 +38,9 @@ class LastStep:
             return self._combine(node)
         if isinstance(node, WindowEnd):
             return ColumnRef(END if node.end else START, "timestamp")
-        assert not isinstance(node, Bound | Nested), node
+        if isinstance(node, Nested):
+            raise NotThisClass("it has a subquery")
+        assert not isinstance(node, Bound), node
         return None
 
     def read(self, query: Select, *, nonempty: Expression | None = None) -> tuple[tuple[Output, ...], Final]:
