@@ -96,6 +96,9 @@ class SliceStore:
         identity = repr((self.source, self.filters, self.keys, self.key_types, self.parts, self.width, types))
         return f"{NAME_PREFIX} {self.source} {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @cached_property
     def at(self) -> dict[Part, int]:
         return {part: at for at, part in enumerate(self.parts)}
