@@ -169,6 +169,7 @@ class Follower:
             plan.groups,
             told,
             plan.windowed,
+            plan.slices,
         )
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:

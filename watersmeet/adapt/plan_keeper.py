@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
+from watersmeet.adapt.founders_file import remember_founders
 from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.deadline import TookTooLong, within
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
@@ -18,6 +19,7 @@ from watersmeet.model.windowed import Batch
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, START, Plan, make_plan
+from watersmeet.plan.slices import Founders, StoredSlices
 from watersmeet.plan.windows import with_all_rows
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
@@ -72,6 +74,7 @@ class PlanKeeper:
             self.follower.statistics,
             self.current,
             Sampler(self._loop.executor, self._loop.home, manifest),
+            StoredSlices(complete=manifest.complete),
         )
         return replace(plan, left_out=left_out)
 
@@ -98,6 +101,7 @@ class PlanKeeper:
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
         before = self.current
+        remember_founders(self._loop.home, plan.slices.founders, before.slices.founders)
         tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
         if not before.over_budget:
@@ -138,6 +142,7 @@ def first_plan(
     queries: Iterable[AnyQuery],
     options: Options,
     sample: Sample,
+    founders: Founders,
 ) -> tuple[Plan, dict[str, str]]:
     """The plan, and why some queries are left out of it that were not suspended before: they take long to plan.
 
@@ -151,7 +156,10 @@ def first_plan(
 
     def planned(wanted: Sequence[AnyQuery], seconds: float) -> Plan:
         with within(seconds + _SEARCHES * options.plan_seconds):
-            return make_plan(occasion, stored_for(left_out, streams), wanted, options, known, sample=sample)
+            stored = StoredSlices(founders, manifest.complete)
+            return make_plan(
+                occasion, stored_for(left_out, streams), wanted, options, known, sample=sample, stored=stored
+            )
 
     try:
         plan = planned(answered, planning_seconds(options, len(answered)))
@@ -165,6 +173,7 @@ def first_plan(
                 slow[query.name] = f"it took more than {seconds:g} seconds to plan it (option check_seconds)"
         left_out = (*left_out, *(query for query in answered if query.name in slow))
         plan = planned([query for query in answered if query.name not in slow], math.inf)
+    remember_founders(home, plan.slices.founders, founders)
     return replace(plan, left_out=left_out), slow
 
 

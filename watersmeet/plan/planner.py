@@ -34,6 +34,7 @@ from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_grou
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
 from watersmeet.plan.windows import stored_for_batches, with_windows
 from watersmeet.store.guard import within_bounds
 
@@ -70,6 +71,7 @@ class Plan:
     storage_budget: float = 0.0  # 0: no limit
     left_out: tuple[AnyQuery, ...] = ()  # suspended queries: no rules, but their streams are stored
     windowed: tuple[WindowedQuery, ...] = ()  # beside the others: no search is needed for them
+    slices: Slices = field(default_factory=Slices)
 
     @cached_property
     def individual_cost(self) -> float:
@@ -99,11 +101,16 @@ def make_plan(
     statistics: Statistics | None = None,
     in_force: Plan | None = None,
     sample: Sample | None = None,
+    stored: StoredSlices | None = None,
 ) -> Plan:
     windowed = tuple(query for query in queries if isinstance(query, WindowedQuery))
     joins = tuple(query for query in queries if isinstance(query, Query))
     plan = _joined(occasion, stored_for_batches(windowed, streams), joins, options, statistics, in_force, sample)
-    return replace(plan, windowed=windowed, rules=with_windows(plan.rules, windowed)) if windowed else plan
+    if not windowed:
+        return plan
+    known = stored or StoredSlices()
+    slices = choose_slices(windowed, in_force.slices.founders if in_force else known.founders, known.complete)
+    return replace(plan, windowed=windowed, slices=slices, rules=with_windows(plan.rules, windowed, slices))
 
 
 def _joined(
@@ -281,6 +288,7 @@ class Request:
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
     windowed: tuple[WindowedQuery, ...] = ()
+    slices: Slices = field(default_factory=Slices)
 
 
 @dataclass(frozen=True)
@@ -317,7 +325,7 @@ def propose(request: Request) -> Proposal:
         same = replace(now, searcher=request.solution.searcher)
         found = _compiled(streams, queries, options, problem, same, found.groups)
         compared = Comparison(compared.before, compared.before)
-    rules = with_windows(found.rules, request.windowed) if request.windowed else found.rules
+    rules = with_windows(found.rules, request.windowed, request.slices) if request.windowed else found.rules
     return Proposal(found.solution, rules, found.groups, compared, regrouped)
 
 

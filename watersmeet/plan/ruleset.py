@@ -17,7 +17,10 @@ that are stored already: they fill a materialized store that is new, or backfill
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from watersmeet.aggregate.choice import Reading
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta, WindowedQuery
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
@@ -195,6 +198,12 @@ class Ruleset:
     results: tuple[ResultRule, ...]
     limits: Limits = field(default_factory=Limits)
     windowed: tuple[WindowedQuery, ...] = ()
+    slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive,
+    readings: tuple[tuple[str, tuple[Reading, ...]], ...] = ()  # and what windowed queries read of it, by query
+
+    @cached_property
+    def read_slices(self) -> dict[str, tuple[Reading, ...]]:
+        return dict(self.readings)
 
     def store(self, name: str) -> StoreRule:
         return next(rule for rule in self.stores if rule.name == name)

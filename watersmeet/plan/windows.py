@@ -9,20 +9,22 @@ from dataclasses import replace
 from watersmeet.model import Stream, WindowedQuery
 from watersmeet.model.windowed import Batch
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.slices import Slices
 
 
-def with_windows(rules: Ruleset, windowed: Sequence[WindowedQuery]) -> Ruleset:
+def with_windows(rules: Ruleset, windowed: Sequence[WindowedQuery], slices: Slices) -> Ruleset:
     """The rules with those of windowed queries."""
-    made = replace(rules, windowed=tuple(query.definition for query in windowed))
-    version = hashlib.sha256(f"{rules.version} {made.windowed!r}".encode()).hexdigest()[:16]
-    return replace(made, version=version)
+    readings = tuple(sorted(slices.readings.items()))
+    made = replace(
+        rules, windowed=tuple(query.definition for query in windowed), slices=slices.stores, readings=readings
+    )
+    identity = f"{rules.version} {made.windowed!r} {[store.name for store in made.slices]}"
+    return replace(made, version=hashlib.sha256(identity.encode()).hexdigest()[:16])
 
 
 def stored_for_batches(windowed: Iterable[WindowedQuery], streams: Sequence[Stream]) -> tuple[Stream, ...]:
     """The streams as they have to be stored for queries whose windows are computed from rows."""
-    return with_all_rows(
-        {name for query in windowed if isinstance(query.body, Batch) for name in query.streams}, streams
-    )
+    return with_all_rows({name for one in windowed if isinstance(one.body, Batch) for name in one.streams}, streams)
 
 
 def with_all_rows(names: set[str], streams: Sequence[Stream]) -> tuple[Stream, ...]:

@@ -153,7 +153,7 @@ class TickLoop:
 
     def settle(self, idle: float) -> None:
         """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
-        if self._waiting_since is None and self._silence.moves(self.plan.streams, self.plan.windowed, self.manifest):
+        if self._waiting_since is None and self._silence.moves(self.plan, self.manifest):
             self._waiting_since = time.monotonic()
         since = self._waiting_since
         if since is None or time.monotonic() - since < idle:
@@ -268,6 +268,7 @@ class TickLoop:
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
         rules = begun.tick.rules
         may_be = begun.gathering is None and rules.partitions == 1 and not rules.by_spark
+        may_be = may_be and not begun.tick.fill_order().tasks
         return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
@@ -283,7 +284,7 @@ class TickLoop:
         raise_first(report.merged)
         raise_first(report.probed)
         began = time.perf_counter()
-        probed = [*report.probed, *self._windows.close(tick, gathered)]
+        probed = [*report.probed, *self._windows.of_batches(tick, gathered)]
         seconds = time.perf_counter() - began
         return _Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
 
@@ -302,6 +303,7 @@ class TickLoop:
             tick, gathered = computed(tick, gathered, made)
         if batch is not None:
             self._tell(gathered)
+        gathered += self._windows.filled(tick)
         at_gathered = time.perf_counter()
         small, large = tick.merge_orders(self._beside.running)
         merging = self.executor.submit(small)
@@ -310,7 +312,8 @@ class TickLoop:
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
         probed = self._probing.probe(tick, gathered)
-        probed = [*probed, *self._windows.close(tick, gathered)]
+        probed += self._windows.of_slices(tick, gathered)
+        probed += self._windows.of_batches(tick, gathered)
         merged = merging.result()
         raise_first(merged)
         return tick, _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
@@ -120,11 +121,46 @@ class ProbeReport:
 
 @dataclass(frozen=True)
 class Due:
-    """The windows of a query that a tick closes: of those that begin from `opened` on, before `until`, those with rows."""
+    """The windows of a query that a tick closes: those with rows that begin from `opened` on and before `until`."""
 
     query: str
     opened: int
     until: int
+
+
+@dataclass(frozen=True)
+class SlicesOrder:
+    """Windows that are made of slices, for all queries together."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    buckets: dict[str, tuple[BucketInfo, ...]]  # by slice store
+    horizons: dict[str, int]  # by slice store, the first slice that is needed
+    work: tuple[tuple[int | None, tuple[Due, ...]], ...]  # by task the partition (None: all), and what is due
+    flush: bool = False  # slices that may still change are read
+
+    @property
+    def tasks(self) -> int:
+        return len(self.work)
+
+
+@dataclass(frozen=True)
+class FillOrder:
+    """Stored rows that are aggregated for new slice stores, a task for each bucket."""
+
+    gather: GatherOrder
+    slices: tuple[SliceStore, ...]
+    buckets: tuple[BucketInfo, ...]
+
+    @property
+    def tasks(self) -> int:
+        return len(self.buckets)
+
+    @property
+    def rules(self) -> Ruleset:
+        return self.gather.rules
 
 
 @dataclass(frozen=True)
@@ -190,7 +226,7 @@ class MergeOrder:
     tick: int
     attempt: str
     jobs: tuple[MergeJob, ...]
-    derived: tuple[Derived, ...]  # what each merged bucket is written with
+    how: tuple[Derived | SliceStore, ...]  # what each merged bucket is written with; rows of slices are combined
 
     @property
     def tasks(self) -> int:
@@ -212,6 +248,8 @@ class Phases(Protocol):
     def probe_order(
         self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
     ) -> ProbeOrder: ...
+
+    def slices_order(self, gathered: Sequence[GatherReport]) -> SlicesOrder | None: ...
 
 
 @dataclass(frozen=True)
@@ -292,6 +330,8 @@ Order = (
     | HeadOrder
     | InspectOrder
     | OccupiedOrder
+    | SlicesOrder
+    | FillOrder
 )
 Report = GatherReport | ProbeReport | MergeReport | ComputeReport
 

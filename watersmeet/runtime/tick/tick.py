@@ -18,24 +18,23 @@ from watersmeet import points
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
 from watersmeet.model import AnyQuery, KeyPart, Query, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
+from watersmeet.runtime.tick.closing import Closing
 from watersmeet.runtime.tick.orders import (
-    BatchOrder,
-    Due,
+    FillOrder,
     GatherOrder,
     GatherReport,
     MergeOrder,
     MergeReport,
-    OccupiedOrder,
     Phases,
     ProbeOrder,
     ProbeReport,
     Slice,
+    SlicesOrder,
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import idle_stores, is_new, is_suspended, suspended_names
-from watersmeet.runtime.tick.windows import Windows, complete_after, row_horizons
+from watersmeet.runtime.tick.windows import Windows
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
 
@@ -105,7 +104,7 @@ class Tick:
     @cached_property
     def _windows(self) -> Windows:
         known = tuple(query for query in self._known if isinstance(query, WindowedQuery))
-        return Windows(known, self.streams, self.before, self.silent, self.flush)
+        return Windows(known, self.streams, self.rules, self.before, self.silent, self.flush)
 
     def _is_new(self, query: AnyQuery) -> bool:
         return is_new(query, self.before)
@@ -149,6 +148,7 @@ class Tick:
     def standing(self) -> list[BucketInfo]:
         """The buckets of earlier ticks that the plan still has a store for."""
         known = {rule.name for rule in self.rules.stores} - self._new_stores()
+        known |= {store.name for store in self.rules.slices}
         return [bucket for bucket in self.before.buckets if bucket.store in known]
 
     def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
@@ -165,8 +165,9 @@ class Tick:
         return self._merge_order(small), self._merge_order(large)
 
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
-        derived = tuple(self.rules.store(job.inputs[0].store).derived for job in jobs)
-        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), derived)
+        slices = {store.name: store for store in self.rules.slices}
+        how = tuple(slices.get(name) or self.rules.store(name).derived for name in (j.inputs[0].store for j in jobs))
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), how)
 
     def _horizons(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
@@ -175,8 +176,8 @@ class Tick:
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
         asking = [query for query in self._known if isinstance(query, Query)]
         kept = {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
-        for stream, horizon in row_horizons(self._windows.queries, first_open).items():
-            kept[stream] = min(kept.get(stream, horizon), horizon)
+        for store, horizon in self._windows.horizons(first_open).items():
+            kept[store] = min(kept.get(store, horizon), horizon)
         return kept
 
     def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
@@ -195,36 +196,29 @@ class Tick:
 
     # Windows -------------------------------------------------------------------------------------
 
-    def due(self, gathered: Sequence[GatherReport]) -> list[tuple[Due, WindowedQuery]]:
-        """The windows that this tick closes, of queries that it answers."""
-        if not self.windowed:
-            return []
-        answered = {query.name: query for query in self.windowed if query.name not in self.suspended()}
-        found = self._windows.due(self._newest(gathered), spoke(gathered))
-        return [(due, answered[due.query]) for due in found if due.query in answered]
+    def closing(self, gathered: Sequence[GatherReport]) -> Closing:
+        """What this tick does about windows."""
+        suspended = self.suspended()
+        return Closing(
+            self.home,
+            self.number,
+            self.attempt,
+            self._windows,
+            {query.name: query for query in self.windowed if query.name not in suspended},
+            (*self.standing(), *(bucket for report in gathered for bucket in report.buckets)),
+            self._newest(gathered),
+            frozenset(spoke(gathered)),
+        )
 
-    def batches_due(self, gathered: Sequence[GatherReport]) -> OccupiedOrder:
-        """For the queries whose windows Spark computes from rows: which of those that are due have any."""
-        new = [bucket for report in gathered for bucket in report.buckets]
-        asked = []
-        for due, query in self.due(gathered):
-            if isinstance(query.body, Batch):
-                end = query.grid.end(due.until - query.grid.slide)
-                buckets = [b for b in (*self.standing(), *new) if b.store in query.streams]
-                rows = tuple(b for b in buckets if b.tau_min < end and b.tau_max >= due.opened)
-                if rows:
-                    asked.append((due, query.grid, rows))
-        return OccupiedOrder(self.home, tuple(asked))
+    def slices_order(self, gathered: Sequence[GatherReport]) -> SlicesOrder | None:
+        return self.closing(gathered).slices_order() if self.rules.slices else None
 
-    def batch_order(self, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
-        """A window that has rows, in some of these buckets."""
-        asking = next(one for one in self.windowed if one.name == query)
-        found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
-        for bucket in buckets:
-            if bucket.tau_min < asking.grid.end(start) and bucket.tau_max >= start:
-                found[bucket.store].append(bucket)
-        by_stream = {stream: tuple(infos) for stream, infos in found.items()}
-        return BatchOrder(self.home, self.number, self.attempt, self.rules, asking.definition, start, by_stream)
+    def fill_order(self) -> FillOrder:
+        """Stored rows that are aggregated for slice stores which are new."""
+        filled = self._windows.filled if self.rules.slices else {}
+        stored = [bucket for bucket in self.before.buckets if bucket.store in filled.values()]
+        stores = tuple(store for store in self.rules.slices if store.name in filled)
+        return FillOrder(self.begin(), stores, tuple(stored) if stores else ())
 
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""
@@ -289,15 +283,11 @@ class Tick:
                 **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
             },
             windows=first_open,
-            complete=complete_after(self.before, newest, self._whole_stores(), alive),
+            complete=self._windows.complete(newest, alive),
             silent=raised,
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
-
-    def _whole_stores(self) -> dict[str, str]:
-        """The stores that all rows of a stream go into, with that stream."""
-        return {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
 
     def _was_suspended(self, query: AnyQuery) -> bool:
         return is_suspended(query, self.before)

@@ -12,15 +12,16 @@ its watermark is raised to theirs, for good.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Stream, WindowedQuery
 from watersmeet.model.windowed import Batch
+from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.orders import Due
-from watersmeet.runtime.tick.suspension import is_new, is_suspended
+from watersmeet.runtime.tick.suspension import is_new
 from watersmeet.store.retention import KEEP_ALL, KEEP_NONE, watermarks
 
 
@@ -30,6 +31,7 @@ class Windows:
 
     queries: tuple[WindowedQuery, ...]
     streams: tuple[Stream, ...]
+    rules: Ruleset
     before: Manifest
     silent: frozenset[str] = frozenset()  # streams that have been silent for so long that they do not count
     flush: bool = False  # all windows with rows are closed, whatever the watermarks
@@ -37,7 +39,38 @@ class Windows:
     @cached_property
     def opened(self) -> dict[str, int]:
         """By query the first window that it answers, if this tick closes none."""
-        return {query.name: first_open(query, self.before) for query in self.queries}
+        return {query.name: self._first_open(query) for query in self.queries}
+
+    def _first_open(self, query: WindowedQuery) -> int:
+        """One that is new answers the windows that begin after all rows that it has not seen: those of earlier ticks,
+        or with BACKFILL those that are not stored. One that is not new may have lost its stores to a suspension."""
+        fresh = is_new(query, self.before)
+        seen = [
+            self._begin(store, stream) if query.backfill or not fresh else self.before.newest[stream] + 1
+            for store, stream in self.read_by(query)
+            if stream in self.before.newest
+        ]
+        first = query.grid.beginning(max(seen)) if seen and max(seen) > KEEP_ALL else KEEP_ALL
+        return first if fresh else max(first, self.before.windows.get(query.name, KEEP_ALL))
+
+    def _begin(self, store: str, stream: str) -> int:
+        """From when on a store has all rows of this and earlier ticks."""
+        begin = self.before.complete.get(stream if store in self.filled else store)
+        return self.before.newest[stream] + 1 if begin is None else begin
+
+    def read_by(self, query: WindowedQuery) -> list[tuple[str, str]]:
+        """The stores that a query reads, each with its stream."""
+        if isinstance(query.body, Batch):
+            return [(stream, stream) for stream in query.streams]
+        return [(each.store.name, each.store.source) for each in self.rules.read_slices.get(query.name, ())]
+
+    @cached_property
+    def filled(self) -> dict[str, str]:
+        """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
+        backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
+        read = [pair for query in backfilled if not isinstance(query.body, Batch) for pair in self.read_by(query)]
+        complete = self.before.complete
+        return {store: stream for store, stream in read if store not in complete and stream in complete}
 
     def marks(self, newest: Mapping[str, int], spoke: Collection[str]) -> dict[str, int]:
         """The watermarks after the tick, in which the streams that `spoke` had rows."""
@@ -79,49 +112,21 @@ class Windows:
         found = [Due(name, opened, until[name]) for name, opened in self.opened.items()]
         return [due for due in found if due.opened < due.until]
 
+    def horizons(self, first_open: Mapping[str, int]) -> dict[str, int]:
+        """For each store that windows are computed from, the event time from which its rows are needed."""
+        kept: dict[str, int] = {}
+        for query in self.queries:
+            for store, _ in self.read_by(query):
+                kept[store] = min(kept.get(store, KEEP_NONE), first_open[query.name])
+        return kept
 
-def first_open(query: WindowedQuery, before: Manifest) -> int:
-    """The first window that a query answers from a tick on.
-
-    One that is new answers the windows that begin after all rows that it has not seen. Those are the rows of earlier
-    ticks or, with BACKFILL, those that are not stored."""
-    if not (is_new(query, before) or _lost_its_slices(query, before)):
-        return before.windows.get(query.name, KEEP_ALL)
-    known = [stream for stream in query.streams if stream in before.newest]
-    if not known:
-        return KEEP_ALL  # there was no row
-    return query.grid.beginning(max(_seen_from(query, stream, before) for stream in known))
-
-
-def _seen_from(query: WindowedQuery, stream: str, before: Manifest) -> int:
-    unseen = before.newest[stream] + 1
-    return min(unseen, before.complete.get(stream, unseen)) if query.backfill else unseen
-
-
-def _lost_its_slices(query: WindowedQuery, before: Manifest) -> bool:
-    """Whether it is resumed now. Nothing was aggregated for it while it was suspended; rows are stored meanwhile."""
-    resumed = query.name in before.suspended and not is_suspended(query, before)
-    return resumed and not isinstance(query.body, Batch)
-
-
-def row_horizons(queries: Iterable[WindowedQuery], first: Mapping[str, int]) -> dict[str, int]:
-    """For each stream whose rows are stored for windows, the event time from which they are needed."""
-    kept: dict[str, int] = {}
-    for query in queries:
-        for stream in query.streams if isinstance(query.body, Batch) else ():
-            kept[stream] = min(kept.get(stream, KEEP_NONE), first[query.name])
-    return kept
-
-
-def complete_after(
-    before: Manifest, newest: Mapping[str, int], stores: Mapping[str, str], horizons: Mapping[str, int]
-) -> dict[str, int]:
-    """By store, the event time from which it has all rows that have come. `stores` are those that all rows of a stream
-    go into, with that stream; rows before the horizon of a store may be gone."""
-    found = {}
-    for store, stream in stores.items():
-        if store in horizons and stream in newest:
-            # One that is new has all rows from this tick on.
-            begin = before.complete.get(store, before.newest[stream] + 1 if stream in before.newest else KEEP_ALL)
-            found[store] = max(begin, min(horizons[store], newest[stream] + 1))
-    return found
+    def complete(self, newest: Mapping[str, int], horizons: Mapping[str, int]) -> dict[str, int]:
+        """By store, after the tick, the event time from which it has all rows that have come. This concerns stores that
+        all rows of a stream go into; rows before the horizon of a store may be gone."""
+        found = {}
+        stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
+        for store, stream in {**stores, **{each.name: each.source for each in self.rules.slices}}.items():
+            if store in horizons and stream in newest:
+                begin = self._begin(store, stream) if stream in self.before.newest else KEEP_ALL
+                found[store] = max(begin, min(horizons[store], newest[stream] + 1))
+        return found

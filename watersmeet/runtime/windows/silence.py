@@ -7,10 +7,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Protocol
 
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Stream, WindowedQuery
+from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.windows import Windows
+
+
+class InForce(Protocol):
+    """The active plan."""
+
+    @property
+    def rules(self) -> Ruleset: ...
+
+    @property
+    def streams(self) -> tuple[Stream, ...]: ...
+
+    @property
+    def windowed(self) -> tuple[WindowedQuery, ...]: ...
 
 
 class Silence:
@@ -26,7 +41,10 @@ class Silence:
         limits = {stream.name: stream.idle / 1e6 for stream in streams if stream.idle is not None}
         return frozenset(name for name, limit in limits.items() if now - self._heard.get(name, self._begun) >= limit)
 
-    def moves(self, streams: tuple[Stream, ...], windowed: tuple[WindowedQuery, ...], newest: Manifest) -> bool:
+    def moves(self, plan: InForce, newest: Manifest) -> bool:
         """Whether a tick without rows would raise a watermark now."""
-        silent = self.silent(streams) if windowed else frozenset()
-        return bool(silent) and Windows(windowed, streams, newest, silent).raised(newest.newest, ()) != newest.silent
+        silent = self.silent(plan.streams) if plan.windowed else frozenset()
+        if not silent:
+            return False
+        windows = Windows(plan.windowed, plan.streams, plan.rules, newest, silent)
+        return windows.raised(newest.newest, ()) != newest.silent

@@ -12,6 +12,7 @@ from watersmeet.sql.adapter import parse_query
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.site import Site
 from watersmeet.sql.windowed.combine import NotThisClass
+from watersmeet.sql.windowed.continuous import build_continuous
 from watersmeet.sql.windowed.factorized import as_factors
 from watersmeet.sql.windowed.grids import event_times, grid_of
 from watersmeet.sql.windowed.names import WINDOW
@@ -26,10 +27,10 @@ from watersmeet.sql.windows import Windows
 def is_windowed(windows: Windows) -> bool:
     """Whether a window slides, or Spark's window(…) is called."""
     brackets = (*windows.brackets, *([windows.overall] if windows.overall else ()))
-    return any(bracket.slide is not None for bracket in brackets) or calls(windows, "WINDOW")
+    return any(bracket.slide is not None for bracket in brackets) or _calls(windows, "WINDOW")
 
 
-def calls(windows: Windows, function: str) -> bool:
+def _calls(windows: Windows, function: str) -> bool:
     tokens = windows.tokens
     return any(token.is_word(function) and after.means("(") for token, after in pairwise(tokens))
 
@@ -45,6 +46,8 @@ def build_windowed(
     max_aliases: int,
 ) -> WindowedQuery:
     windows = _renamed(windows)
+    if _calls(windows, "RESULT_TIME"):
+        return build_continuous(name, text, streams, sink, site, windows, binder, max_aliases)
     parsed = parse_query(site, windows.blanked, windows.tokens)
     resolver = Resolver(site, streams)
     query = resolver.whole(parsed)

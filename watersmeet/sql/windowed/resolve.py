@@ -252,8 +252,14 @@ class Resolver:
                     if len(query.outputs) != 1:
                         self._one_column(inner, query)
                     return Nested("in", query, read(inner.value), where=inner.where)
-            if _is_window(inner) or (isinstance(inner, Call) and inner.name.lower() == "result_time"):
+            if _is_window(inner):
                 self._no_value(inner)
+            if isinstance(inner, Call) and inner.name.lower() == "result_time":
+                self._site.fail(
+                    inner.span,
+                    "result_time() belongs into window(…)",
+                    hint="group by window(result_time(), '1 minute')",
+                )
             if isinstance(inner, Aggregate) and any(isinstance(node, Aggregate) for node in list(inner.walk())[1:]):
                 self._site.fail(inner.span, "an aggregate inside of an aggregate", hint="aggregate a subquery")
             return inner.rebuilt(read)
