@@ -36,6 +36,11 @@ class Span:
     opened: int
     until: int
 
+    @property
+    def end(self) -> int:
+        """The end of the last window."""
+        return self.grid.end(self.grid.last(self.until - 1))
+
 
 class SliceCache:
     def __init__(self, store: SliceStore, longest: int) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from watersmeet.aggregate.choice import Reading, Wish, slice_stores, wishes
+from watersmeet.aggregate.choice import slice_stores, wishes
+from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.model import WindowedQuery
 from watersmeet.model.expression import Expression, all_of
