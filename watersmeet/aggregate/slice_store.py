@@ -98,6 +98,9 @@ class SliceStore:
         identity += self.salt
         return f"{NAME_PREFIX} {self.source} {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @cached_property
     def at(self) -> dict[Part, int]:
         return {part: at for at, part in enumerate(self.parts)}

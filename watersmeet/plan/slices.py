@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from watersmeet.aggregate.choice import Reading, Wish, slice_stores, wishes
+from watersmeet.aggregate.choice import slice_stores, wishes
+from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.model import WindowedQuery
 from watersmeet.model.expression import Expression, all_of
