@@ -75,3 +75,36 @@ def one_stream(random: Random) -> Asked:
     ours = f"SELECT window_start, {listed} FROM r [RANGE {length} SECONDS SLIDE {slide} SECONDS]{condition}{grouped}"
     theirs = f"SELECT {{start}} AS window_start, {listed} FROM r{condition}{grouped}"
     return Asked(ours + having, theirs + having)
+
+
+JOINED = (
+    "count(*)",
+    "count(y.w)",
+    "sum(x.v)",
+    "sum(y.w)",
+    "max(y.w)",
+    "min(x.s)",
+    "avg(x.v)",
+    "sum(x.d) FILTER (WHERE y.w > 0)",
+)
+JOINED_KEYS = ("x.k", "x.s", "y.w", "x.v % 2")
+
+
+def two_streams(random: Random) -> Asked:
+    """Aggregates of a join of two streams, or of three aliases over them."""
+    length, slide = random.choice(GRIDS)
+    keys = random.sample(JOINED_KEYS, random.randint(0, 2))
+    wanted = [*keys, *random.sample(JOINED, random.randint(1, 3))]
+    listed = ", ".join(f"{each} AS c{at}" for at, each in enumerate(wanted))
+    where = random.choice(["", "", " WHERE x.v > 0", " WHERE y.w IS NOT NULL"])
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    third = random.random() < 0.4
+    window = f" [RANGE {length} SECONDS SLIDE {slide} SECONDS]"
+
+    def joined(bracket: str) -> str:
+        more = f" JOIN r{bracket} z ON z.k = y.k" if third else ""
+        return f"FROM r{bracket} x JOIN t{bracket} y ON x.k = y.k{more}{where}{grouped}"
+
+    return Asked(
+        f"SELECT window_start, {listed} {joined(window)}", f"SELECT {{start}} AS window_start, {listed} {joined('')}"
+    )
