@@ -21,7 +21,8 @@ QUERIES = [
     "SELECT kind, count(*) AS c, count(n) AS m, sum(n) AS s, sum(price) AS p, avg(n) AS a FROM bids {w} GROUP BY kind",
     "SELECT sum(amount) AS s, avg(amount) AS a, avg(share) AS b, min(amount) AS l, max(kind) AS h FROM bids {w}",
     "SELECT n, avg(amount) AS a, avg(share) AS b FROM bids {w} GROUP BY n",
-    "SELECT kind, stddev(d) AS a, stddev_pop(n) AS b, variance(amount) AS c, var_pop(small) AS e FROM bids {w} GROUP BY 1",
+    "SELECT kind, stddev(d) AS a, stddev_pop(n) AS b, variance(amount) AS c, var_pop(small) AS e FROM bids {w}"
+    " GROUP BY 1",
     "SELECT count_if(ok) AS a, bool_and(ok) AS b, any(ok) AS c, sum(n) FILTER (WHERE NOT ok) AS e FROM bids {w}",
     "SELECT n % 3 AS k, sum(CASE WHEN ok THEN amount * (1 - share) ELSE 0 END) AS s FROM bids {w} GROUP BY n % 3",
     "SELECT kind, sum(n) AS s FROM bids {w} GROUP BY kind HAVING count(*) > 50 AND max(n) > 3 ORDER BY s DESC LIMIT 2",
