@@ -40,7 +40,7 @@ def answers(query: WindowedQuery, rows: Mapping[str, pa.Table], start: int) -> l
         text += f" ORDER BY {', '.join(parts)}"
     if final.limit is not None:
         text += f" LIMIT {final.limit} OFFSET {final.offset}"
-    return connection.execute(text).fetchall()
+    return list(connection.execute(text).fetchall())
 
 
 def _grouped(selected: list[str], source: str, keys: list[str]) -> str:

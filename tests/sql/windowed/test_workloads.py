@@ -22,7 +22,14 @@ CLASSES = {
             "q7": "batch",
             "q8": "batch",
         },
-        **{"q9": "batch", "q10": "factorized", "q12": "factorized", "q14": "batch", "q17": "batch", "q18": "batch"},
+        **{
+            "q9": "factorized",
+            "q10": "factorized",
+            "q12": "factorized",
+            "q14": "factorized",
+            "q17": "batch",
+            "q18": "batch",
+        },
         **{"q19": "batch"},
     },
     "nexmark": {
