@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from decimal import Decimal
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -49,7 +52,12 @@ class Slices:
 
     def _close(self, until: int) -> None:
         due = [
-            Due(query, self.readings[query.name], Span(query.grid, self.closed, until, BEGIN)) for query in self.queries
+            Due(
+                query,
+                self.readings[query.name],
+                Span(query.grid, query.grid.first(self.closed), query.grid.first(until)),
+            )
+            for query in self.queries
         ]
         for query, answer in zip(self.queries, answers(due, lambda store: self._cache(store, until)), strict=True):
             assert answer.query == query.name
@@ -82,3 +90,17 @@ class Slices:
     def results(self, query: str) -> pa.RecordBatch:
         (batch,) = pa.Table.from_batches(self.found[query]).combine_chunks().to_batches() or [self.found[query][0]]
         return batch
+
+
+def as_text(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def text(value: Any) -> str:
+        if isinstance(value, float):
+            return repr(round(value, 6) + 0.0)
+        return str(value) if not isinstance(value, Decimal) else str(value.normalize() + 0)
+
+    return tuple(map(text, row))
+
+
+def given_by(answer: pa.RecordBatch | None) -> Counter[tuple[Any, ...]]:
+    assert answer is not None
+    return Counter(as_text(tuple(row.values())) for row in answer.to_pylist())

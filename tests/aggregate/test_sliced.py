@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.aggregate.slices import Slices
+from tests.aggregate.slices import Slices, as_text, given_by
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
 from watersmeet.model.query import Output
 from watersmeet.model.windowed import Grid, Partial, Sliced, WindowedQuery
@@ -133,20 +133,6 @@ def _aggregates(partial: Partial, condition: Expression | None) -> list[str]:
     if partial.function == "sum" and partial.type == "double":
         argument = f"{argument}::DOUBLE"
     return [f"{partial.function}({argument}){suffix}"]
-
-
-def as_text(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    def text(value: Any) -> str:
-        if isinstance(value, float):
-            return repr(round(value, 6) + 0.0)
-        return str(value) if not isinstance(value, Decimal) else str(value.normalize() + 0)
-
-    return tuple(map(text, row))
-
-
-def given_by(answer: pa.RecordBatch | None) -> Counter[tuple[Any, ...]]:
-    assert answer is not None
-    return Counter(as_text(tuple(row.values())) for row in answer.to_pylist())
 
 
 @given(st.data(), rows, st.integers(1, 4), st.sampled_from(["matrix", "tree"]))

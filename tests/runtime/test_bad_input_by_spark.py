@@ -54,6 +54,25 @@ def test_a_file_read_by_spark_with_a_column_that_spark_converts_is_rejected(
         engine.run_once()
 
 
+def test_a_file_read_by_spark_that_is_damaged_inside_stops_the_tick(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql(f"CREATE STREAM x (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path}/x/*.parquet';")
+    engine.query("q", "SELECT x.v FROM x WINDOW 1 SECOND")
+    path = tmp_path / "x/1.parquet"
+    values = pa.table({"ts": pa.array([EPOCH] * 20_000, TIMESTAMP), "v": pa.array(range(20_000))})
+    pq.write_table(values, path, row_group_size=5000, use_dictionary=False)
+    good = path.read_bytes()
+    middle = len(good) // 2
+    path.write_bytes(good[:middle] + b"\xff" * 2000 + good[middle + 2000 :])
+    with pytest.raises(WatersmeetError, match=r"1\.parquet"):
+        engine.run_once()
+    path.write_bytes(good)
+    with engine:
+        engine.run_once()
+        assert engine["q"].results().count() == 20_000
+
+
 def test_csv_columns_are_assigned_by_position(spark: SparkSession, tmp_path: Path) -> None:
     engine = engine_reading(spark, tmp_path, "csv", "WITH (header = true)")
     lines = ["a,b,c", "2026-01-01T00:00:01Z,1,one", "2026-01-01T00:00:02Z,2", "2026-01-01T00:00:03Z,3,three,more"]

@@ -7,18 +7,19 @@ thousand queries that differ in their ranges and slides alone cost no more calls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate.choice import Reading
+from watersmeet.aggregate.factorized import joined, with_empty_windows
 from watersmeet.aggregate.last_step import LastStep, finished
+from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import END, START, Continuous, Factorized, Sliced, WindowedQuery
+from watersmeet.model.windowed import END, START, Continuous, Factorized, Final, Sliced, WindowedQuery
 from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
 
@@ -64,6 +65,8 @@ def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
     made: dict[int, Answer] = {}
     alike: dict[tuple[LastStep, str], list[Relation]] = {}
     for relation in relations(due, caches):
+        if not relation.rows.num_rows:
+            continue
         for step, part in _by_step(relation, due):
             alike.setdefault((step, part.rows.schema.to_string()), []).append(part)
     for (step, _), found in alike.items():
@@ -72,35 +75,79 @@ def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
 
 
 def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:
-    """The combined partials of all due windows, one relation for each reading."""
-    readings: dict[Reading, list[int]] = {}
+    """The combined partials of all due windows, one relation for all queries that read the same."""
+    alike: dict[tuple[Reading, ...], list[int]] = {}
+    joins: dict[tuple[Factorized, tuple[Reading, ...]], list[int]] = {}
     for number, each in enumerate(due):
-        if not isinstance(each.query.body, Factorized):
-            readings.setdefault(each.readings[0], []).append(number)
-    for reading, numbers in readings.items():
-        cache = caches(reading.store)
-        spans, starts = cache.due([due[number].span for number in numbers])
-        if not len(starts):
+        body = each.query.body
+        if isinstance(body, Factorized):
+            joins.setdefault((replace(body, final=Final()), each.readings), []).append(number)
+        else:
+            alike.setdefault(each.readings, []).append(number)
+    for (reading,), numbers in alike.items():
+        windows = _Windows.of([due[number].span for number in numbers], caches(reading.store))
+        if not len(windows.starts):
             continue
-        ranges = np.array([due[number].span.grid.range for number in numbers], np.int64)
-        ends = starts + ranges[spans]
-        rows, windows = cache.read(reading.parts, reading.present, starts, ends)
-        if rows.num_rows:
-            yield Relation(
-                _as_read(reading, rows, starts[windows], ends[windows]),
-                np.array(numbers, np.int64)[spans[windows]],
-                starts[windows],
-            )
+        rows, chosen = windows.read(reading, caches)
+        names = list(reading.store.key_names)
+        columns = [rows.column(name) for name in names]
+        for at, partial in enumerate(reading.partials):
+            names += [name for name, _ in partial.columns(at)]
+            columns += partial_columns(reading.store, partial, rows)
+        yield windows.relation(pa.RecordBatch.from_arrays(columns, names=names), chosen, numbers)
+    for (body, readings), numbers in joins.items():
+        spans = [due[number].span for number in numbers]
+        members, present = readings[: len(body.members)], readings[len(body.members) :]
+        candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
+        windows = _Windows.united(candidates) if present else _Windows.common(candidates)
+        if not len(windows.starts):
+            continue
+        rows, chosen = joined(body, members, [windows.read(reading, caches) for reading in members])
+        if present:
+            rows, chosen = with_empty_windows(body, rows, chosen, len(windows.starts))
+        yield windows.relation(rows, chosen, numbers)
 
 
-def _as_read(reading: Reading, rows: pa.RecordBatch, starts: I64, ends: I64) -> pa.RecordBatch:
-    names = list(reading.store.key_names)
-    columns = [rows.column(name) for name in names]
-    for at, partial in enumerate(reading.partials):
-        names += [name for name, _ in partial.columns(at)]
-        columns += partial_columns(reading.store, partial, rows)
-    times = [pa.array(each, pa.timestamp("us")) for each in (starts, ends)]
-    return pa.RecordBatch.from_arrays([*columns, *times], names=[*names, START, END])
+@dataclass(frozen=True)
+class _Windows:
+    """Windows of several queries, in order."""
+
+    spans: I64  # of each window, the number of its query among those at hand
+    starts: I64
+    ends: I64
+
+    @classmethod
+    def of(cls, spans: Sequence[Span], cache: SliceCache) -> _Windows:
+        """The due windows that have slices."""
+        numbers, starts = cache.due(spans)
+        ranges = np.array([span.grid.range for span in spans], np.int64)
+        return cls(numbers, starts, starts + ranges[numbers])
+
+    @classmethod
+    def united(cls, candidates: Sequence[_Windows]) -> _Windows:
+        """Those that are in one of several lists."""
+        every = np.unique(np.concatenate([each._table() for each in candidates], axis=1), axis=1)
+        return cls(*(np.ascontiguousarray(column) for column in every))
+
+    @classmethod
+    def common(cls, candidates: Sequence[_Windows]) -> _Windows:
+        """Those that are in all of several lists."""
+        tables = [each._table() for each in candidates]
+        every, counts = np.unique(np.concatenate(tables, axis=1), axis=1, return_counts=True)
+        return cls(*(np.ascontiguousarray(column[counts == len(tables)]) for column in every))
+
+    def _table(self) -> np.ndarray:
+        return np.stack((self.spans, self.starts, self.ends))
+
+    def read(self, reading: Reading, caches: Caches) -> tuple[pa.RecordBatch, I64]:
+        return caches(reading.store).read(reading.parts, reading.present, self.starts, self.ends)
+
+    def relation(self, rows: pa.RecordBatch, chosen: I64, numbers: list[int]) -> Relation:
+        """Rows with their windows, as the last step reads them."""
+        starts = self.starts[chosen]
+        times = [pa.array(each, pa.timestamp("us")) for each in (starts, self.ends[chosen])]
+        whole = pa.RecordBatch.from_arrays([*rows.columns, *times], names=[*rows.schema.names, START, END])
+        return Relation(whole, np.array(numbers, np.int64)[self.spans[chosen]], starts)
 
 
 def _by_step(relation: Relation, due: Sequence[Due]) -> Iterator[tuple[LastStep, Relation]]:
@@ -132,7 +179,8 @@ def _finish(step: LastStep, found: list[Relation], due: Sequence[Due]) -> Iterat
     owner = of_window[done.windows]
     bounds = np.flatnonzero(np.diff(owner, prepend=-1))
     failures = done.failures
-    for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(owner)], strict=True):
+    ends = [*bounds[1:].tolist(), len(owner)] if len(owner) else []  # HAVING may leave nothing
+    for begin, end in zip(bounds.tolist(), ends, strict=True):
         number = int(owner[begin])
         yield number, Answer(due[number].query.name, done.rows.slice(begin, end - begin), failures)
         failures = {}

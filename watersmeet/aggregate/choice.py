@@ -13,40 +13,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
+from watersmeet.aggregate.factorized import member_keys, member_partials
+from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.windowed import Continuous, Factorized, Grid, Partial, Sliced, WindowedQuery
+from watersmeet.model.windowed import Continuous, Factorized, Partial, Sliced, WindowedQuery
 from watersmeet.store.filters import WIDEST
 
 MOST_SLICES = 1 << 16
-
-
-@dataclass(frozen=True)
-class Wish:
-    """Partials that a query needs of a source by key. Without keys a slice has a row for all rows, passing or not."""
-
-    source: str
-    filter: Expression | None
-    keys: tuple[Expression, ...]
-    partials: tuple[Partial, ...]
-    grid: Grid
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Where a wish is fulfilled: the store, the count that is above 0 where the query has a key, and the partials with
-    the filters that they have in the store."""
-
-    store: SliceStore
-    present: Part
-    partials: tuple[Partial, ...]
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        return tuple(dict.fromkeys(part for partial in self.partials for part in parts_of(partial)))
 
 
 def slice_stores(queries: Iterable[WindowedQuery]) -> dict[str, tuple[Reading, ...]]:
@@ -57,14 +34,20 @@ def slice_stores(queries: Iterable[WindowedQuery]) -> dict[str, tuple[Reading, .
 
 
 def wishes(query: WindowedQuery) -> tuple[Wish, ...]:
-    """What a query needs: one wish for a stream, one for each member of a join. Batches need none."""
+    """What a query needs: one wish for a stream; one for each member of a join and, without keys, for each of its
+    streams. Batches need none."""
     body, grid = query.body, query.grid
     if isinstance(body, Sliced):
         return (Wish(body.stream, body.filter, body.keys, body.partials, grid),)
     if isinstance(body, Continuous):
         return (Wish(source_of(body), None, body.keys, body.partials, grid),)
     if isinstance(body, Factorized):
-        return ()
+        of_members = tuple(
+            Wish(member.stream, member.filter, member_keys(body, at), member_partials(body, at), grid)
+            for at, member in enumerate(body.members)
+        )
+        # Without keys a window has a result if one of the streams has a row in it, joined or not.
+        return (*of_members, *(Wish(stream, None, (), (), grid) for stream in body.streams if not body.key_types))
     return ()
 
 

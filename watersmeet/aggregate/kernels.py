@@ -162,17 +162,17 @@ def add_moments(ids: I64, valid: U8, ns: I64, means: F64, squares: F64, n: I64, 
             m2[group] += squares[row] + distance * distance * before * share
 
 
-@njit(types.UniTuple(OUT64, 2)(IN64, IN64, IN64, IN64, IN64, IN64), cache=CACHED, nogil=True)
-def windows_due(slices: I64, ranges: I64, slides: I64, since: I64, after: I64, until: I64) -> tuple[I64, I64]:
-    """The windows with after < end <= until that begin at `since` or later and have a slice: query and start of each.
+@njit(types.UniTuple(OUT64, 2)(IN64, IN64, IN64, IN64, IN64), cache=CACHED, nogil=True)
+def windows_due(slices: I64, ranges: I64, slides: I64, opened: I64, until: I64) -> tuple[I64, I64]:
+    """The windows that begin from `opened` to before `until` and have a slice: query and start of each.
 
     The other arguments have an entry for each query. Times without slices cost nothing, however long."""
     queries, starts = np.empty(16, np.int64), np.empty(16, np.int64)
     found = 0
     for query in range(len(ranges)):
         width, slide = ranges[query], slides[query]
-        number = max(-(-since[query] // slide), (after[query] - width) // slide + 1)
-        last = (until[query] - width) // slide
+        number = -(-opened[query] // slide)
+        last = (until[query] - 1) // slide
         low = 0
         while number <= last:
             start = number * slide

@@ -44,10 +44,15 @@ def of_digits(digits: list[I64], known: np.ndarray, kind: pa.DataType) -> pa.Arr
     else:
         low, high = (digits[1] << 32) | digits[0], (digits[3] << 32) | digits[2]
         fits = known & (digits[3] == digits[3].astype(np.int32))
+    return of_words(low, high, fits, kind)
+
+
+def of_words(low: I64, high: I64, known: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """The numbers of 128 bits as decimals or integers; NULL where a type does not hold them."""
     if pa.types.is_integer(kind):
-        fits = fits & (high == low >> 63)
+        fits = known & (high == low >> 63)
         return pa.array(low, pa.int64(), mask=~fits).cast(kind)
-    fits = fits & _below(low, high, 10**kind.precision) & ~_below(low, high, 1 - 10**kind.precision)
+    fits = known & _below(low, high, 10**kind.precision) & ~_below(low, high, 1 - 10**kind.precision)
     return decimals(low, high, kind, fits)
 
 

@@ -23,18 +23,23 @@ from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
 
 Opened = Callable[[int, int], Iterable[Bucket]]  # the buckets with rows of slices that begin in [begin, end)
+_EVER = 1 << 60  # no event time is farther from 0
 _SMALL = 1 << 16  # cells of a matrix that are made for any number of rows
 _DENSE = 8  # a matrix has at most so many cells for each row of the store
 
 
 @dataclass(frozen=True)
 class Span:
-    """Which windows of a query are due: after < end ≤ until, and begin at `since` or later."""
+    """Which windows of a query are due: those that begin from `opened` to before `until`."""
 
     grid: Grid
-    after: int
+    opened: int
     until: int
-    since: int
+
+    @property
+    def end(self) -> int:
+        """The end of the last window."""
+        return self.grid.end(self.grid.last(self.until - 1))
 
 
 class SliceCache:
@@ -42,31 +47,41 @@ class SliceCache:
         """`longest`: the range of the longest window that will be read."""
         self.store = store
         self.longest = longest
+        self._clear()
+
+    def _clear(self) -> None:
         self.covered: int | None = None  # slices that begin before are there, as far back as they are needed
         self._slices = np.empty(0, np.int64)  # their starts, of those that have rows
-        self._offset = 0  # the number of the first
         self._rows = np.empty(0, np.int64)  # how many rows each has
+        self._offset = 0  # the number of the first
+        self._is_provisional = False  # some slices are not final
         self._form: Matrix | Tree = self._new_form(0, 0, 0)
 
-    def advance(self, opened: Opened, horizon: int, until: int) -> None:
-        """Append the slices that end at or before `until`, and forget those that begin before `horizon`."""
+    def advance(self, opened: Opened, horizon: int, until: int, final: int | None = None) -> None:
+        """Append the slices that end at or before `until`, and forget those that begin before `horizon`.
+
+        Where slices are read that are not final, because windows are closed early, `final` is the watermark; the next
+        call then reads all slices again."""
         until = until // self.store.width * self.store.width
+        if self._is_provisional:
+            self._clear()
         begin = horizon if self.covered is None else max(self.covered, horizon)
         if self.covered is None or until > self.covered:
             self._append(self._read(opened, begin, until))
             self.covered = until
+        until = self.covered
         self._trim(horizon)
         if self._is_unsuitable():
-            self._make_anew(self._read(opened, horizon, self.covered))
+            self._clear()
+            self._append(self._read(opened, horizon, until))
+            self.covered = until
+        self._is_provisional = final is not None and final < until
 
     def due(self, spans: Sequence[Span]) -> tuple[I64, I64]:
         """The due windows that have a slice: the number of the span, and the start of the window."""
         if not spans or not len(self._slices):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        columns = [
-            (span.grid.range, span.grid.slide, span.since, span.after, min(span.until, self.covered or span.until))
-            for span in spans
-        ]
+        columns = [(s.grid.range, s.grid.slide, max(s.opened, -_EVER), min(s.until, _EVER)) for s in spans]
         return windows_due(self._slices, *(np.array(column, np.int64) for column in zip(*columns, strict=True)))
 
     def read(self, parts: Sequence[Part], present: Part, starts: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
@@ -100,10 +115,6 @@ class SliceCache:
         self._slices = np.concatenate((self._slices, starts))
         self._rows = np.concatenate((self._rows, rows_of))
         self._form.extend(rows, places.astype(np.int64) + end, end + len(starts))
-
-    def _make_anew(self, found: tuple[pa.RecordBatch, I64] | None) -> None:
-        self._slices = self._rows = np.empty(0, np.int64)
-        self._append(found)
 
     def _trim(self, horizon: int) -> None:
         unused = int(np.searchsorted(self._slices, horizon))

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.aggregate.choice import Reading
+from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta, WindowedQuery
 from watersmeet.model.limits import Limits

@@ -38,8 +38,9 @@ class WindowsFromSlices:
         longest = _longest(order, asking.values())
         until: dict[str, int] = {}
         for each in wanted:
+            end = each.span.end
             for reading in each.readings:
-                until[reading.store.name] = max(until.get(reading.store.name, each.span.until), each.span.until)
+                until[reading.store.name] = max(until.get(reading.store.name, end), end)
 
         def cache_of(store: SliceStore) -> SliceCache:
             found = caches.get((store.name, place))
@@ -79,8 +80,7 @@ class WindowsFromSlices:
 
 
 def _wanted(query: WindowedQuery, due: Due, order: SlicesOrder) -> aggregate.Due:
-    grid, opened = query.grid, max(due.opened, query.grid.first(TAU_MIN))
-    span = Span(grid, opened + grid.range - 1, grid.end(due.until - grid.slide), opened)
+    span = Span(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
     return aggregate.Due(query, order.rules.read_slices[due.query], span)
 
 
