@@ -41,19 +41,6 @@ def no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_ROUND", 0)
 
 
-@pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    found: list[str] = []
-    scandir = os.scandir
-
-    def listen(path: str) -> object:
-        found.append(path)
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", listen)
-    return found
-
-
 def folder_of(path: Path, watching: Watch | None) -> Folder:
     stream = Stream("x", (Column("ts", "timestamp"),), "ts", source=Source("parquet", str(path), ()))
     return Folder(stream, TakenFiles(), 0.1, watching)

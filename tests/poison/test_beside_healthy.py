@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.poison.test_rejected import GROWING, PLAIN, TEXTS
-from tests.support.parquet_input import seconds_after_epoch
+from tests.support.parquet_input import damaged, seconds_after_epoch
 from tests.support.poisoned import Poisoned
 from tests.support.waiting import eventually
 from watersmeet.control.mailbox import Mailbox, Request
@@ -58,9 +58,9 @@ def _rows(**columns: pa.Array) -> pa.Table:
     return pa.table({name: column for name, column in {**usual, **columns}.items() if column is not None})
 
 
-def _file(table: pa.Table) -> bytes:
+def _file(table: pa.Table, **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
+    pq.write_table(table, sink, **options)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
@@ -87,21 +87,13 @@ def _has_folders(folder: Path) -> None:
     (deep / BAD).write_bytes(b"no file of Parquet")
 
 
-def _damaged() -> bytes:
-    """Of which the first row group can be read."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.concat_tables([_rows()] * 2000), sink, row_group_size=500, use_dictionary=False)
-    content: bytes = sink.getvalue().to_pybytes()
-    middle = len(content) // 2
-    return content[:middle] + b"\xff" * 2000 + content[middle + 2000 :]
-
-
 def _is_no_text(folder: Path) -> None:
     with open(os.fsencode(folder) + b"/\xff\xfe", "wb") as file:
         file.write(b"no file of Parquet")
 
 
 GOOD = _file(_rows())
+LONG = _file(pa.concat_tables([_rows()] * 2000), row_group_size=500, use_dictionary=False)
 INVALID = pa.array([b"\xff\xfe", b"\xc3"], pa.binary()).view(pa.string())
 FILES: dict[str, Callable[[Path], object]] = {
     "pipe": lambda folder: os.mkfifo(folder / BAD),
@@ -117,7 +109,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "only its marks": _writes(b"PAR1PAR1"),
     "footer of a wrong length": _writes(GOOD[:-8] + b"\xff\xff\xff\x7fPAR1"),
     "footer of noise": _writes(GOOD[:-200] + bytes(range(192)) + GOOD[-8:]),
-    "damaged inside": _writes(_damaged()),
+    "damaged inside": _writes(damaged(LONG)),
     "a gigabyte of nothing": _holds_nothing,
     "name that is no text": _is_no_text,
     "name that commands a terminal": _writes(b"no file of Parquet", "\x1b[2J\n[bold]"),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.parquet_input import EPOCH, TIMESTAMP
+from tests.support.parquet_input import EPOCH, TIMESTAMP, damaged
 from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.errors import InputError, WatersmeetError
@@ -159,12 +159,6 @@ def test_a_file_read_by_spark_that_lacks_a_column_is_rejected(spark: SparkSessio
     with engine:
         engine.run_once()
         assert ids(engine, "x_all") == [2]
-
-
-def damaged(good: bytes) -> bytes:
-    """Of which the first row groups can be read."""
-    middle = len(good) // 2
-    return good[:middle] + b"\xff" * 2000 + good[middle + 2000 :]
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["one task", "several tasks"])

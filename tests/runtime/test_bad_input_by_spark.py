@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.parquet_input import EPOCH, TIMESTAMP
+from tests.support.parquet_input import EPOCH, TIMESTAMP, damaged
 from watersmeet import Engine
 from watersmeet.errors import InputError, WatersmeetError
 
@@ -63,8 +63,7 @@ def test_a_file_read_by_spark_that_is_damaged_inside_stops_the_tick(spark: Spark
     values = pa.table({"ts": pa.array([EPOCH] * 20_000, TIMESTAMP), "v": pa.array(range(20_000))})
     pq.write_table(values, path, row_group_size=5000, use_dictionary=False)
     good = path.read_bytes()
-    middle = len(good) // 2
-    path.write_bytes(good[:middle] + b"\xff" * 2000 + good[middle + 2000 :])
+    path.write_bytes(damaged(good))
     with pytest.raises(WatersmeetError, match=r"1\.parquet"):
         engine.run_once()
     path.write_bytes(good)

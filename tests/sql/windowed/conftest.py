@@ -13,7 +13,8 @@ from watersmeet.sql import build_query
 SCRIPT = """
 CREATE STREAM bids (auction BIGINT, bidder BIGINT, price BIGINT, amount DECIMAL(12, 2), share DECIMAL(4, 2),
   kind STRING, d DOUBLE, f FLOAT, n INT, small SMALLINT, ok BOOLEAN, day DATE, at TIMESTAMP, ntz TIMESTAMP_NTZ,
-  arr ARRAY<INT>, m MAP<STRING, INT>, st STRUCT<a: INT, b: STRING>, long DECIMAL(38, 10)) TIMESTAMP BY at FROM parquet 'bids';
+  arr ARRAY<INT>, m MAP<STRING, INT>, st STRUCT<a: INT, b: STRING>, long DECIMAL(38, 10))
+  TIMESTAMP BY at FROM parquet 'bids';
 CREATE STREAM auctions (id BIGINT, category INT, seller BIGINT, name STRING, fee DECIMAL(10, 4), weight DOUBLE,
   at TIMESTAMP) TIMESTAMP BY at FROM parquet 'auctions';
 CREATE STREAM persons (id BIGINT, name STRING, city STRING, at TIMESTAMP_NTZ) TIMESTAMP BY at FROM parquet 'persons';

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
+from watersmeet.model.expression import Expression
 from watersmeet.model.windowed import Factorized, JoinPartial, Member, Partial, Sliced, WindowedQuery
+from watersmeet.private_duckdb import connect
+from watersmeet.sql.spark_types import is_decimal, shape
 
 
 def answers(query: WindowedQuery, rows: Mapping[str, pa.Table], start: int) -> list[tuple[Any, ...]]:
     """The results for the window that begins at `start`; `rows` are those of the window, by stream."""
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    connection: Any = connect()
     for name, table in rows.items():
         connection.register(name, table)
     assert isinstance(query.body, Sliced | Factorized)
@@ -39,7 +40,7 @@ def answers(query: WindowedQuery, rows: Mapping[str, pa.Table], start: int) -> l
         text += f" ORDER BY {', '.join(parts)}"
     if final.limit is not None:
         text += f" LIMIT {final.limit} OFFSET {final.offset}"
-    return connection.execute(text).fetchall()
+    return list(connection.execute(text).fetchall())
 
 
 def _grouped(selected: list[str], source: str, keys: list[str]) -> str:
@@ -97,8 +98,16 @@ def _member(body: Factorized, at: int, member: Member) -> str:
 
 
 def _join_partial(at: int, partial: JoinPartial) -> str:
-    arguments = [f"a{at}_{place}" for place, _ in partial.arguments]
+    arguments = [_factor(f"a{at}_{place}", each) for place, each in partial.arguments]
     value = " * ".join(arguments) if partial.function != "count" else arguments[0] if arguments else "*"
     conditions = [f"f{at}_{place}" for place, _ in partial.filters]
     chosen = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
     return f"CAST({partial.function}({value}){chosen} AS {_type(partial.type)}) AS p{at}"
+
+
+def _factor(column: str, value: Expression) -> str:
+    """Wide enough that DuckDB does not keep to 64 bits, and overflow."""
+    if not is_decimal(value.type):
+        return column
+    digits, scale = shape(value.type)
+    return f"CAST({column} AS DECIMAL({max(digits, 19)}, {scale}))"

@@ -19,6 +19,7 @@ SLICED = [
     "SELECT sum(CASE WHEN ok THEN n END) AS s, window_start FROM bids {w} GROUP BY window_start",
     "SELECT b.bidder, count(*) AS n FROM bids b GROUP BY b.bidder, window(b.at, '1 hour', '1 minute')",
     "SELECT min(DISTINCT n) AS n FROM bids {w}",
+    "SELECT kind, sum(amount) / count(*) AS p, sum(amount) / sum(share) AS q FROM bids {w} GROUP BY kind",
 ]
 FACTORIZED = [
     f"SELECT count(*) AS n {JOIN}",
@@ -29,6 +30,8 @@ FACTORIZED = [
     "SELECT count(*) AS n FROM auctions {w} a, auctions {w} b, persons {w} p"
     " WHERE a.seller = b.seller AND b.seller = p.id AND p.id = a.seller",
     "SELECT count(*) AS n FROM auctions {w} a JOIN persons {w} p USING (id, name)",
+    f"SELECT sum(b.amount * (1 - b.share) - a.fee * b.share + a.fee) AS s {JOIN}",
+    f"SELECT sum(CASE WHEN a.category = 1 AND b.ok THEN b.amount * a.fee ELSE 0 END) / sum(b.amount) AS s {JOIN}",
 ]
 BATCH = {
     "SELECT n FROM bids {w}": "it gives rows and not aggregates",
@@ -36,7 +39,7 @@ BATCH = {
     "SELECT percentile(n, 0.5) AS p FROM bids {w}": "percentile of several arguments",
     "SELECT median(n) AS p FROM bids {w}": "median has no partial aggregates",
     "SELECT max(exp(d)) AS p FROM bids {w}": "a function that only Spark computes",
-    "SELECT sum(amount) / count(*) AS p FROM bids {w}": "a quotient of decimals",
+    "SELECT sum(amount / share) AS p FROM bids {w}": "a quotient of decimals",
     "SELECT sum(long) AS p FROM bids {w}": "may need more than 38 digits",
     "SELECT count(*) AS n FROM bids {w} WHERE at > window_start": "reads the ends of the window",
     "SELECT count(*) AS n FROM bids {w} WHERE n IN (SELECT id FROM auctions {w})": "it has a subquery",
@@ -50,7 +53,11 @@ BATCH = {
     "SELECT count(*) AS n FROM bids {w} b, auctions {w} a": "not all aliases are joined by equalities",
     f"SELECT b.n + a.category AS k, count(*) AS n {JOIN} GROUP BY 1": "a key of GROUP BY reads b and a",
     f"SELECT sum(b.n * a.category) AS n {JOIN}": "an argument of sum reads several aliases",
-    f"SELECT max(b.amount * a.fee) AS n {JOIN}": "an argument of max reads several aliases",
+    f"SELECT max(b.amount * a.fee) AS n {JOIN}": "an argument of max reads b and a",
+    f"SELECT sum(b.n - a.category) AS n {JOIN}": "an argument of sum reads several aliases",
+    f"SELECT sum(CASE WHEN a.category = 1 THEN b.n ELSE 1 END) AS n {JOIN}": "other branches than 0",
+    f"SELECT sum(CASE WHEN a.category = b.n THEN b.n ELSE 0 END) AS n {JOIN}": "FILTER or CASE reads a and b",
+    f"SELECT sum(greatest(b.n, a.id)) AS n {JOIN}": "an argument of sum reads b and a",
     f"SELECT stddev(b.n) AS n {JOIN}": "stddev is not pushed below a join",
     "SELECT count(*) AS n FROM bids {w} b, auctions {w} a, persons {w} p"
     " WHERE b.auction = a.id AND a.seller = p.id AND p.name = b.kind": "the join is cyclic",

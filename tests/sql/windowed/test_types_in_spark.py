@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.sql.windowed.conftest import Build
+from tests.sql.windowed.random_queries import Generator
 from watersmeet.errors import SqlError
 from watersmeet.model import Stream
 from watersmeet.sql.functions.aggregates import aggregate_entries
@@ -20,6 +23,7 @@ QUERIES = [
     for text in re.sub("^--.*", "", (Path(__file__).parent / "accepted.sql").read_text()).split(";\n")
     if text.strip()
 ]
+RANDOM = 100
 COLUMNS = (
     "price",
     "amount",
@@ -86,3 +90,30 @@ def test_every_aggregate_of_every_type(query: Build, session: Any, streams: dict
                     wrong.append(f"{called}: {built.outputs[0].type} here, {found} in Spark")
     assert not wrong, "\n".join(wrong)
     assert accepted > 200
+
+
+def test_random_queries(query: Build, session: Any, streams: dict[str, Stream]) -> None:
+    """`SEMANTICS_SEED` chooses others."""
+    seed = int(os.environ.get("SEMANTICS_SEED", "15"))
+    wrong, kinds = [], Counter[str]()
+    for number in range(RANDOM):
+        sql = Generator(seed * 10_000 + number).query()
+        try:
+            built = query(sql)
+        except SqlError as error:
+            kinds["rejected"] += 1
+            if not error.hint and not error.detail:
+                wrong.append(f"{sql}\n  is rejected without a hint: {error.problem}")
+            continue
+        kinds[built.kind] += 1
+        try:
+            found = _schema(session, as_batch(built, streams).text)
+        except Exception as error:
+            wrong.append(f"{sql}\n  {str(error).partition('JVM')[0][:300]}")
+            continue
+        mine = [(output.name, output.type) for output in built.outputs]
+        if found != mine:
+            wrong.append(f"{sql}\n  {mine} here, {found} in Spark")
+    assert not wrong, "\n".join(wrong[:10])
+    assert kinds["rejected"] < RANDOM / 3, kinds
+    assert min(kinds["slices"], kinds["batch"]) > 0, kinds

@@ -21,7 +21,8 @@ QUERIES = [
     "SELECT kind, count(*) AS c, count(n) AS m, sum(n) AS s, sum(price) AS p, avg(n) AS a FROM bids {w} GROUP BY kind",
     "SELECT sum(amount) AS s, avg(amount) AS a, avg(share) AS b, min(amount) AS l, max(kind) AS h FROM bids {w}",
     "SELECT n, avg(amount) AS a, avg(share) AS b FROM bids {w} GROUP BY n",
-    "SELECT kind, stddev(d) AS a, stddev_pop(n) AS b, variance(amount) AS c, var_pop(small) AS e FROM bids {w} GROUP BY 1",
+    "SELECT kind, stddev(d) AS a, stddev_pop(n) AS b, variance(amount) AS c, var_pop(small) AS e FROM bids {w}"
+    " GROUP BY 1",
     "SELECT count_if(ok) AS a, bool_and(ok) AS b, any(ok) AS c, sum(n) FILTER (WHERE NOT ok) AS e FROM bids {w}",
     "SELECT n % 3 AS k, sum(CASE WHEN ok THEN amount * (1 - share) ELSE 0 END) AS s FROM bids {w} GROUP BY n % 3",
     "SELECT kind, sum(n) AS s FROM bids {w} GROUP BY kind HAVING count(*) > 50 AND max(n) > 3 ORDER BY s DESC LIMIT 2",
@@ -34,6 +35,12 @@ QUERIES = [
     " JOIN auctions {w} a ON b.auction = a.id WHERE b.n > 1 GROUP BY a.category",
     "SELECT sum(b.amount * a.fee) AS s, count(b.n) FILTER (WHERE a.category = 1 AND b.n > 1) AS c, min(b.kind) AS k"
     " FROM bids {w} b, auctions {w} a WHERE b.auction = a.id",
+    "SELECT kind, sum(amount) / count(*) AS p, sum(amount) / sum(share) AS q, sum(n) / sum(share) AS r,"
+    " avg(amount) / avg(share) AS s, 100.0 * sum(share) / sum(amount) AS t FROM bids {w} GROUP BY kind",
+    "SELECT a.category, sum(b.amount * (1 - b.share) - a.fee * b.share + a.fee) AS s, sum(a.fee * b.d) AS t,"
+    " sum(CASE WHEN a.category = 1 AND b.ok THEN b.amount * a.fee ELSE 0 END) AS u,"
+    " sum(CASE WHEN a.name > 'b' THEN b.n ELSE 0 END) / sum(b.share) AS v, sum(CASE WHEN b.ok THEN a.fee END) AS w"
+    " FROM bids {w} b JOIN auctions {w} a ON b.auction = a.id GROUP BY a.category",
     "SELECT p.city, b.kind, count(*) AS n, sum(a.fee) AS f FROM bids {w} b, auctions {w} a, persons {w} p"
     " WHERE b.auction = a.id AND a.seller = p.id GROUP BY p.city, b.kind ORDER BY n DESC, f LIMIT 3",
     "SELECT count(*) AS n, sum(b.fee) AS s FROM auctions {w} a, auctions {w} b, persons {w} p"
