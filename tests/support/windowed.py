@@ -25,6 +25,7 @@ from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
 from watersmeet.model import WindowedQuery
+from watersmeet.model.windowed import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
 from watersmeet.plan.slices import StoredSlices
@@ -188,32 +189,44 @@ class WindowedRun:
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             relation = connection.sql(f"SELECT * FROM read_parquet('{folder}/*.parquet')")
-            return Counter(map(_plain, relation.fetchall()))
+            return Counter(map(plain, relation.fetchall()))
 
     def _expected(self, life: Life) -> Counter[tuple[object, ...]]:
-        found: Counter[tuple[object, ...]] = Counter()
-        grid = life.query.grid
-        tables = {name: pa.concat_tables(self.accepted[name]) for name in life.query.streams if name in self.accepted}
-        empty = {name: self.streams[name].schema.empty_table() for name in life.query.streams}
-        times = [time for table in tables.values() for time in table.column("ts").cast(pa.int64()).to_pylist()]
-        starts = {start for time in times for start in grid.containing(time)}
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            for name, table in {**empty, **tables}.items():
-                connection.register(f"all_{name}", table)
-            for start in sorted(starts):
-                end = grid.end(start)
-                if life.until is None or end > life.until or (life.first is not None and start < life.first):
-                    continue
-                for name in empty:
-                    inside = f"SELECT * FROM all_{name} WHERE epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
-                    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {inside}")
-                text = life.asked.oracle.format(start=f"make_timestamp({start})", end=f"make_timestamp({end})")
-                found.update(map(_plain, connection.execute(text).fetchall()))
-        return found
+        tables = {
+            name: pa.concat_tables(self.accepted.get(name) or [_as_read(self.streams[name].schema.empty_table())])
+            for name in life.query.streams
+        }
+        return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first)
 
 
-def _plain(row: tuple[Any, ...]) -> tuple[object, ...]:
+def _as_read(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")))
+
+
+def in_windows(
+    grid: Grid, asked: str, tables: dict[str, pa.Table], until: int | None, first: int | None = None
+) -> Counter[tuple[object, ...]]:
+    """What DuckDB gives for all windows with rows that begin from `first` on and end at or before `until`."""
+    found: Counter[tuple[object, ...]] = Counter()
+    times = [time for table in tables.values() for time in table.column("ts").cast(pa.int64()).to_pylist()]
+    starts = {start for time in times for start in grid.containing(time)}
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, table in tables.items():
+            connection.register(f"all_{name}", table)
+        for start in sorted(starts):
+            end = grid.end(start)
+            if until is None or end > until or (first is not None and start < first):
+                continue
+            for name in tables:
+                inside = f"SELECT * FROM all_{name} WHERE epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
+                connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {inside}")
+            text = asked.format(start=f"make_timestamp({start})", end=f"make_timestamp({end})")
+            found.update(map(plain, connection.execute(text).fetchall()))
+    return found
+
+
+def plain(row: tuple[Any, ...]) -> tuple[object, ...]:
     """Values as both engines agree on them: instants without a zone, doubles without their last digits."""
     return tuple(_value(value) for value in row)
 

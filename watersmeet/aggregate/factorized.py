@@ -11,11 +11,13 @@ A message is made of a member's partials joined with the messages of its childre
 added by key. So the work is linear in partials and messages; no result of the join is ever made. DuckDB joins and adds,
 for all windows of all queries with the same body at once.
 
-Whole numbers are HUGEINTs. If one overflows, the aggregates that it is part of are NULL, and no others.
+Whole numbers are BIGINTs where it is sure that none overflows, else HUGEINTs. If one of those overflows, the aggregates
+that it is part of are NULL, and no others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +39,7 @@ from watersmeet.store.kernels import I64
 
 WINDOW = "w"
 _WORD = "18446744073709551616::HUGEINT"  # 2^64
+_SAFE = 2.0**62
 
 
 def member_keys(body: Factorized, at: int) -> tuple[Expression, ...]:
@@ -147,6 +150,7 @@ class _Messages:
         self.body = body
         self.readings = readings
         self.overflows = False  # of partials that no HUGEINT holds
+        self._totals: list[dict[str, float]] = []  # by member and column, the sum of the sizes of its numbers
         self.positions = range(len(body.members))
         self.children = {
             at: [child for child, member in enumerate(body.members) if member.parent == at] for at in self.positions
@@ -175,7 +179,14 @@ class _Messages:
                     pa.decimal128(38, 0), len(values), values.buffers(), offset=values.offset
                 )
             columns[f"c{number}"] = values
-        return pa.table(columns)
+        made = pa.table(columns)
+        self._totals.append({name: _size(made.column(name)) for name in made.schema.names if name.startswith("c")})
+        return made
+
+    def _whole(self, quantity: _Quantity) -> str:
+        """The type that holds all sums of a quantity: none is larger than the product of its members' totals."""
+        totals = (self._totals[at][self._column(at, part)] for at, part in quantity.factors)
+        return "BIGINT" if math.prod(max(total, 1.0) for total in totals) < _SAFE else "HUGEINT"
 
     def _column(self, at: int, part: Part) -> str:
         return f"c{self._partials[at].index(_as_partial(part))}"
@@ -197,7 +208,7 @@ class _Messages:
         listed += [f"{self._product(at, quantity, careful)} AS {self.name(quantity)}" for quantity in needed]
         joins = "".join(self._join(at, child) for child in self.children[at])
         grouping = ", ".join([WINDOW, *keys])
-        sums = [_added(self.name(quantity), quantity, careful) for quantity in needed]
+        sums = [self._added(quantity, careful) for quantity in needed]
         outer = [_outer(self.name(quantity), quantity, careful) for quantity in needed]
         return (
             f"p{at} AS (SELECT {', '.join(listed)} FROM m{at}{joins}), "
@@ -237,9 +248,21 @@ class _Messages:
             return f"CASE WHEN {' AND '.join(f'{count} > 0' for count in counts)} THEN {product} ELSE 0.0 END"
         if part.function == "sum":
             own = f"CASE WHEN m{at}.{self._column(at, part.counted)} = 0 THEN 0 ELSE {own} END"
-        whole = [f"CAST({own} AS HUGEINT)", *messages]
+        whole = [f"CAST({own} AS {self._whole(quantity)})", *messages]
         product = " * ".join(whole)
         return f"TRY({product})" if careful and messages else product
+
+    def _added(self, quantity: _Quantity, careful: bool) -> str:
+        """What rows with the same key add up to."""
+        name = self.name(quantity)
+        if quantity.extreme:
+            return f"{quantity.extreme}({name}) AS {name}"
+        if quantity.is_double:
+            return f"sum({name}) AS {name}"
+        if not careful:
+            return f"CAST(sum({name}) AS {self._whole(quantity)}) AS {name}"
+        parts = f"sum({name} // {_WORD}) AS {name}_high, sum({name} % {_WORD}) AS {name}_low"
+        return f"{parts}, bool_or({name} IS NULL) AS {name}_failed"
 
     def columns(self, found: pa.Table) -> tuple[pa.RecordBatch, I64]:
         """The keys and partials of the last step, of what the root's message holds."""
@@ -257,7 +280,7 @@ class _Messages:
             if partial.function == "count" or (partial.function == "sum" and not self.wanted[at].is_double):
                 if partial.function == "count":
                     known = np.ones(len(windows), bool)
-                words = fixed_width_words(values)
+                words = fixed_width_words(values.cast(pa.decimal128(38, 0)))
                 low, high = (np.ascontiguousarray(words[:, half]) for half in range(2))
                 columns.append(of_words(low, high, known & np.asarray(values.is_valid()), kind))
             else:
@@ -267,18 +290,16 @@ class _Messages:
         return pa.RecordBatch.from_arrays(columns, names=names), windows
 
 
+def _size(values: pa.ChunkedArray) -> float:
+    """The sum of the sizes of numbers."""
+    if not (pa.types.is_integer(values.type) or pa.types.is_decimal(values.type)):
+        return 0.0
+    return float(pc.sum(pc.abs(values.cast(pa.float64()))).as_py() or 0.0)
+
+
 def _array(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
     return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)
-
-
-def _added(name: str, quantity: _Quantity, careful: bool) -> str:
-    if quantity.extreme:
-        return f"{quantity.extreme}({name}) AS {name}"
-    if quantity.is_double or not careful:
-        return f"sum({name}) AS {name}"
-    parts = f"sum({name} // {_WORD}) AS {name}_high, sum({name} % {_WORD}) AS {name}_low"
-    return f"{parts}, bool_or({name} IS NULL) AS {name}_failed"
 
 
 def _outer(name: str, quantity: _Quantity, careful: bool) -> str:

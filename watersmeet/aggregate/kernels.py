@@ -30,13 +30,14 @@ def number_groups(codes: Any) -> tuple[I64, I64]:
 
     codes[c][r] is what column c has in row r."""
     columns, rows = codes.shape
+    expected = min(rows, 1 << 16)
     bits = 4
-    while (1 << bits) < 2 * min(rows, 1 << 12):
+    while (1 << bits) < 2 * expected:
         bits += 1
     table = np.full(1 << bits, -1, np.int64)
     ids = np.empty(rows, np.int64)
-    first = np.empty(min(rows, 1 << 12), np.int64)
-    hashes = np.empty(min(rows, 1 << 12), np.uint64)
+    first = np.empty(expected, np.int64)
+    hashes = np.empty(expected, np.uint64)
     found = 0
     for row in range(rows):
         state = np.uint64(0)

@@ -100,6 +100,8 @@ class SliceCache:
                 chosen.append((bucket.rows.filter(pa.array(inside)), bucket.tau[inside]))
         if not chosen:
             return None
+        if len(chosen) == 1 and (np.diff(chosen[0][1]) >= 0).all():
+            return chosen[0]  # a bucket has one row for each slice and key
         rows = pa.Table.from_batches([rows for rows, _ in chosen]).combine_chunks().to_batches()[0]
         return combined_rows(self.store, rows, np.concatenate([tau for _, tau in chosen]))
 
@@ -133,7 +135,8 @@ class SliceCache:
 
 
 def _extent(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> tuple[int, int]:
-    """How many slices and keys there are."""
+    """How many slices and keys there are; no key is counted where the number does not matter."""
     slices = len(np.unique(tau))
-    keys = 1 if not store.keys else len(combined_rows(store, rows, np.zeros(len(tau), np.int64), ())[1])
-    return slices, keys
+    if slices <= _DENSE or not store.keys:
+        return slices, len(tau) if store.keys else 1
+    return slices, len(combined_rows(store, rows, np.zeros(len(tau), np.int64), ())[1])

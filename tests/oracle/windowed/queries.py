@@ -37,11 +37,12 @@ AGGREGATES = (
 FILTERS = ("", "", "v > 0", "k = 1 OR s = 'a'", "d < 1.5", "v > 100")
 
 
-def declaration(lateness: int, retained: bool = False) -> str:
+def declaration(lateness: int, retained: bool = False, folder: object = "nowhere") -> str:
     retain = " RETAIN UNBOUNDED" if retained else ""
     return "".join(
         f"CREATE STREAM {name} (ts TIMESTAMP, {', '.join(f'{column} {kind}' for column, kind, _ in columns)}) "
-        f"TIMESTAMP BY ts LATENESS INTERVAL '{lateness}' SECONDS AHEAD UNBOUNDED{retain} FROM parquet 'nowhere';"
+        f"TIMESTAMP BY ts LATENESS INTERVAL '{lateness}' SECONDS AHEAD UNBOUNDED{retain} "
+        f"FROM parquet '{folder}/{name}';"
         for name, columns in COLUMNS.items()
     )
 
