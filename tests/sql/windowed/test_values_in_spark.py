@@ -30,6 +30,7 @@ QUERIES = [
     "SELECT DISTINCT upper(kind) AS k, ok FROM bids {w} WHERE n > 2",
     "SELECT count(*) AS n, max(price) AS m FROM bids {w} WHERE n > 1000",
     "SELECT max(price) AS m FROM bids {w} WHERE n > 1000 GROUP BY window_start",
+    "SELECT d * 0 AS z, count(*) AS n FROM bids {w} GROUP BY d * 0",
     "SELECT kind, sum(10 div n) AS s, sum(amount / 2e0) AS h FROM bids {w} GROUP BY kind",
     "SELECT window_start, window_end, date_format(window_start, 'HH:mm') AS t, max(day) AS d FROM bids {w}",
     "SELECT a.category, count(*) AS n, sum(b.price) AS s, avg(b.amount) AS m, max(a.name) AS x FROM bids {w} b"
