@@ -74,5 +74,5 @@ def _continuous(
         reject(site, parsed.unsupported[0])
     join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
     outputs = build_outputs(site, join.scope, binder, parsed.items)
-    join.condition.check_connected()
+    join.check_connected()
     return join.query(name, outputs, sink, text)
