@@ -49,6 +49,7 @@ from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.loop import TickLoop
+from watersmeet.runtime.outbox import Outbox
 from watersmeet.runtime.tick.failure import explain_failure, is_full, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.session import check_settings, make_session
@@ -74,6 +75,7 @@ class Engine:
         self._frames: dict[str, DataFrame] = {}
         self._deliveries = Deliveries(self.home)
         self._loop: TickLoop | None = None  # while it runs, as are
+        self._outbox: Outbox  # deliveries to targets,
         self._keeper: PlanKeeper  # the holder of the active plan
         self._feeds: Feeds  # and the feeds
         self._held = contextlib.ExitStack()
@@ -237,13 +239,16 @@ class Engine:
         return self
 
     def run_once(self, *, flush: bool = False) -> Engine:
-        """Run ticks until everything that the sources contain now is processed, then return.
+        """Run ticks until everything that the sources contain now is processed and delivered, then return.
 
-        Windows that may still get rows stay open, and the next run closes them; with `flush` they are closed now."""
+        Windows that may still get rows stay open, and the next run closes them; with `flush` they are closed now. What
+        a target cannot be given stays in the outbox."""
         self.start(once=True).wait()
         if flush:
             self.flush()
         self._feeds.running.clear()
+        self._outbox.drain(self.options.stop_seconds)
+        self.settle(0)
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -289,6 +294,7 @@ class Engine:
             self._loop.finish(self.options.stop_seconds)
             self._feeds.stop()
             self._feeds.running.clear()
+            self._outbox.close(self.options.stop_seconds)
             self._loop = None
             self._active.run_on(None)
             self._deliveries.disconnect()
@@ -332,8 +338,11 @@ class Engine:
             )
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
-            loop.observers += [self._deliveries, self._keeper.follower]
+            self._outbox = Outbox(self.home, executor, loop.suspend, self.options.max_outbox_ticks)
+            loop.delivered = self._outbox.delivered
+            loop.observers += [self._outbox, self._deliveries, self._keeper.follower]
             self._loop = loop
+            self._outbox.committed(loop.manifest)
             self._deliveries.committed(manifest)
             self._active.run_on(self._keeper)
             self._mailbox.open(began)

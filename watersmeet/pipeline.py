@@ -18,7 +18,7 @@ from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
 from watersmeet.io.into import check_into, check_source, resolved_sink
 from watersmeet.io.sinks import check_sink, is_outside, result_folder
 from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch
+from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -76,8 +76,9 @@ class Pipeline:
 
     def created_by(self, statement: CreateQuery, folder: str) -> AnyQuery:
         """The query of a statement; a relative path in it is relative to a folder."""
-        path = statement.sink.path
-        sink = replace(statement.sink, path=path and path_in(folder, path))
+        sink = statement.sink
+        if sink.path and not sink.is_delivered:
+            sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 
     def with_query(self, query: AnyQuery) -> Pipeline:
@@ -103,6 +104,11 @@ class Pipeline:
             raise ModelError(
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
+            )
+        if isinstance(query, WindowedQuery) and isinstance(query.body, Continuous):
+            raise ModelError(
+                f"query {query.name}: aggregates over continuous joins are not executed yet",
+                hint="give the streams windows with SLIDE or TUMBLE, or aggregate where results are read",
             )
         if isinstance(query, WindowedQuery) and isinstance(query.body, Batch) and self.options.executor == "local":
             raise ModelError(

@@ -14,16 +14,18 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.model import AnyQuery, WindowedQuery
-from watersmeet.plan.slices import Founders
+from watersmeet.plan.slices import Founded, Founders
 
 
 def remember_founders(home: Path, founders: Founders, before: Founders) -> None:
     """Write them down, if they are others than before."""
     if founders == before:
         return
-    numbers: dict[tuple[WindowedQuery, ...], int] = {}
-    stores = {store: numbers.setdefault(group, len(numbers)) for store, group in founders.items()}
-    groups = [[[query.name, query.sql] for query in group] for group in numbers]
+    numbers: dict[Founded, int] = {}
+    stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in founders.items()}
+    groups = [
+        {"salt": founded.salt, "queries": [[query.name, query.sql] for query in founded.queries]} for founded in numbers
+    ]
     write_whole(home / layout.SLICES, json.dumps({"stores": stores, "founders": groups}, ensure_ascii=False))
 
 
@@ -31,8 +33,8 @@ def recall_founders(home: Path, build: Callable[[str, str], AnyQuery]) -> Founde
     """`build` makes a query of its name and text."""
     try:
         found = json.loads((home / layout.SLICES).read_text("utf-8"))
-        groups = [_built(group, build) for group in found["founders"]]
-        return {str(store): groups[number] for store, number in found["stores"].items() if groups[number]}
+        groups = [Founded(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
+        return {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return {}
 

@@ -179,7 +179,8 @@ def _finish(step: LastStep, found: list[Relation], due: Sequence[Due]) -> Iterat
     owner = of_window[done.windows]
     bounds = np.flatnonzero(np.diff(owner, prepend=-1))
     failures = done.failures
-    for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(owner)], strict=True):
+    ends = [*bounds[1:].tolist(), len(owner)] if len(owner) else []  # HAVING may leave nothing
+    for begin, end in zip(bounds.tolist(), ends, strict=True):
         number = int(owner[begin])
         yield number, Answer(due[number].query.name, done.rows.slice(begin, end - begin), failures)
         failures = {}

@@ -88,12 +88,14 @@ class SliceStore:
     keys: tuple[Expression, ...]
     parts: tuple[Part, ...]
     width: int  # microseconds
+    salt: str = ""  # tells it from another one of the same kind that has less of the past
 
     @cached_property
     def name(self) -> str:
         """Equal stores have equal names, from version to version."""
         types = tuple(column.type for each in self._expressions() for column in each.columns)
         identity = repr((self.source, self.filters, self.keys, self.key_types, self.parts, self.width, types))
+        identity += self.salt
         return f"{NAME_PREFIX} {self.source} {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
     def __hash__(self) -> int:

@@ -20,11 +20,13 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
 from watersmeet.home.files import make_private, private, sync_folder
+from watersmeet.home.outbox import Lanes, lanes_from
 
 # 1: result files have absolute names, and nothing is said about the log of changes
 # 2: no bucket has columns that Spark computed
-# 3: there are no windowed queries, and nothing is said about which rows stores have
-FORMAT = 4
+# 3: no results wait to be delivered
+# 4: there are no windowed queries, and nothing is said about which rows stores have
+FORMAT = 5
 _KEPT = 3
 
 
@@ -100,6 +102,7 @@ class Manifest:
     windows: dict[str, int] = field(default_factory=dict)  # windowed query -> the start of its first open window
     complete: dict[str, int] = field(default_factory=dict)  # store -> the event time from which it has all rows
     silent: dict[str, int] = field(default_factory=dict)  # stream -> its watermark, where silence has raised it
+    outbox: Lanes = ()  # results that are not known to be delivered
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -176,6 +179,7 @@ def load(path: Path) -> Manifest:
         totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),
         suspended={query: Suspension(**one) for query, one in raw.get("suspended", {}).items()},
+        outbox=lanes_from(raw.get("outbox", ())),
     )
 
 

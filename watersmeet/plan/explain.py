@@ -11,6 +11,7 @@ from watersmeet.plan.render import (
     RenderedStep,
     seconds_text,
 )
+from watersmeet.plan.shown_windows import windows_text
 
 
 def explain(plan: RenderedPlan) -> str:
@@ -53,6 +54,9 @@ def explain(plan: RenderedPlan) -> str:
     if plan.by_spark:
         lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
         lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
+    lines += windows_text(plan.windows, plan.slices)
+    if plan.windows and not plan.steps:
+        return "\n".join(lines)
     lines += ["", "probe trees"]
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:

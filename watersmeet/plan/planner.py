@@ -109,7 +109,7 @@ def make_plan(
     if not windowed:
         return plan
     known = stored or StoredSlices()
-    slices = choose_slices(windowed, in_force.slices.founders if in_force else known.founders, known.complete)
+    slices = choose_slices(windowed, replace(known, founders=in_force.slices.founders) if in_force else known)
     return replace(plan, windowed=windowed, slices=slices, rules=with_windows(plan.rules, windowed, slices))
 
 

@@ -24,6 +24,7 @@ from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
 from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.ruleset import Ruleset, Step
+from watersmeet.plan.shown_windows import ShownSlices, ShownWindows, shown_slices, shown_windows
 
 MOST_COMPARED = 100  # queries; for more, the plans to compare with would take seconds
 SECONDS, TUPLES = "seconds", "tuples"  # units of costs
@@ -95,6 +96,8 @@ class RenderedPlan:
     tick_seconds: float  # from one tick to the next; 0: unknown
     estimate: dict[str, float]  # CPU seconds of a tick, by what is done
     by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
+    windows: tuple[ShownWindows, ...] = ()  # windowed queries
+    slices: tuple[ShownSlices, ...] = ()
 
     def amount(self, cost: float) -> str:
         """A cost as people read it."""
@@ -159,6 +162,8 @@ def render(
             for rule in (rules.by_spark if rules else ())
             for text in sorted(column.shown for column in rule.computed)
         ),
+        shown_windows(rules) if rules else (),
+        shown_slices(rules) if rules else (),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from watersmeet.aggregate.choice import slice_stores, wishes
 from watersmeet.aggregate.reading import Reading, Wish
@@ -18,7 +19,23 @@ from watersmeet.model import WindowedQuery
 from watersmeet.model.expression import Expression, all_of
 from watersmeet.model.windowed import Partial
 
-Founders = Mapping[str, tuple[WindowedQuery, ...]]  # by store
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Founded:
+    """What a slice store is made for. The salt is that of a store which was filled with stored rows when it was new."""
+
+    queries: tuple[WindowedQuery, ...]
+    salt: str = ""
+
+    @cached_property
+    def readings(self) -> dict[str, tuple[Reading, ...]]:
+        found = slice_stores(self.queries)
+        return {name: tuple(_salted(each, self.salt) for each in readings) for name, readings in found.items()}
+
+
+Founders = Mapping[str, Founded]  # by store
 
 
 @dataclass(frozen=True)
@@ -41,31 +58,46 @@ class StoredSlices:
     founders: Founders = field(default_factory=dict)
     complete: Mapping[str, int] = field(default_factory=dict)
 
+    def reaches_back(self, store: SliceStore) -> bool:
+        """Whether a slice store has no less of the past than the stored rows of its stream."""
+        rows = self.complete.get(store.source, _NEVER)
+        return self.complete.get(store.name, _NEVER) <= rows
 
-def choose_slices(windowed: Sequence[WindowedQuery], founders: Founders, complete: Mapping[str, int]) -> Slices:
-    """`founders` are those of the stores that are there, `complete` says from when on these have all rows: a query that
-    can read several of them reads the one with the longest history."""
-    present = sorted(_founded(founders), key=lambda store: (complete.get(store.name, 1 << 62), store.name))
+
+def choose_slices(windowed: Sequence[WindowedQuery], stored: StoredSlices) -> Slices:
+    """A query that can read several of the stores that are there reads the one with the longest history. One that is
+    to be backfilled reads none that has less of the past than the stored rows: it founds one that they are put into."""
+    complete = stored.complete
+    present = sorted(_founded(stored.founders), key=lambda store: (complete.get(store.name, _NEVER), store.name))
     readings: dict[str, tuple[Reading, ...]] = {}
     for query in windowed:
-        found = [_first(present, wish) for wish in wishes(query)]
+        usable = [store for store in present if stored.reaches_back(store)] if query.backfill else present
+        found = [_first(usable, wish) for wish in wishes(query)]
         if found and all(found):
             readings[query.name] = tuple(each for each in found if each is not None)
-    others = tuple(query.definition for query in windowed if query.name not in readings)
-    fresh = slice_stores(others)
-    readings |= fresh
-    new = {each.store.name: others for found in fresh.values() for each in found}
-    named = {each.store.name for found in readings.values() for each in found}
-    return Slices(readings, {name: founders.get(name) or new[name] for name in sorted(named)})
+    founders = dict(stored.founders)
+    for backfilled in (False, True):
+        others = [query for query in windowed if query.name not in readings and query.backfill == backfilled]
+        salt = next((query.addition or query.name for query in others), "") if backfilled else ""
+        founded = Founded(tuple(query.definition for query in others), salt)
+        readings |= founded.readings
+        names = {each.store.name for found in founded.readings.values() for each in found}
+        founders = {**dict.fromkeys(names, founded), **founders}
+    named = sorted({each.store.name for found in readings.values() for each in found})
+    return Slices(readings, {name: founders[name] for name in named})
 
 
 def _founded(founders: Founders) -> list[SliceStore]:
     """The stores by these names, if their founders still give them: another version may define them in another way."""
     found: dict[str, SliceStore] = {}
-    for name, queries in founders.items():
-        for readings in slice_stores(queries).values():
+    for name, founded in founders.items():
+        for readings in founded.readings.values():
             found |= {each.store.name: each.store for each in readings if each.store.name == name}
     return list(found.values())
+
+
+def _salted(reading: Reading, salt: str) -> Reading:
+    return replace(reading, store=replace(reading.store, salt=salt)) if salt else reading
 
 
 def _first(stores: Iterable[SliceStore], wish: Wish) -> Reading | None:

@@ -12,7 +12,7 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +22,14 @@ from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import MarkedLog
 from watersmeet.home.manifest import Manifest, commit
+from watersmeet.home.outbox import LaneName, without
 from watersmeet.home.recovery import discard, discard_staged, publish
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
 from watersmeet.model import AnyQuery
 from watersmeet.runtime.emit.confine import reason_of
-from watersmeet.runtime.exec.batches import Batch, Observer
+from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
 from watersmeet.runtime.exec.closing_windows import ClosingWindows
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
@@ -101,6 +102,7 @@ class TickLoop:
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
+        self.delivered: Callable[[], Mapping[LaneName, int]] = dict  # what targets have of the outbox
         self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
         if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in answered_by(plan)):
             self._waiting_since = time.monotonic()
@@ -218,6 +220,8 @@ class TickLoop:
             except CONFINED as problem:
                 if not may_pass(problem, tries) and not self._suspend_those_at_fault(problem, begun.tick):
                     raise
+            except SmallerBatch:
+                pass
             self._ahead = None  # it was gathered by the same plan
             begun, following = self._new(batch, self.manifest), lambda: None
 
@@ -338,8 +342,10 @@ class TickLoop:
         merged = reports.merged + self._beside.done(self.manifest)
         points.reach("probe.after")
         manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
+        outbox, posted = without(manifest.outbox, self.delivered())
+        garbage += posted
         with self._handover:  # no line is being written
-            manifest = replace(manifest, changes=self._changes.mark())
+            manifest = replace(manifest, outbox=outbox, changes=self._changes.mark())
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         commit(self.home, manifest)
         self.manifest = manifest

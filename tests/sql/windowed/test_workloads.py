@@ -13,13 +13,11 @@ from watersmeet.sql import build_query
 FOLDER = Path(__file__).parents[3] / "bench" / "workloads" / "windowed"
 CLASSES = {
     "tpch": {
-        **{"q1": "slices", "q3": "factorized", "q4": "batch", "q5": "batch", "q6": "slices", "q7": "batch", "q8": "batch"},
-        **{"q9": "batch", "q10": "factorized", "q12": "factorized", "q14": "batch", "q17": "batch", "q18": "batch"},
-        **{"q19": "batch"},
+        **dict.fromkeys(("q1", "q6"), "slices"),
+        **dict.fromkeys(("q3", "q8", "q9", "q10", "q12", "q14"), "factorized"),
+        **dict.fromkeys(("q4", "q5", "q7", "q17", "q18", "q19"), "batch"),
     },
-    "nexmark": {
-        **{"q5": "batch", "q7": "batch", "q8": "batch", "q11": "slices", "q15": "batch", "q16": "batch", "q17": "slices"},
-    },
+    "nexmark": {**dict.fromkeys(("q11", "q17"), "slices"), **dict.fromkeys(("q5", "q7", "q8", "q15", "q16"), "batch")},
 }
 
 

@@ -31,7 +31,12 @@ class Batch(Protocol):
         """Write down what the batch has, so that it has the same after a crash. It may be gathered by then."""
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        """What else is to be reported of the input, or an error if not all of it was read."""
+        """What else is to be reported of the input, or an error if not all of it was read. `SmallerBatch` if the
+        batch is to be gathered once more, without what could be read in part only."""
+
+
+class SmallerBatch(Exception):
+    """A batch has found that it has less than it was gathered with."""
 
 
 class Observer(Protocol):

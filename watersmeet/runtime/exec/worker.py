@@ -27,12 +27,15 @@ from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
+from watersmeet.runtime.exec.open_targets import OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
     ComputeOrder,
+    DeliverOrder,
+    DeliveryReport,
     FillOrder,
     GatherOrder,
     GatherReport,
@@ -87,7 +90,9 @@ class Worker:
             OccupiedOrder: self._occupied,
             SlicesOrder: self._slices,
             FillOrder: self._fill,
+            DeliverOrder: self._deliver,
         }
+        self.targets = OpenTargets()
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -132,9 +137,11 @@ class Worker:
         reports = []
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
-            rows = _rows_of(declared[stream], pieces, rejected)
+            parts: list[tuple[Piece, InputError]] = []
+            rows = _rows_of(declared[stream], pieces, rejected, parts)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
+            report.parts += parts
             reports.append(report)
         return reports
 
@@ -280,6 +287,11 @@ class Worker:
             report.failure = self._told(problem, order.gather.home)
         return [report]
 
+    # Results leave -------------------------------------------------------------------------------
+
+    def _deliver(self, order: DeliverOrder, task: int, name: str) -> list[DeliveryReport]:
+        return [self.targets.deliver(order)]
+
     # Files are looked at -------------------------------------------------------------------------
 
     def _verify(self, order: VerifyOrder, task: int, name: str) -> list[WatersmeetError]:
@@ -313,14 +325,23 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[Piece, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(
+    stream: Stream,
+    pieces: list[Piece],
+    rejected: list[tuple[Piece, InputError]],
+    parts: list[tuple[Piece, InputError]],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files, and which could not be read: none of their rows, or a part."""
     for piece in pieces:
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:
             rejected.append((piece, problem))
             continue
-        yield from rows
+        try:
+            yield from rows
+        except InputError as problem:
+            parts.append((piece, problem))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:

@@ -78,13 +78,6 @@ class _QueryReader(Places):
     def _set_operation(self, node: Any) -> tree.Query:
         self._clauses(node, _QUERY_ARGS)
         kind = type(node)
-        for side in (node.this, node.expression):
-            if isinstance(side, exp.SetOperation) and (type(side) is exp.Intersect) != (kind is exp.Intersect):
-                self.site.fail(
-                    self.span(side),
-                    "this needs parentheses: which set operation comes first?",
-                    hint="put the inner one in parentheses",
-                )
         if node.args.get("by_name") or node.args.get("side"):
             self._reject("clause", "BY NAME", self.word("BY"))
         operator = _OPERATORS[kind] + ("" if node.args.get("distinct") else " ALL")
@@ -100,6 +93,12 @@ class _QueryReader(Places):
         keys = None
         if group:
             self._clauses(group, {"expressions", "all"})
+            for each in group.expressions:
+                if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
+                    word = {"groupingsets": "GROUPING"}.get(each.key, each.key.upper())
+                    self.site.fail(
+                        self.word(word), f"{word} is not supported", hint="write one query for each grouping"
+                    )
             keys = tuple(self.scalars.value(each) for each in group.expressions)
         return tree.Select(
             tuple(self._item(each) for each in node.expressions),
@@ -165,12 +164,6 @@ class _QueryReader(Places):
                 continue
             on, using = join.args.get("on"), join.args.get("using") or []
             kind = _JOINS[written]
-            if kind != "cross" and on is None and not using and written != "NATURAL JOIN":
-                if kind != "inner":
-                    self.site.fail(
-                        (words[0].start, words[-1].end), f"{written} needs a condition", hint="add ON or USING"
-                    )
-                kind = "cross"
             listed[-1] = tree.Join(
                 kind,
                 listed[-1],

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from watersmeet.model import ColumnRef, Output, Sink, Stream
 from watersmeet.model.windowed import Batch, Body, View, WindowedQuery
-from watersmeet.sql.adapter import parse_query
+from watersmeet.sql.adapter import parse_query, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.site import Site
 from watersmeet.sql.windowed.combine import NotThisClass
@@ -21,7 +21,7 @@ from watersmeet.sql.windowed.resolved import Bound, Query, Scan, Select, all_nod
 from watersmeet.sql.windowed.sliced import as_slices
 from watersmeet.sql.windowed.text import spark_text
 from watersmeet.sql.windowed.typing import SparkTyping
-from watersmeet.sql.windows import Windows
+from watersmeet.sql.windows import Windows, cut_windows
 
 
 def is_windowed(windows: Windows) -> bool:
@@ -61,6 +61,14 @@ def build_windowed(
     grid = grid_of(site, windows, resolver.tables, resolver.window_calls, event_times(read, streams))
     body, outputs, reason = _classified(site, binder, query)
     return WindowedQuery(name, grid, body, outputs, sink, text, reason=reason)
+
+
+def as_batch(query: WindowedQuery, streams: Mapping[str, Stream]) -> Batch:
+    """A query with windows of event time as if only Spark could compute it, whatever its class."""
+    site = Site(query.sql)
+    windows = _renamed(cut_windows(site, tokenize(site, query.sql), query.sql))
+    resolved = Resolver(site, streams).whole(parse_query(site, windows.blanked, windows.tokens))
+    return _batch(site, resolved)
 
 
 def _renamed(windows: Windows) -> Windows:

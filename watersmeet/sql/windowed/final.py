@@ -9,9 +9,10 @@ from watersmeet.model import Expression, Output
 from watersmeet.model.expression import ColumnRef, Operation, all_of
 from watersmeet.model.windowed import END, START, Final, Order, key_column
 from watersmeet.sql.bind import Binder
+from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of
 from watersmeet.sql.site import Site
-from watersmeet.sql.tree import Aggregate, Node
+from watersmeet.sql.tree import Aggregate, Call, Node
 from watersmeet.sql.typing import Typing
 from watersmeet.sql.windowed.combine import NotThisClass
 from watersmeet.sql.windowed.groups import bare
@@ -28,7 +29,7 @@ class LastStep:
         self._binder = binder
         self._keys = {bare(node): key_column(at, kind) for at, (node, kind) in enumerate(keys)}
         self._combine = combine
-        self._typing = Typing(site, self._leaf)
+        self._typing = _LastTyping(site, self._leaf)
 
     def _leaf(self, node: Node) -> Expression | None:
         key = self._keys.get(bare(node))
@@ -38,7 +39,9 @@ class LastStep:
             return self._combine(node)
         if isinstance(node, WindowEnd):
             return ColumnRef(END if node.end else START, "timestamp")
-        assert not isinstance(node, Bound | Nested), node
+        if isinstance(node, Nested):
+            raise NotThisClass("it has a subquery")
+        assert not isinstance(node, Bound), node
         return None
 
     def read(self, query: Select, *, nonempty: Expression | None = None) -> tuple[tuple[Output, ...], Final]:
@@ -60,6 +63,14 @@ class LastStep:
 
     def value(self, node: Node) -> Expression:
         return proven(self._binder, node, self._typing)
+
+
+class _LastTyping(Typing):
+    """Of few rows also quotients of decimals are computed here."""
+
+    def call(self, node: Call, arguments: list[Expression]) -> Expression:
+        found = quotient(*arguments) if node.name == "/" else None
+        return found or super().call(node, arguments)
 
 
 def proven(binder: Binder, node: Node, typing: Typing) -> Expression:
