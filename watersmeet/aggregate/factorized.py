@@ -33,7 +33,7 @@ from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
 from watersmeet.model.predicate import KeyPart
-from watersmeet.model.types import arrow_type, type_of_arrow
+from watersmeet.model.types import arrow_type
 from watersmeet.model.windowed import Factorized, JoinPartial, Partial
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.kernels import I64
@@ -302,7 +302,7 @@ def _parents(body: Factorized, child: int) -> tuple[KeyPart, ...]:
 
 
 def _codes(windows: I64, keys: list[pa.Array]) -> list[I64]:
-    return [windows, *(code for values in keys for code in key_codes(values, type_of_arrow(values.type)))]
+    return [windows, *(code for values in keys for code in key_codes(values))]
 
 
 def _matches(left: tuple[I64, list[pa.Array]], right: tuple[I64, list[pa.Array]]) -> tuple[I64, I64]:
