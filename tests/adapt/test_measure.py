@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.declarations import bigint_streams
 from watersmeet.adapt.decisions import changes, largest, reason
-from watersmeet.adapt.measure import Measurements, all_links, learned, live_rows, measure_tick
+from watersmeet.adapt.measure import REMEMBERED, Measurements, all_links, learned, live_rows, measure_tick
 from watersmeet.adapt.statistics_file import recall, remember
 from watersmeet.adapt.step_facts import step_facts
 from watersmeet.home import layout
@@ -145,6 +145,16 @@ def test_what_is_not_told_stays_and_what_is_told_takes_over() -> None:
     assert new.sizes == {"r": 99.0, "x": 3.0}
     assert new.selectivities[one] == pytest.approx(0.1 * 0.5 + 0.9 * 0.01, rel=1e-3)
     assert new.selectivities[other] == 0.25
+
+
+def test_filters_that_come_and_go_do_not_add_up() -> None:
+    known = Statistics()
+    for number in range(REMEMBERED + 50):
+        told = Measurements(filters={("r", "x > 0"): (10.0, 5.0), ("r", f"x = {number}"): (10.0, 1.0)})
+        known = learned(known, told, (), keep=0.1)
+    assert len(known.filters) == REMEMBERED + 2
+    assert ("r", "x > 0") in known.filters and ("r", f"x = {number}") in known.filters
+    assert ("r", "x = 0") not in known.filters
 
 
 def test_a_reason_names_what_changed_most() -> None:

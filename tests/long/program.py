@@ -11,12 +11,13 @@ import threading
 from pathlib import Path
 
 from watersmeet import Engine
-from watersmeet.adapt import decisions
+from watersmeet.adapt import decisions, measure
 from watersmeet.control import compaction
 from watersmeet.home import tick_log
 from watersmeet.io import positions, taken_files
 
 REMEMBERED_FILES = 150
+REMEMBERED_FILTERS = 8
 LONGEST_TICK_LOG = 32_768  # bytes
 LONGEST_POSITIONS = 16_384
 LONGEST_OTHER_LOG = 4_096
@@ -37,6 +38,7 @@ def figures(engine: Engine) -> dict[str, int]:
 
 def main() -> None:
     taken_files.REMEMBERED = REMEMBERED_FILES
+    measure.REMEMBERED = REMEMBERED_FILTERS
     tick_log._LONGEST_LOG = LONGEST_TICK_LOG
     positions._LONG = LONGEST_POSITIONS
     decisions._LONGEST = compaction.LONGEST_LOG = LONGEST_OTHER_LOG

@@ -98,7 +98,7 @@ def cases(
     kinds = draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
     ticks = draw(st.integers(1, max_ticks))
     streams = tuple(
-        draw(_stream(f"s{number}", kinds, ticks, max_rows)) for number in range(draw(st.integers(1, max_streams)))
+        draw(stream_cases(f"s{number}", kinds, ticks, max_rows)) for number in range(draw(st.integers(1, max_streams)))
     )
     count = draw(st.one_of(st.integers(1, 3), st.integers(1, max_queries)))
     joins: list[Join] = []
@@ -112,7 +112,7 @@ def cases(
 
 
 @st.composite
-def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: int) -> StreamCase:
+def stream_cases(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: int) -> StreamCase:
     columns = (*tuple((f"k{number}", kind) for number, kind in enumerate(kinds)), ("v", "INT"))
     count = draw(st.integers(0, max_rows))
     span = draw(st.sampled_from((1, 20, 200)))  # seconds of event time
@@ -136,7 +136,7 @@ def _stream(draw: st.DrawFn, name: str, kinds: list[str], ticks: int, max_rows: 
     return StreamCase(name, columns, jitter, pa.table(data), cuts)
 
 
-_WINDOWS = (0, 1, SECOND // 2, SECOND, 5 * SECOND, 30 * SECOND, None)
+WINDOWS = (0, 1, SECOND // 2, SECOND, 5 * SECOND, 30 * SECOND, None)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...], thetas: tuple[int, .
     return Join(
         members,
         tuple(
-            draw((_theta if draw(st.integers(0, 3)) < share else _equality)(members[left], members[right]))
+            draw((thetas_between if draw(st.integers(0, 3)) < share else equalities)(members[left], members[right]))
             for left, right in pairs
         ),
     )
@@ -172,13 +172,13 @@ def _join(draw: st.DrawFn, streams: tuple[StreamCase, ...], thetas: tuple[int, .
 def _query(draw: st.DrawFn, name: str, join: Join) -> QueryCase:
     members = join.members
     size = len(members)
-    windows = [draw(st.sampled_from(_WINDOWS)) for _ in members]
+    windows = [draw(st.sampled_from(WINDOWS)) for _ in members]
     if draw(st.booleans()):
         windows = [windows[0]] * size
     conditions = list(join.predicates)
     for alias, _ in members:
         if draw(st.integers(0, 3)) == 0:
-            conditions.append(draw(_filter(alias)))
+            conditions.append(draw(filters(alias)))
     oracle_conditions = list(conditions)
     draw(st.randoms(use_true_random=False)).shuffle(conditions)
     outputs = [f"{alias}.id AS {alias}_id" for alias, _ in members]
@@ -189,11 +189,11 @@ def _query(draw: st.DrawFn, name: str, join: Join) -> QueryCase:
     selected = ", ".join(outputs)
     same = len(set(windows)) == 1 and draw(st.booleans())
     tables = ", ".join(
-        f"{stream.name} {'' if same else _bracket(window)} AS {alias}"
+        f"{stream.name} {'' if same else bracket(window)} AS {alias}"
         for (alias, stream), window in zip(members, windows, strict=True)
     )
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    suffix = f" WINDOW {_bracket(windows[0])[1:-1].removeprefix('RANGE ')}" if same else ""
+    suffix = f" WINDOW {bracket(windows[0])[1:-1].removeprefix('RANGE ')}" if same else ""
     return QueryCase(
         name,
         f"SELECT {selected} FROM {tables}{where}{suffix}",
@@ -201,7 +201,7 @@ def _query(draw: st.DrawFn, name: str, join: Join) -> QueryCase:
     )
 
 
-def _bracket(window: int | None) -> str:
+def bracket(window: int | None) -> str:
     return "[UNBOUNDED]" if window is None else f"[RANGE {window} MICROSECONDS]"
 
 
@@ -219,7 +219,7 @@ def _oracle(
 
 
 @st.composite
-def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
+def equalities(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
     left_column, kind = draw(st.sampled_from(left[1].columns[:-1]))
     comparable = [
         column
@@ -234,7 +234,7 @@ def _equality(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, S
 
 
 @st.composite
-def _theta(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
+def thetas_between(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, StreamCase]) -> str:
     """A predicate that is no equality, in words that mean the same to Watersmeet and to DuckDB."""
     a, b = (left[0], right[0]) if draw(st.booleans()) else (right[0], left[0])
     number, seconds = draw(st.integers(-2, 4)), draw(st.integers(0, 5))
@@ -269,7 +269,7 @@ def _theta(draw: st.DrawFn, left: tuple[str, StreamCase], right: tuple[str, Stre
 
 
 @st.composite
-def _filter(draw: st.DrawFn, alias: str) -> str:
+def filters(draw: st.DrawFn, alias: str) -> str:
     number = draw(st.integers(-3, 3))
     return draw(
         st.sampled_from(

@@ -31,6 +31,7 @@ from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
@@ -80,7 +81,8 @@ class InProcess:
     def change(self, queries: list[Query]) -> None:
         """Answer these queries, and no others, from the next tick on."""
         self.queries = queries
-        self.problem = Problem(tuple(graph_of(query) for query in self.queries), partitions=self.case.partitions)
+        graphs = tuple(graph_of(part) for part in parts_of(self.queries))
+        self.problem = Problem(graphs, partitions=self.case.partitions)
         self.follow(simple(self.problem))
         for query in self.queries:
             prepare_folder(result_folder(self.home, query.name, query.sink), query.sink, query.outputs)

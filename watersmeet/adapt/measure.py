@@ -29,6 +29,7 @@ from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
 from watersmeet.store.sketch import Sketch
 
+REMEMBERED = 256  # selectivities of filters and predicates that no query has now
 _Name = TypeVar("_Name")
 Counted = tuple[float, float]  # pairs looked at, pairs that join
 
@@ -263,16 +264,15 @@ def all_links(problem: Problem) -> set[Link]:
 
 
 def learned(old: Statistics, measured: Measurements, links: Iterable[Link], keep: float) -> Statistics:
-    """Old statistics with what an epoch told, of which the old value keeps a share. What is not told stays."""
+    """Old statistics with what an epoch told, of which the old value keeps a share. What is not told stays, up to a
+    limit: filters of queries that come and go would otherwise add up for ever."""
 
     def mixed(before: Mapping[object, float], now: Mapping[object, float]) -> dict[object, float]:
-        return {
-            **before,
-            **{
-                name: keep * before[name] + (1 - keep) * value if name in before else value
-                for name, value in now.items()
-            },
+        untold = [(name, value) for name, value in before.items() if name not in now]  # the longest known first
+        told = {
+            name: keep * before[name] + (1 - keep) * value if name in before else value for name, value in now.items()
         }
+        return {**dict(untold[-REMEMBERED:]), **told}
 
     return Statistics(
         {**old.sizes, **measured.sizes},

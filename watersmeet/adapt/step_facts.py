@@ -42,6 +42,8 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
 
     def visit(steps: tuple[Step, ...], above: tuple[StoreRule, ...], asked: dict[str, float]) -> None:
         for step in steps:
+            if step.leaf is not None:  # it finds out whether there are partners, not how many
+                continue
             rule = stores[step.store]
             links = [
                 Link(_attribute(above[at], part), _attribute(rule, own))

@@ -2,7 +2,7 @@
 
 from watersmeet.model.expression import ColumnRef, Expression, member_column
 from watersmeet.model.predicate import CROSS, Band, Equality, KeyPart, Predicate, Registered, Theta
-from watersmeet.model.query import Alias, Output, Query, Sink
+from watersmeet.model.query import Alias, Leaf, Output, Query, Sink
 from watersmeet.model.spark_call import HIDDEN, SparkCall
 from watersmeet.model.stream import Column, Source, Stream
 from watersmeet.model.windowed import WindowedQuery
@@ -20,6 +20,7 @@ __all__ = [
     "Equality",
     "Expression",
     "KeyPart",
+    "Leaf",
     "Output",
     "Predicate",
     "Query",

@@ -18,6 +18,7 @@ from watersmeet.model.stream import check_name
 from watersmeet.model.targets import targets
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
+LEFT_JOIN, SEMI_JOIN, ANTI_JOIN = "left", "semi", "anti"
 _FORMATS = ("parquet", "json", "csv", "console", "count")
 
 
@@ -58,6 +59,20 @@ class Sink:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """What the last alias of a query is to the others, where it is not simply joined: see LEFT, SEMI and ANTI joins.
+
+    Its own filter and what joins it to the others decide whether a row has a partner. The rest is about the results
+    of a LEFT JOIN, from its WHERE."""
+
+    kind: str
+    filter: Expression | None = None  # of the partner,
+    equalities: tuple[Equality, ...] = ()  # and between it and other aliases
+    predicates: tuple[Predicate, ...] = ()
+    missing: tuple[tuple[str, Expression], ...] = ()  # filters by alias, of results without a partner
+
+
+@dataclass(frozen=True)
 class Query:
     name: str
     aliases: tuple[Alias, ...]
@@ -70,6 +85,7 @@ class Query:
     addition: str = ""  # names the change that added it to a running engine, for ever; "" where it was declared
     predicates: tuple[Predicate, ...] = ()  # between two aliases, but no equalities
     resumed: str = ""  # names the suspension that it was resumed from, for ever; "" where it never was
+    leaf: Leaf | None = None  # None: all aliases are joined
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -85,6 +101,11 @@ class Query:
                 f"query {self.name}: nothing joins {', '.join(sorted(unreached))} to {names[0]}",
                 hint="add a predicate between them, or write CROSS JOIN",
             )
+
+    @property
+    def preserved(self) -> tuple[Alias, ...]:
+        """The aliases whose rows are in every result."""
+        return self.aliases if self.leaf is None else self.aliases[:-1]
 
     @cached_property
     def definition(self) -> Query:
@@ -126,10 +147,14 @@ class Query:
         for alias in self.aliases:
             if alias.filter is not None:
                 yield alias.name, alias.filter
-        for equality in self.equalities:
+        if self.leaf is not None:
+            yield from self.leaf.missing
+            if self.leaf.filter is not None:
+                yield self.aliases[-1].name, self.leaf.filter
+        for equality in (*self.equalities, *(self.leaf.equalities if self.leaf else ())):
             yield equality.left, equality.left_key.expression
             yield equality.right, equality.right_key.expression
-        for predicate in self.predicates:
+        for predicate in (*self.predicates, *(self.leaf.predicates if self.leaf else ())):
             yield from ((predicate.left, part.expression) for part in predicate.theta.left)
             yield from ((predicate.right, part.expression) for part in predicate.theta.right)
         yield from (("", output.expression) for output in self.outputs)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from watersmeet.model import Alias, Query
 from watersmeet.optimize.joingraph import graph_of, relations_of
+from watersmeet.plan.parts import Part
 from watersmeet.plan.ruleset import UNBOUNDED
 
 
@@ -17,6 +18,9 @@ class Aliases:
             query.name: {relation: query.by_name[alias] for alias, relation in relations_of(query).items()}
             for query in queries
         }
+        for query in queries:
+            if isinstance(query, Part):
+                self._by_relation[query.name][query.join.relation] = query.leaf_alias
 
     def alias(self, query: Query, relation: str) -> Alias:
         return self._by_relation[query.name][relation]

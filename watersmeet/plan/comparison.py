@@ -14,6 +14,7 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.materialize import Materialized, materialized_stores
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 
 NOTICEABLE = 0.05  # share of the cost that the estimates are not sure of: two plans of about one cost would alternate
@@ -65,7 +66,7 @@ def price_of_change(
             cost += len(set(rule.keys) - keys[rule.name]) * rows * weights.index_entry
     if solution.materialized:
         there = set(before.materialized)
-        stores = materialized_stores({stream.name: stream for stream in streams}, Aliases(queries), solution)
+        stores = materialized_stores({stream.name: stream for stream in streams}, Aliases(parts_of(queries)), solution)
         new = {store.name: store for store in stores.values() if store.name not in there}
         for rule in after.stores:
             if rule.name in new:

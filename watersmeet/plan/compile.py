@@ -11,33 +11,51 @@ import hashlib
 import itertools
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from watersmeet.model import Expression, KeyPart, Query, SparkCall, Stream
 from watersmeet.model.expression import all_of
-from watersmeet.optimize.joingraph import Subquery, links_between, places_at_random, store_of, stream_of
+from watersmeet.optimize.joingraph import (
+    QueryGraph,
+    Subquery,
+    graph_of,
+    links_between,
+    places_at_random,
+    store_of,
+    stream_of,
+)
 from watersmeet.optimize.phases import Phases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
+from watersmeet.plan.leaves import (
+    ARRIVAL,
+    FIRST_PARTNER,
+    NOBODY,
+    Use,
+    backfill_use,
+    due_uses,
+    leaf_check,
+    member_in,
+    with_leaf,
+)
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
+from watersmeet.plan.nodes import Node, carried
+from watersmeet.plan.parts import leaf_of, parts_of, query_of
 from watersmeet.plan.ruleset import (
-    Ask,
     Check,
     Emit,
     Keep,
     Key,
     Lookup,
     Member,
-    Range,
     ResultRule,
     Ruleset,
     Start,
     Step,
     StoreRule,
-    Test,
     kept_filter,
 )
 from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
@@ -58,27 +76,6 @@ def compile_solution(
     return _Compiler(streams, queries, solution, partitions, groups, sharing).ruleset()
 
 
-@dataclass
-class _Node:
-    """A step under construction; the root of a tree stands for the arriving row."""
-
-    store: Subquery
-    name: str
-    key: Key = ()
-    sources: tuple[Lookup, ...] = ()
-    sees: tuple[str, ...] = ()
-    range: Range | None = None
-    tests: tuple[Test, ...] = ()
-    windows: set[int] = field(default_factory=set)
-    asks: dict[str, Block] = field(default_factory=dict)  # by group
-    ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
-    children: dict[object, _Node] = field(default_factory=dict)
-
-    @property
-    def groups(self) -> tuple[Ask, ...]:
-        return tuple(Ask(group, block) for group, block in self.asks.items())
-
-
 class _Compiler:
     def __init__(
         self,
@@ -93,8 +90,9 @@ class _Compiler:
         self.queries = queries
         self.solution = solution
         self.partitions = partitions
-        self.aliases = Aliases(queries)
-        self.groups = make_groups(queries, self.aliases.graphs, groups, sharing)
+        self.parts = parts_of(queries)
+        self.aliases = Aliases(self.parts)
+        self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.phases = Phases(solution.paths)
         self.keys: dict[str, tuple[Key, ...]] = {}
@@ -102,7 +100,7 @@ class _Compiler:
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
-        roots: dict[tuple[str, int], _Node] = {}
+        roots: dict[tuple[str, int], Node] = {}
         for group in self.groups:
             for relation in group.graph.relations:
                 self._graft(roots, group, relation, self.solution.paths[relation, group.graph.whole])
@@ -111,7 +109,8 @@ class _Compiler:
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
-        starts += [self._backfill(query) for query in self.queries if query.backfill]
+        starts += [self._backfill(part) for part in self.parts if part.backfill]
+        starts += [start for group in self.groups for start in self._leaf_starts(group)]
         draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
         self.keys, self.sorted_by, self.asked = probed_keys(draft), looked_up_ranges(draft), asked_filters(draft)
         read = {alias.stream for query in self.queries for alias in query.aliases}
@@ -127,40 +126,53 @@ class _Compiler:
 
     # Trees ---------------------------------------------------------------------------------------
 
-    def _graft(self, roots: dict[tuple[str, int], _Node], end: Group | Materialized, start: str, path: Path) -> None:
+    def _graft(self, roots: dict[tuple[str, int], Node], end: Group | Materialized, start: str, path: Path) -> None:
         goal = end.subquery if isinstance(end, Materialized) else end.graph.whole
         phase = self.phases.chosen[start, goal]
         first = Subquery(frozenset((start,)), frozenset())
-        root = roots.setdefault((start, phase), _Node(first, stream_of(start)))
+        root = roots.setdefault((start, phase), Node(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
 
-    def _grow(self, node: _Node, end: Group | Materialized, start: str, path: Path, sees: _Sees) -> None:
+    def _grow(
+        self, node: Node, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
+    ) -> None:
+        leaf = end.leaf if isinstance(end, Group) else None
+        graph = with_leaf(end.graph, leaf) if leaf else end.graph
         first = Subquery(frozenset((start,)), frozenset())
         self._want(node, end, first)
         bound = [first]
         branch = end.branch if isinstance(end, Group) else ""
         for store in path:
-            joined = frozenset().union(*(earlier.relations for earlier in bound))
-            chosen: dict[KeyPart, Lookup] = {}
-            links = list(links_between(end.graph.links, joined, store.relations))
-            for link in (link for link in links if link.theta is None):
-                inner = link.left if link.left[0] in store.relations else link.right
-                outer = link.right if inner is link.left else link.left
-                part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
-                # One equality for each attribute of the probed store; a further one is left to verification.
-                if part not in chosen or order_of(lookup) < order_of(chosen[part]):
-                    chosen[part] = lookup
-            key = tuple(sorted(chosen, key=lambda part: part.sort_key))
-            sources = tuple(chosen[part] for part in key)
-            span, tests = predicates_between(links, bound, store, by_range=not key)
-            name = self._name(store)
-            identity = (name, key, sources, sees(store), span, tests, branch)
-            node = node.children.setdefault(identity, _Node(store, name, key, sources, sees(store), span, tests))
+            found = self._probing(graph, bound, store, sees(store))
+            node = node.children.setdefault((found.identity, branch), found)
             self._want(node, end, store)
             bound.append(store)
+        if leaf:
+            own = Subquery(frozenset((leaf.relation,)), frozenset())
+            others = [NOBODY if store == own else store for store in bound]
+            found = self._probing(graph, others, own, (leaf.relation,) if use.sees else ())
+            found.leaf = leaf_check(leaf, use, others, found, self.streams[found.name])
+            node = node.children.setdefault((end.name, use), found)
+            self._want(node, end, own)
         node.ends.append((end, tuple(bound)))
 
-    def _want(self, node: _Node, end: Group | Materialized, store: Subquery) -> None:
+    def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> Node:
+        joined = frozenset().union(*(earlier.relations for earlier in bound))
+        chosen: dict[KeyPart, Lookup] = {}
+        links = list(links_between(graph.links, joined, store.relations))
+        for link in (link for link in links if link.theta is None):
+            inner = link.left if link.left[0] in store.relations else link.right
+            outer = link.right if inner is link.left else link.left
+            part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
+            # One equality for each attribute of the probed store; a further one is left to verification.
+            if part not in chosen or order_of(lookup) < order_of(chosen[part]):
+                chosen[part] = lookup
+        key = tuple(sorted(chosen, key=lambda part: part.sort_key))
+        sources = tuple(chosen[part] for part in key)
+        span, tests = predicates_between(links, bound, store, by_range=not key)
+        return Node(store, self._name(store), key, sources, sees, span, tests)
+
+    def _want(self, node: Node, end: Group | Materialized, store: Subquery) -> None:
         bits: tuple[Bit, ...]
         if isinstance(end, Materialized):
             node.windows |= {end.windows[relation] for relation in store.relations}
@@ -199,23 +211,41 @@ class _Compiler:
         """Phase 0: the query's results among what is stored already, by a walk over streams only."""
         graph = self.aliases.graphs[query.name]
         ordered = replace(graph, relations=tuple(sorted(graph.relations)))
-        start = self._stored_walk(Group(f"backfill {query.name}", (query,), ordered, ""), *walk_streams(graph))
-        return replace(start, backfills=query.name)
+        leaf = leaf_of(query)
+        group = Group(f"backfill {query.name}", (query,), ordered, "", leaf)
+        start = self._stored_walk(group, *walk_streams(graph), backfill_use(leaf) if leaf else ARRIVAL)
+        return replace(start, backfills=query_of(query))
 
-    def _stored_walk(self, end: Group | Materialized, first: str, path: Path) -> Start:
-        root = _Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
-        self._grow(root, end, first, path, lambda _: ())
+    def _leaf_starts(self, group: Group) -> list[Start]:
+        """What finds results of queries with leaves besides the arrival of their preserved rows."""
+        if group.leaf is None:
+            return []
+        if group.leaf.wants_partner:
+            graph = with_leaf(group.graph, group.leaf)
+            starts = [self._stored_walk(group, *walk_streams(graph, group.leaf.relation), FIRST_PARTNER)]
+        else:
+            stream = stream_of(group.leaf.relation)
+            starts = [
+                replace(self._stored_walk(group, *walk_streams(group.graph, use.due), use), due=stream)
+                for use in due_uses(group.leaf)
+            ]
+        return [replace(start, phase=1, of=group.name) for start in starts]
+
+    def _stored_walk(self, end: Group | Materialized, first: str, path: Path, use: Use = ARRIVAL) -> Start:
+        """A walk that sees rows of earlier ticks only."""
+        root = Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
+        self._grow(root, end, first, path, lambda _: (), use)
         return self._start(root, first, 0)
 
     # Nodes become rules --------------------------------------------------------------------------
 
-    def _start(self, root: _Node, relation: str, phase: int) -> Start:
+    def _start(self, root: Node, relation: str, phase: int) -> Start:
         steps = tuple(self._step(child, [root]) for child in root.children.values())
         emits = tuple(self._emit(group, stores, [root]) for group, stores in root.ends if isinstance(group, Group))
-        carry = _carry(steps, 1)
+        carry = carried(steps, 1)
         return Start(relation, root.name, phase, max(root.windows), root.groups, carry, emits, steps)
 
-    def _step(self, node: _Node, above: list[_Node]) -> Step:
+    def _step(self, node: Node, above: list[Node]) -> Step:
         path = [*above, node]
         number = next(self.numbers)
         steps = tuple(self._step(child, path) for child in node.children.values())
@@ -227,25 +257,29 @@ class _Compiler:
             node.sees,
             max(node.windows),
             node.groups,
-            _carry(steps, len(path)),
+            carried(steps, len(path)),
             tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
             tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
             steps,
             node.range,
             node.tests,
+            node.leaf,
         )
 
-    def _emit(self, group: Group, stores: Path, path: list[_Node]) -> Emit:
+    def _emit(self, group: Group, stores: Path, path: list[Node]) -> Emit:
+        names = tuple(query_of(query) for query in group.queries)
+        if group.leaf is not None:  # the leaf check has cut windows
+            members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
+            return Emit(group.name, names, members, None, checks)
         relations = group.graph.relations
         windows = tuple(
             tuple(self.aliases.window(query, relation) for relation in relations) for query in group.queries
         )
         shared = self._shared_windows(relations, stores, path)
         members, checks = self._members(group, list(relations), stores, path)
-        names = tuple(query.name for query in group.queries)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
 
-    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[_Node]) -> tuple[int, ...]:
+    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[Node]) -> tuple[int, ...]:
         """The windows that the rows of each relation came through."""
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         return tuple(
@@ -255,7 +289,7 @@ class _Compiler:
             for relation in relations
         )
 
-    def _keep(self, kept: Materialized, stores: Path, path: list[_Node]) -> Keep:
+    def _keep(self, kept: Materialized, stores: Path, path: list[Node]) -> Keep:
         relations = sorted(kept.subquery.relations)
         own = tuple(kept.windows[relation] for relation in relations)
         members, checks = self._members(kept, relations, stores, path)
@@ -263,14 +297,14 @@ class _Compiler:
         return Keep(kept.name, kept.name, members, None if exact else own, checks)
 
     def _members(
-        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[_Node]
+        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[Node]
     ) -> tuple[tuple[Member, ...], tuple[Check, ...]]:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
-        members = tuple(
-            (at[relation], "" if stores[at[relation]].is_stream else f"{relation}.") for relation in relations
-        )
+        members = tuple(member_in(stores, relation) for relation in relations)
         checks = []
-        equalities = [link for link in end.graph.links if link.theta is None]
+        leaf = end.leaf if isinstance(end, Group) else None
+        links = with_leaf(end.graph, leaf).links if leaf and leaf.relation in at else end.graph.links
+        equalities = [link for link in links if link.theta is None]
         for link in sorted(equalities, key=lambda link: link.text):
             earlier, later = sorted((link.left, link.right), key=lambda side: at[side[0]])
             node = path[at[later[0]]]
@@ -339,13 +373,7 @@ class _Compiler:
         return store.rule(keys, blocks, layout)
 
     def _result(self, query: Query) -> ResultRule:
-        graph = self.aliases.graphs[query.name]
+        graph = graph_of(query)
         ordered = sorted(graph.relations)
         members = tuple(ordered.index(relation) for relation in graph.relations)
         return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)
-
-
-def _carry(steps: tuple[Step, ...], bound: int) -> tuple[Lookup, ...]:
-    """The codes that must travel to these steps: their own sources, and what they carry on from above."""
-    needed = {lookup: None for step in steps for lookup in (*step.looked_up, *step.carry) if lookup[0] < bound}
-    return tuple(sorted(needed, key=order_of))

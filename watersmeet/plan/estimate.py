@@ -8,6 +8,8 @@ from watersmeet.model import Query
 from watersmeet.optimize.joingraph import stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
+from watersmeet.plan.parts import leaf_of, parts_of
+from watersmeet.plan.render_leaves import check_cost
 from watersmeet.plan.ruleset import Ruleset
 
 _BYTES = 8.0  # of a column of fixed width,
@@ -32,9 +34,19 @@ def tick_estimate(
         "gather": gathering,
         "steps": solution.probe_cost + solution.repeated,
         "stores, indexes, phases": solution.shipping,
-        "results": sum(_results(problem, query) for query in queries),
+        "results": sum(_results(problem, query) for query in parts_of(queries)),
     }
+    checked = sum(_checks(problem, part) for part in parts_of(queries))
+    if checked:
+        found["leaf checks"] = checked
     return {part: cost / ticks / 1e6 for part, cost in found.items()}
+
+
+def _checks(problem: Problem, query: Query) -> float:
+    leaf = leaf_of(query)
+    if leaf is None:
+        return 0.0
+    return check_cost(problem, next(graph for graph in problem.queries if graph.name == query.name), leaf)
 
 
 def _results(problem: Problem, query: Query) -> float:

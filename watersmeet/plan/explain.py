@@ -11,6 +11,7 @@ from watersmeet.plan.render import (
     RenderedStep,
     seconds_text,
 )
+from watersmeet.plan.render_leaves import RenderedCheck
 from watersmeet.plan.shown_windows import windows_text
 
 
@@ -55,9 +56,16 @@ def explain(plan: RenderedPlan) -> str:
         lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
         lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
     lines += windows_text(plan.windows, plan.slices)
-    if plan.windows and not plan.steps:
-        return "\n".join(lines)
-    lines += ["", "probe trees"]
+    if plan.steps or not plan.windows:
+        lines += _trees(plan)
+    if plan.checks:
+        lines += ["", "leaf checks"]
+        lines += [_check_line(plan, check) for check in plan.checks]
+    return "\n".join(lines)
+
+
+def _trees(plan: RenderedPlan) -> list[str]:
+    lines = ["", "probe trees"]
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:
         children.setdefault(step.parent, []).append(step)
@@ -66,7 +74,23 @@ def explain(plan: RenderedPlan) -> str:
         for step in children.get(None, []):
             if step.start == start:
                 lines += _lines(plan, step, children, "    ")
-    return "\n".join(lines)
+    return lines
+
+
+def _check_line(plan: RenderedPlan, check: RenderedCheck) -> str:
+    """Which rows are looked up where, and when: an absence is known when no partner can come any more."""
+    have = "with" if check.wants_partner else "without"
+    when = (
+        "first partner or last row arrives" if check.wants_partner else f"watermark of {check.leaf} passes the deadline"
+    )
+    how = "" if check.by == "hash" else f" by {check.by}"
+    measured = (
+        f", measured {check.measured_in:,} in {check.measured_out:,} out" if check.measured_in is not None else ""
+    )
+    return (
+        f"  {check.preserved} {have} a partner in {check.leaf}{how} on {' and '.join(check.on)}, when the {when}: "
+        f"{plan.amount(check.cost)}{measured}  ⇒ {_names(check.serves)}"
+    )
 
 
 def _cost(plan: RenderedPlan, cost: float) -> str:

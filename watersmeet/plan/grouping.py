@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from watersmeet.model import Expression, Query
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.plan.parts import LeafJoin, leaf_of
 from watersmeet.store.filters import WIDEST, Block, evaluate_block
 
 Groups = tuple[tuple[str, ...], ...]  # names of queries, for the classes that need several groups
@@ -32,12 +33,15 @@ class Group:
     queries: tuple[Query, ...]
     graph: QueryGraph
     branch: str
+    leaf: LeafJoin | None = None  # of the preserved sides of queries with leaves
 
 
-def classes_of(queries: Sequence[Query], graphs: Mapping[str, QueryGraph]) -> dict[Subquery, list[Query]]:
-    found: dict[Subquery, list[Query]] = {}
+def classes_of(
+    queries: Sequence[Query], graphs: Mapping[str, QueryGraph]
+) -> dict[tuple[Subquery, LeafJoin | None], list[Query]]:
+    found: dict[tuple[Subquery, LeafJoin | None], list[Query]] = {}
     for query in queries:
-        found.setdefault(graphs[query.name].whole, []).append(query)
+        found.setdefault((graphs[query.name].whole, leaf_of(query)), []).append(query)
     return found
 
 
@@ -50,7 +54,7 @@ def make_groups(
     query)."""
     wanted = {name: at for at, names in enumerate(chosen) for name in names}
     made = []
-    for number, (whole, members) in enumerate(classes_of(queries, graphs).items()):
+    for number, ((whole, leaf), members) in enumerate(classes_of(queries, graphs).items()):
         if sharing == "none":
             lists = [[query] for query in members]
         else:
@@ -71,7 +75,7 @@ def make_groups(
             assert len(part) <= WIDEST, "a group has more queries than a word has bits"
             name = f"{number}.{at}"
             apart = sharing == "none" or (sharing == "groups" and len(lists) > 1)
-            made.append(Group(name, tuple(part), graph, name if apart else ""))
+            made.append(Group(name, tuple(part), graph, name if apart else "", leaf))
     return made
 
 

@@ -11,6 +11,7 @@ from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
+from watersmeet.plan.parts import leaf_of
 from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
 from watersmeet.store.bucket import TAU
 from watersmeet.store.filters import Bit, Block
@@ -87,9 +88,9 @@ def materialized_stores(
     return found
 
 
-def walk_streams(graph: QueryGraph) -> tuple[str, Path]:
+def walk_streams(graph: QueryGraph, first: str = "") -> tuple[str, Path]:
     """Some way through the streams of a query, without cross products: where it starts, and what it probes."""
-    order = [min(graph.relations)]
+    order = [first or min(graph.relations)]
     while len(order) < len(graph.relations):
         order.append(min(graph.reachable(frozenset(order))))
     return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
@@ -134,10 +135,11 @@ def _columns(
         relation_of = {alias.name: rel for alias, rel in zip(query.aliases, graph.relations, strict=True)}
         for output in query.outputs:
             for column in output.expression.columns:
-                relation = relation_of[column.row]
+                relation = relation_of.get(column.row, "")  # a part of a query may lack the alias
                 if relation in relations:
                     add(relation, f"{relation}.{column.name}", "column", column.name, column.type)
-        for link in graph.links:
+        leaf = leaf_of(query)
+        for link in (*graph.links, *(leaf.links if leaf else ())):
             for relation, part in link.reads:
                 if relation in relations and not link.relations <= set(relations):
                     kind = "column" if part.column else "key"

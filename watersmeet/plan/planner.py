@@ -32,6 +32,7 @@ from watersmeet.plan.comparison import Comparison, horizon, price_of_change
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
@@ -134,8 +135,9 @@ def problem_of(
     queries: Sequence[Query], options: Options, statistics: Statistics, in_force: Plan | None = None
 ) -> Problem:
     """The optimizer's problem. If the streams alone exceed the storage budget, it is to store nothing besides them."""
+    queries = parts_of(queries)
     # The graphs of queries that stay are used again: they know their subqueries.
-    pairs = zip(in_force.queries, in_force.problem.queries, strict=True) if in_force else ()
+    pairs = zip(parts_of(in_force.queries), in_force.problem.queries, strict=True) if in_force else ()
     known = {query.name: (query, graph) for query, graph in pairs}
 
     def graph(query: Query) -> QueryGraph:
@@ -206,6 +208,7 @@ def _compiled(
 def _groups(
     occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, in_force: Plan | None
 ) -> Groups:
+    queries = parts_of(queries)
     graphs = {graph.name: graph for graph in problem.queries}
     before = in_force.groups if in_force else ()
     if not occasion.has_to_pay:
@@ -255,7 +258,8 @@ def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) 
 def _with_kept_paths(
     streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, in_force: Plan
 ) -> Solution | None:
-    before = {query.name: query.definition for query in in_force.queries}
+    queries = parts_of(queries)
+    before = {query.name: query.definition for query in parts_of(in_force.queries)}
     staying = {query.name: query for query in queries if before.get(query.name) == query.definition}
     changed = len({*before, *(query.name for query in queries)}) - len(staying)
     if 2 * changed > max(len(before), len(queries)):

@@ -23,6 +23,7 @@ from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
 from watersmeet.plan.estimate import tick_estimate
+from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.shown_windows import ShownSlices, ShownWindows, shown_slices, shown_windows
 
@@ -96,6 +97,7 @@ class RenderedPlan:
     tick_seconds: float  # from one tick to the next; 0: unknown
     estimate: dict[str, float]  # CPU seconds of a tick, by what is done
     by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
+    checks: tuple[RenderedCheck, ...] = ()  # of queries with leaves
     windows: tuple[ShownWindows, ...] = ()  # windowed queries
     slices: tuple[ShownSlices, ...] = ()
 
@@ -135,6 +137,7 @@ def render(
                 found = _step(problem, solution, move, moves[move], len(steps) + 1, above, serving)
                 steps[move] = _with_measured(problem, found, moves[move], step, measured)
             above = steps[move].number
+    checks = rendered_checks(problem, queries, rules, measured, _shown)
     return RenderedPlan(
         solution.searcher,
         problem.partitions,
@@ -147,7 +150,7 @@ def render(
         individual_cost * unit,
         solution.optimal,
         solution.seconds,
-        tuple(_stores(problem, solution, steps)),
+        tuple(_stores(problem, solution, steps, checks)),
         tuple(steps.values()),
         tuple(_alternatives(problem)),
         tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
@@ -162,9 +165,14 @@ def render(
             for rule in (rules.by_spark if rules else ())
             for text in sorted(column.shown for column in rule.computed)
         ),
+        checks,
         shown_windows(rules) if rules else (),
         shown_slices(rules) if rules else (),
     )
+
+
+def _shown(links: Sequence[Link]) -> tuple[tuple[str, ...], str]:
+    return tuple(sorted(map(_link_text, links))), _looked_up_by(links)
 
 
 def _unit(problem: Problem) -> float:
@@ -296,14 +304,20 @@ def _is_store(rules: Ruleset, name: str, store: Subquery) -> bool:
     return {relation for relation, _ in rule.members} == store.relations
 
 
-def _stores(problem: Problem, solution: Solution, steps: Mapping[Move, RenderedStep]) -> list[RenderedStore]:
+def _stores(
+    problem: Problem, solution: Solution, steps: Mapping[Move, RenderedStep], checks: Sequence[RenderedCheck]
+) -> list[RenderedStore]:
     streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
+    leaves = {Subquery(frozenset((check.leaf,)), frozenset()) for check in checks}
+    streams |= leaves
     found = []
     for store in sorted(streams | set(solution.materialized), key=lambda store: store.sort_key):
         users: dict[str, None] = {}
         for move, step in steps.items():
             if store_of(move.store) == store:
                 users |= dict.fromkeys(step.serves)
+        if store in leaves:
+            users |= dict.fromkeys(name for check in checks if check.leaf == str(store) for name in check.serves)
         layouts = tuple(_attribute_text(layout) for layout in solution.layouts.get(store, ()))
         found.append(RenderedStore(str(store), not store.is_stream, problem.size(store), layouts, tuple(users)))
     return found

@@ -12,6 +12,12 @@ and leaves out rows that no query needs together. Where that window is wider tha
 Phases: a tick runs the starts of phase 1, then those of phase 2, … A start that probes rows which this very tick
 adds to a materialized store is in a later phase than the starts that make them. Starts of phase 0 begin with the rows
 that are stored already: they fill a materialized store that is new, or backfill a query that is new.
+
+Leaves: rows of a query's other aliases need no partner in its leaf, or only need to have one. A path of such a query
+ends in a *leaf check*, a step that adds no row: it looks for partners and leaves of each query set the queries that
+want the partial result. A row without a partner leaves when none can come any more: when the leaf's watermark passes
+its deadline. Until then it is not kept anywhere but in its store: starts with a `due` begin with the stored rows
+whose deadline the watermark of that stream passes in this tick.
 """
 
 from __future__ import annotations
@@ -32,6 +38,8 @@ Key = tuple[KeyPart, ...]
 Lookup = tuple[int, KeyPart]  # the key part of the row at a position
 Member = tuple[int, str]  # position, and what stands in front of the member's columns there ("" or "r.")
 Check = tuple[tuple[int, KeyPart], tuple[int, KeyPart]]  # two members by number, and their keys that must be equal
+
+MISSING = -1  # as the position of a member: there is no row; its stream stands in place of the prefix
 
 Bound = tuple[Lookup, float | int]  # a key of an earlier row, and what is added to it
 
@@ -95,6 +103,23 @@ class Test:
 
 
 @dataclass(frozen=True)
+class LeafCheck:
+    """Which partial results a leaf check lets pass: with a partner in the leaf, or without one.
+
+    Whether there is a partner is decided by the windows of the queries themselves."""
+
+    wants_partner: bool
+    members: tuple[Member, ...]  # the preserved ones
+    windows: tuple[int, ...]  # of these
+    verify: tuple[tuple[Member, KeyPart, KeyPart], ...]  # equalities with the leaf whose codes do not prove them
+    decided: str = ""  # only where no partner can come: the watermark of this stream has passed the deadline,
+    before: bool = False  # even before this tick,
+    behind: int | None = None  # and the newest member is at most so far behind the watermark
+    first: int | None = None  # only where this member gives the deadline, and no earlier one does
+    precedes: bool = False  # position 0 is a partner: only where no other one precedes it
+
+
+@dataclass(frozen=True)
 class Step:
     """Probe one store with the partial results that reach this step: by a key, or else a range, or else all rows."""
 
@@ -111,6 +136,7 @@ class Step:
     steps: tuple[Step, ...]
     range: Range | None = None  # only without a key
     tests: tuple[Test, ...] = ()  # what the rows found must still satisfy
+    leaf: LeafCheck | None = None  # it adds no row, but checks those that are there
 
     @property
     def looked_up(self) -> tuple[Lookup, ...]:
@@ -137,6 +163,8 @@ class Start:
     emits: tuple[Emit, ...]
     steps: tuple[Step, ...]
     backfills: str = ""  # in phase 0, the query whose results among stored rows it finds
+    due: str = ""  # it begins with stored rows whose deadline the watermark of this stream passes
+    of: str = ""  # the group whose leaf it is for, where it is no part of a probe tree
 
 
 @dataclass(frozen=True)
@@ -248,15 +276,15 @@ class Ruleset:
     def depth(self, phase: int) -> int:
         """The longest path of steps: the number of stages of a phase with several places."""
 
-        def below(steps: tuple[Step, ...]) -> int:
-            return max((1 + below(step.steps) for step in steps), default=0)
+        def below(steps: tuple[Step, ...]) -> int:  # a leaf check happens where its partial results are
+            return max((1 + below(step.steps) for step in steps if step.leaf is None), default=0)
 
         return max((below(start.steps) for start in self.starts if start.phase == phase), default=0)
 
     def validate(self) -> None:
         """What a task may rely on."""
         stores = {rule.name: rule for rule in self.stores}
-        named = [(start.relation, start.phase) for start in self.starts if start.phase]
+        named = [(start.relation, start.phase, start.due, start.of) for start in self.starts if start.phase]
         assert len(set(named)) == len(named), "two starts for one relation in one phase"
         ids = [step.id for step in self.all_steps()]
         assert len(set(ids)) == len(ids), "two steps with one id"
@@ -270,8 +298,9 @@ class Ruleset:
                 for source in step.looked_up:
                     assert source[0] < bound and source in carried, f"step {step.id} needs {source}"
                 for end in step.ends:
-                    used = {position for position, _ in end.members}
-                    assert used == set(range(bound + 1)), f"{end} does not use every row"
+                    used = {position for position, _ in end.members} - {MISSING}
+                    rows = range(bound + 1) if step.leaf is None else range(bound)
+                    assert used == set(rows), f"{end} does not use every row"
                 for keep in step.keeps:
                     kept_in[keep.store] = max(phase, kept_in.get(keep.store, 0))
                 kept = set(step.carry)

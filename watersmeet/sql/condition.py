@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from watersmeet.model import Equality, Expression, KeyPart, Predicate
 from watersmeet.model.expression import all_of
 from watersmeet.sql.bind import Binder
@@ -40,7 +42,7 @@ class Condition:
             self._binder.check_functions(conjunct)
             if len(members) <= 1:
                 if not conjunct.is_true:
-                    self._add_filter(conjunct, members[0] if members else self._scope.members[0])
+                    self.add_filter(conjunct, members[0] if members else self._scope.members[0])
                 continue
             sides = conjunct.sides()
             one_each = sides and all(len(self._members(side)) == 1 for side in sides)
@@ -57,6 +59,15 @@ class Condition:
                     detail="Rows are joined two at a time: each condition between ANDs may read one or two aliases.",
                     hint="split it into conditions over two aliases",
                 )
+
+    def add_between(self, scalar: Scalar, left: Member, right: Member) -> None:
+        """A condition on a pair of rows, of which it may read only one."""
+        self._binder.check_functions(scalar)
+        self._predicates.add(make_predicate(Pair(self._site, self._scope, self._binder, left, right), scalar))
+
+    def joins(self, member: Member) -> bool:
+        """Whether something joins a member to others."""
+        return bool(self._reached(member.alias) - {member.alias})
 
     def add_using(self, name: Name, left: Resolved, right: Resolved) -> None:
         self._add_equality(name.span, (left.member, left.expression()), (right.member, right.expression()))
@@ -99,9 +110,8 @@ class Condition:
             frontier.extend(found)
         return reached
 
-    def check_connected(self) -> None:
+    def check_connected(self, members: Sequence[Member]) -> None:
         """Reject a cross product without CROSS JOIN, at the first alias that no predicate leads to."""
-        members = self._scope.members
         reached = self._reached(members[0].alias)
         for member in members:
             if member.alias not in reached:
@@ -115,7 +125,7 @@ class Condition:
         used = [self._scope.resolve(reference).member for reference in scalar.references()]
         return [member for member in self._scope.members if member in used]
 
-    def _add_filter(self, scalar: Scalar, member: Member) -> None:
+    def add_filter(self, scalar: Scalar, member: Member) -> None:
         condition = self._binder.condition(scalar, self._expression(scalar))
         self._filters.setdefault(member.alias, {}).setdefault(condition)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Alias, Output, Query, Sink, Stream
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
+from watersmeet.sql.leaves import LeafCondition, find_leaf
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Select
@@ -21,13 +22,30 @@ class Join:
 
     site: Site
     scope: Scope
+    parsed: Select
     condition: Condition
-    aliases: tuple[Alias, ...]
+    leaf: LeafCondition | None
+    lengths: tuple[int | None, ...]
+
+    def check_connected(self) -> None:
+        """Outputs are read before: what is wrong with them is reported first."""
+        self.condition.check_connected(self.leaf.preserved if self.leaf else self.scope.members)
 
     def query(self, name: str, outputs: tuple[Output, ...], sink: Sink, text: str) -> Query:
-        equalities, predicates = self.condition.equalities(), self.condition.predicates()
+        condition, leaf = self.condition, self.leaf
+        aliases = [
+            Alias(member.alias, member.stream.name, length, condition.filter_of(member))
+            for member, length in zip(self.scope.members, self.lengths, strict=True)
+        ]
         try:
-            return Query(name, self.aliases, equalities, outputs, sink, text, predicates=predicates)
+            if leaf is None:
+                joins = condition.equalities(), condition.predicates()
+                return Query(name, tuple(aliases), joins[0], outputs, sink, text, predicates=joins[1])
+            leaf.check(self.parsed, list(self.lengths))
+            own = replace(aliases.pop(leaf.table.at), filter=leaf.on.filter_of(leaf.member))
+            joins = leaf.equalities(), leaf.predicates()
+            whole = (*aliases, own)
+            return Query(name, whole, joins[0], outputs, sink, text, predicates=joins[1], leaf=leaf.leaf())
         except ModelError as error:
             self.site.adopt(self.scope.members[0].span, error)
 
@@ -52,22 +70,25 @@ def read_join(
     scope = Scope(site)
     condition = Condition(site, scope, binder)
     lengths = _lengths(site, parsed, windows)
+    at_leaf = find_leaf(site, parsed.tables)
+    leaf = LeafCondition(site, scope, binder, at_leaf, condition) if at_leaf else None
     # All members come first, since ON may name what stands behind it in a comma join.
     for table in parsed.tables:
         member = scope.add(table, streams)
         for column in table.using:
-            condition.add_using(column, *scope.merge(column, member))
-    for scalar in (*(table.on for table in parsed.tables), parsed.where):
-        if scalar:
-            condition.add(scalar)
+            where = leaf.on if leaf and table.kind else condition
+            where.add_using(column, *scope.merge(column, member, preserved=table.kind == "right"))
+    if leaf:
+        leaf.add(parsed)
+    else:
+        for scalar in (*(table.on for table in parsed.tables), parsed.where):
+            if scalar:
+                condition.add(scalar)
     for at, table in enumerate(parsed.tables):
         if table.cross:
-            condition.add_cross(scope.members[at - 1], scope.members[at])
-    aliases = tuple(
-        Alias(member.alias, member.stream.name, length, condition.filter_of(member))
-        for member, length in zip(scope.members, lengths, strict=True)
-    )
-    return Join(site, scope, condition, aliases)
+            earlier = [member for member in scope.members[:at] if not leaf or member is not leaf.member]
+            condition.add_cross(earlier[-1], scope.members[at])
+    return Join(site, scope, parsed, condition, leaf, tuple(lengths))
 
 
 def _lengths(site: Site, parsed: Select, windows: Windows) -> list[int | None]:

@@ -54,7 +54,7 @@ def _drafts(site: Site, scope: Scope, binder: Binder, item: Item) -> Iterator[_D
     else:
         for name, group in scope.merged.items():
             yield _starred(item, group[0], group[0].stream.column(name))
-        for member in scope.members:
+        for member in scope.visible(item.span):
             for column in member.stream.columns:
                 if member not in scope.merged.get(column.name.lower(), []):
                     yield _starred(item, member, column)

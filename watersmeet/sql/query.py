@@ -51,13 +51,9 @@ def build_query(
     text = select[: tokens[-1].end]
     windows = cut_windows(site, tokens, text)
     try:
-        with Binder(site, functions or {}) as binder:
-            if is_windowed(windows):
-                query: AnyQuery = build_windowed(
-                    name, text, streams, sink or Sink(), site, windows, binder, max_aliases
-                )
-            else:
-                query = _continuous(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
+        binder = Binder(site, functions or {})
+        build = build_windowed if is_windowed(windows) else _continuous
+        query: AnyQuery = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     return replace(query, backfill=backfill)
@@ -78,5 +74,5 @@ def _continuous(
         reject(site, parsed.unsupported[0])
     join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
     outputs = build_outputs(site, join.scope, binder, parsed.items)
-    join.condition.check_connected()
+    join.check_connected()
     return join.query(name, outputs, sink, text)

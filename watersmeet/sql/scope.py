@@ -26,6 +26,11 @@ class Member:
     alias: str
     stream: Stream
     span: Span
+    region: Span | None = None  # where its columns can be named; None: everywhere
+    nested: bool = False  # there they come first
+
+    def is_visible(self, span: Span) -> bool:
+        return self.region is None or (self.region[0] <= span[0] and span[1] <= self.region[1])
 
     def column(self, name: str) -> Column | None:
         return next((column for column in self.stream.columns if column.name.lower() == name.lower()), None)
@@ -76,21 +81,26 @@ class Scope:
                 f"alias {alias.text} is used twice",
                 hint=f"name each use of a stream, for example {stream.name} AS {alias.text}{len(self.members) + 1}",
             )
-        member = Member(alias.text, stream, alias.span)
+        member = Member(alias.text, stream, alias.span, table.region, table.nested)
         self.members.append(member)
         return member
 
     def member(self, alias: str) -> Member | None:
         return next((member for member in self.members if member.alias.lower() == alias.lower()), None)
 
+    def visible(self, span: Span) -> list[Member]:
+        """The members whose columns can be named at a place."""
+        return [member for member in self.members if member.is_visible(span)]
+
     def known_member(self, name: Name) -> Member:
         member = self.member(name.text)
-        if member is None:
-            self._unknown(name, "alias", [member.alias for member in self.members], "Aliases")
+        if member is None or not member.is_visible(name.span):
+            self._unknown(name, "alias", [member.alias for member in self.visible(name.span)], "Aliases")
         return member
 
-    def merge(self, name: Name, right: Member) -> tuple[Resolved, Resolved]:
-        """`USING (name)` for the newest member: the two columns it makes equal."""
+    def merge(self, name: Name, right: Member, *, preserved: bool = False) -> tuple[Resolved, Resolved]:
+        """`USING (name)` for the newest member: the two columns it makes equal. The first one's value is that of both,
+        unless the newest member is the one that is `preserved`."""
         earlier = [member for member in self.members if member is not right and member.column(name.text)]
         group = self.merged.setdefault(name.text.lower(), [])
         if not earlier or not right.column(name.text):
@@ -98,8 +108,9 @@ class Scope:
             self._no_column(name, [lacking])
         if len(earlier) > 1 and any(member not in group for member in earlier):
             self._ambiguous(name, earlier)
-        group.extend(member for member in (earlier[0], right) if member not in group)
         left = earlier[0]
+        if right.region is None:
+            group.extend(member for member in ((right, left) if preserved else (left, right)) if member not in group)
         return Resolved(left, left.stream.column(name.text), ()), Resolved(right, right.stream.column(name.text), ())
 
     def resolve(self, reference: Reference) -> Resolved:
@@ -113,23 +124,27 @@ class Scope:
     def _resolved(self, reference: Reference) -> Resolved:
         first = reference.parts[0]
         member = self.member(first)
-        if member and len(reference.parts) > 1:
+        members = self.visible(reference.span)
+        if member in members and len(reference.parts) > 1:
             name = Name(reference.parts[1], reference.span)
             column = member.column(name.text)
             if column is None:
                 self._no_column(name, [member])
             return Resolved(member, column, reference.parts[2:])
         name = Name(first, reference.span)
-        having = [member for member in self.members if member.column(first)]
+        having = [member for member in members if member.column(first)]
         if len(reference.parts) > 1:  # only a struct has fields; for other columns the first part was to be an alias
             having = [member for member in having if member.stream.column(first).type.startswith("struct")]
         if not having:
             if len(reference.parts) > 1:
-                self._unknown(name, "alias", [member.alias for member in self.members], "Aliases")
-            self._no_column(name, self.members)
-        if len(having) > 1 and any(member not in self.merged.get(first.lower(), []) for member in having):
+                self._unknown(name, "alias", [member.alias for member in members], "Aliases")
+            self._no_column(name, members)
+        merged = self.merged.get(first.lower(), [])
+        inner = [member for member in having if member.nested]
+        if not inner and len(having) > 1 and any(member not in merged for member in having):
             self._ambiguous(name, having)
-        return Resolved(having[0], having[0].stream.column(first), reference.parts[1:])
+        found = next((member for member in (*inner, *merged) if member in having), having[0])
+        return Resolved(found, found.stream.column(first), reference.parts[1:])
 
     def _unknown(self, name: Name, kind: str, known: Iterable[str], label: str) -> NoReturn:
         names = sorted(known)

@@ -100,6 +100,10 @@ class Table:
     on: Scalar | None
     using: tuple[Name, ...]
     cross: bool = False  # behind CROSS JOIN
+    kind: str = ""  # left, right, semi or anti where it is not an inner join,
+    written: Name | None = None  # and the words for it
+    region: Span | None = None  # where its columns can be named; None: everywhere
+    nested: bool = False  # of a subquery: its columns come first there
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,21 @@ _AGGREGATE_HINT = "aggregate in windows: write [RANGE 1 HOUR SLIDE 1 MINUTE] at 
 # The problem and the hint for each kind; {} is what was written.
 _REASONS = {
     "clause": ("{} is not supported", "remove it and write SELECT … FROM … WHERE …"),
-    "join": ("{} is not supported", "use JOIN … ON, JOIN … USING or CROSS JOIN: only inner joins are supported"),
+    "join": (
+        "{} is not supported",
+        "use JOIN, LEFT JOIN, RIGHT JOIN, SEMI JOIN or ANTI JOIN with ON or USING, or CROSS JOIN",
+    ),
     "statement": ("{} is not a SELECT", "write SELECT … FROM … WHERE …"),
     "set operation": ("{} is not supported", "create one query for each SELECT"),
-    "subquery": ("subqueries are not supported", "join the streams in one FROM instead"),
+    "subquery": (
+        "subqueries are not supported here",
+        "join the streams in one FROM; [NOT] EXISTS and [NOT] IN over one stream can stand between the ANDs of WHERE",
+    ),
+    "joined subquery": (
+        "the subquery of {} reads more than one stream",
+        "write a subquery over one stream, and join the others in the outer FROM",
+    ),
+    "columns of IN": ("the subquery of {} has to select one column", "name one column, or use EXISTS"),
     "source": ("FROM accepts only streams, not a {}", "name a stream; join the streams in one FROM"),
     "nested join": ("joins in parentheses are not supported", "remove the parentheses"),
     "qualified name": ("{} is not the name of a stream", "write the name alone: streams have no schema or catalog"),
@@ -45,6 +56,8 @@ _CLAUSE_HINTS = {
 
 def reject(site: Site, found: UnsupportedClause) -> NoReturn:
     problem, hint = _REASONS[found.what]
+    if found.what == "join" and found.written.startswith("FULL"):
+        hint = "write two queries: a LEFT JOIN, and an ANTI JOIN of the other stream with the first"
     if found.what == "clause":
         hint = _CLAUSE_HINTS.get(found.written, hint)
     site.fail(found.span, problem.format(found.written), hint=hint)

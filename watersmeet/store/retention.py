@@ -3,8 +3,10 @@
 A row of alias i can still take part in a result while some other alias j of the query may deliver a row
 with τj ≤ τi + wi. Rows of j below j's watermark are dropped as late, so once every other alias's watermark
 has passed τi + wi the row is dead. The horizon of a stream's store is the smallest τ that is still alive. A row of a
-materialized store is dead once every stream outside of it has passed the row's deadline. A stream may also be declared
-to retain its rows for some time behind its own watermark, so that later queries have history.
+materialized store is dead once every stream outside of it has passed the row's deadline. A row u of a leaf (see LEFT,
+SEMI and ANTI joins) also tells of partners that have come already, while a row is undecided that u may be a partner of:
+until the leaf's own watermark has passed τu + wu + w, with w the shortest of the other windows. A stream may also be
+declared to retain its rows for some time behind its own watermark, so that later queries have history.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from watersmeet.model import Query, Stream
+from watersmeet.model import Alias, Query, Stream
 from watersmeet.model.stream import DAY
 from watersmeet.store.kernels import I64
 
@@ -85,5 +87,15 @@ def horizons(queries: Iterable[Query], streams: Iterable[Stream], marks: Mapping
                 horizon = KEEP_ALL
             else:
                 horizon = max(KEEP_ALL, min(others) - alias.window)
+            if query.leaf is not None and alias.name == query.aliases[-1].name:
+                horizon = min(horizon, _undecided(query, alias, marks[alias.stream]))
             kept[alias.stream] = min(kept.get(alias.stream, KEEP_NONE), horizon)
     return kept
+
+
+def _undecided(query: Query, leaf: Alias, mark: int) -> int:
+    """From which event time on rows of a leaf may be partners of rows that its own watermark has not decided."""
+    shortest = min((alias.window for alias in query.preserved if alias.window is not None), default=None)
+    if leaf.window is None or shortest is None:
+        return KEEP_ALL
+    return max(KEEP_ALL, mark - leaf.window - shortest)

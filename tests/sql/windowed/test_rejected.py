@@ -170,6 +170,7 @@ CASES = [
     (f"SELECT CAST(at AS BOOLEAN) AS x FROM bids {W}", "CAST", "conversion of TIMESTAMP to BOOLEAN"),
     (f"SELECT NULL AS x FROM bids {W}", "SELECT NULL", "NULL alone has no type"),
     (f"SELECT at - window_start AS x FROM bids {W}", "at - window_start", "an INTERVAL can be neither"),
+    (f"SELECT n AS `${{env:HOME}}` FROM bids {W}", "SELECT", "a name with ${ is not supported"),
     # subqueries and set operations
     (f"SELECT (SELECT n FROM bids {W}) AS x FROM bids {W}", "SELECT n", "may give more than one row"),
     (f"SELECT n FROM bids {W} WHERE n = (SELECT max(n), 1 FROM bids {W})", "SELECT max", "gives 2 columns"),

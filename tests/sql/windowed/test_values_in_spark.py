@@ -14,6 +14,7 @@ import pytest
 from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.model_answers import answers
 from watersmeet.model import Stream
+from watersmeet.model.windowed import Batch
 from watersmeet.sql.windowed.build import as_batch
 
 ROWS = 300
@@ -110,6 +111,18 @@ def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """With doubles rounded, whose last digit depends on the order of rows, and times as naive UTC."""
     cut = [float(f"{value:.9e}") if isinstance(value, float) else value for value in row]
     return tuple(value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in cut)
+
+
+def test_literals_reach_spark_as_they_are(query: Build, session: Any) -> None:
+    texts = ["it's", "a\\b", "${spark.master} $1", ":window_start", "`--/*", "é\n\t", '"']
+    listed = ", ".join(
+        f"'{text.replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39))}' AS c{at}"
+        for at, text in enumerate(texts)
+    )
+    built = query(f"SELECT {listed}, count(DISTINCT n) AS n FROM bids {{w}}")
+    assert isinstance(built.body, Batch)
+    (row,) = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert list(row)[:-1] == texts
 
 
 @pytest.mark.parametrize("sql", QUERIES)

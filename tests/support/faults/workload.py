@@ -71,6 +71,10 @@ def _query(name: str, selected: str, members: Iterable[Member], conditions: list
     )
 
 
+_PARTNER = (
+    "o.customer = p.customer AND p.v > 0 AND epoch_us(p.ts) BETWEEN"
+    f" epoch_us(o.ts) - {2 * SECOND} AND epoch_us(o.ts) + {3 * SECOND}"
+)
 QUERIES = (
     _query(
         "paid",
@@ -101,5 +105,21 @@ QUERIES = (
         "c.id AS c, p.id AS p",
         [("c", "parcels", 12), ("p", "payments", 3)],
         ["c.item = p.item", "c.depot = 'customer 1'"],
+    ),
+    QueryCase(
+        "unpaid",
+        "SELECT o.id AS o, p.id AS p, coalesce(p.v, 100) AS v FROM orders [RANGE 3 SECONDS] AS o"
+        " LEFT JOIN payments [RANGE 2 SECONDS] AS p ON o.customer = p.customer AND p.v > 0",
+        f"""
+        SELECT o.id, p.id, p.v FROM orders AS o, payments AS p WHERE {_PARTNER}
+        UNION ALL SELECT o.id, NULL, 100 FROM orders AS o
+        WHERE NOT EXISTS (SELECT 1 FROM payments AS p WHERE {_PARTNER})
+        AND epoch_us(o.ts) + {3 * SECOND} < (SELECT max(epoch_us(ts)) - {LATENESS} FROM payments)""",
+    ),
+    QueryCase(
+        "settled",
+        "SELECT o.id AS o FROM orders [RANGE 3 SECONDS] AS o WHERE EXISTS"
+        " (SELECT 1 FROM payments [RANGE 2 SECONDS] AS p WHERE o.customer = p.customer AND p.v > 0)",
+        f"SELECT o.id FROM orders AS o WHERE EXISTS (SELECT 1 FROM payments AS p WHERE {_PARTNER})",
     ),
 )

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from watersmeet.model import Expression, KeyPart
-from watersmeet.plan.ruleset import Check, Member, Ruleset, kept_filter, kept_name
+from watersmeet.plan.ruleset import MISSING, Check, Member, Ruleset, kept_filter
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, Refs
-from watersmeet.runtime.probe.referenced_rows import Placement
+from watersmeet.runtime.probe.referenced_rows import Placement, equal_values, key_values
 from watersmeet.store.bucket import Bucket
-from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Block
 from watersmeet.store.kernels import I64
 
@@ -46,27 +44,29 @@ class Assembly:
     def columns(self, wanted: dict[int, list[str]]) -> dict[tuple[int, str], pa.ChunkedArray]:
         """For each member the columns asked for; each position is visited once."""
         by_position: dict[int, dict[str, tuple[int, str]]] = {}
+        found = {}
         for member, names in wanted.items():
             position, prefix = self.members[member]
             for name in names:
-                by_position.setdefault(position, {})[prefix + name] = (member, name)
-        found = {}
+                if position == MISSING:
+                    found[member, name] = self._nulls(prefix, name)
+                else:
+                    by_position.setdefault(position, {})[prefix + name] = (member, name)
         for position, names_here in by_position.items():
             table = self._placement(position).columns(self.stores, self.stored_in[position], list(names_here))
             for stored, asked in names_here.items():
                 found[asked] = table.column(stored)
         return found
 
+    def _nulls(self, stream: str, name: str) -> pa.ChunkedArray:
+        """The column of a member that is missing."""
+        column = next(column for column in self.rules.store(stream).columns if column.name == name)
+        return pa.chunked_array([pa.nulls(len(self), column.arrow)])
+
     def key(self, member: int, part: KeyPart) -> pa.Array:
         """The values of a member's key."""
         position, prefix = self.members[member]
-        store = self.stored_in[position]
-        if prefix or part.column is not None:
-            name = kept_name(prefix, part)
-            return self._placement(position).columns(self.stores, store, [name]).column(0)
-        read = [column.name for column in part.expression.columns]
-        rows = self._placement(position).columns(self.stores, store, read)
-        return evaluate(rows, [part.expression.text]).values[0]
+        return key_values(self.stores, self.stored_in[position], self._placement(position), prefix, part)
 
     def passes(self, member: int, wanted: Expression) -> np.ndarray:
         """Which combinations have a member that passes a filter."""
@@ -95,16 +95,8 @@ class Assembly:
         """Those combinations whose keys are equal by value, not only by code."""
         keep = np.ones(len(self), bool)
         for left, right in checks:
-            keep &= _equal(self.key(*left), self.key(*right))
+            keep &= equal_values(self.key(*left), self.key(*right))
         return self if keep.all() else self.keep(np.flatnonzero(keep))
-
-
-def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
-    """Where two keys are equal, as in Spark: NaN is, NULL is not."""
-    same = pc.equal(left, right).fill_null(False)
-    if pa.types.is_floating(left.type):
-        same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)).fill_null(False))
-    return np.asarray(same)
 
 
 def concatenate(partials: list[Partial]) -> Partial:

@@ -38,7 +38,7 @@ class Probing:
         return rows < 2 * ticks.MIN_SLICE or 0 < rows * self._micros < SHORT
 
     def _by_one(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
-        new = tuple(GatherReport(report.stream, report.buckets) for report in gathered)
+        new = tuple(GatherReport(report.stream, report.buckets, newest=report.newest) for report in gathered)
         probed = self._executor.submit(WalkOrder(tick.home, tick.lightened(), new, tick.rules)).result()
         raise_first(probed)
         return probed

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from watersmeet.model import KeyPart
+from watersmeet.plan.ruleset import kept_name
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Refs
+from watersmeet.store.evaluate import evaluate
 
 
 class Placement:
@@ -35,3 +39,20 @@ class Placement:
             for number, begin, end in zip(self.numbers, self.bounds, ends, strict=True)
         ]
         return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(self.back))
+
+
+def key_values(stores: Stores, store: str, rows: Refs | Placement, prefix: str, part: KeyPart) -> pa.ChunkedArray:
+    """The values of a key of the rows, or of a member of materialized rows whose columns have this prefix."""
+    placement = rows if isinstance(rows, Placement) else Placement(rows)
+    if prefix or part.column is not None:
+        return placement.columns(stores, store, [kept_name(prefix, part)]).column(0)
+    read = [column.name for column in part.expression.columns]
+    return evaluate(placement.columns(stores, store, read), [part.expression.text]).values[0]
+
+
+def equal_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
+    """Where two keys are equal, as in Spark: NaN is, NULL is not."""
+    same = pc.equal(left, right).fill_null(False)
+    if pa.types.is_floating(left.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)).fill_null(False))
+    return np.asarray(same)

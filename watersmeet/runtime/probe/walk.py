@@ -18,7 +18,7 @@ import numpy as np
 
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import Emit, Keep, Start, Step
+from watersmeet.plan.ruleset import Emit, Keep, LeafCheck, Start, Step
 from watersmeet.runtime.probe.counting import (
     Counting,
     MatchCounter,
@@ -27,6 +27,7 @@ from watersmeet.runtime.probe.counting import (
     divided,
     lists_of,
 )
+from watersmeet.runtime.probe.leaf_checks import LeafStep
 from watersmeet.runtime.probe.matches import Matches, SetTest
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, ProbePath, Refs
@@ -71,10 +72,10 @@ class Walk:
     def begin(self, piece: Slice) -> Iterator[Departure]:
         """Everything that begins with these new rows and concerns this place."""
         for start in self.order.starts:
-            if start.stream != piece.bucket.store:
+            if not self.order.begins(start, piece.bucket):
                 continue
             own = self.place.owns(piece.bucket)
-            staying = [step for step in start.steps if self.place.stays(start, step, piece.bucket)]
+            staying = [step for step in start.steps if step.leaf or self.place.stays(start, step, piece.bucket)]
             leaving = [step for step in start.steps if step not in staying]
             if not (leaving or (own and (staying or start.emits))):
                 continue
@@ -103,6 +104,10 @@ class Walk:
         self.counts.step_in[step.id] += len(partial)
         began = thread_time_ns()  # without the ends and the steps below
         path = self._paths[step.id]
+        if step.leaf is not None:
+            self._check_leaf(step, step.leaf, partial, path)
+            self._spent(step, began)
+            return
         counted = self._counted_end(step)
         if counted is not None:
             self._count(step, partial, *counted)
@@ -124,15 +129,33 @@ class Walk:
             for end in step.ends:
                 self.ends.add(end, found, path)
             for below in step.steps:
+                if below.leaf is not None:
+                    yield from self.resume(below, found)
+                    continue
                 here, elsewhere = self.place.divide(below, found)
                 yield from elsewhere
                 if here is not None:
                     yield from self.resume(below, here)
             began = thread_time_ns()
         self._spent(step, began)
+        self._count_failures(step, tester)
+
+    def _count_failures(self, step: Step, tester: Tester) -> None:
         for failed in tester.failures.values():
             for query in self.order.rules.queries_of(step):
                 self.counts.failed_values[query] += failed
+
+    def _check_leaf(self, step: Step, check: LeafCheck, partial: Partial, path: ProbePath) -> None:
+        tester = Tester(self.stores, path.stores, self.calls)
+        leaf = LeafStep(step, check, self.order, self.stores, path.stores)
+        asking = leaf.candidates(partial)
+        found = leaf.passing(asking, self._buckets(step, asking), tester)
+        self.counts.step_out[step.id] += len(found)
+        self._pruning.found(step, self.counts.step_out[step.id], found)
+        if len(found) and not self._pruning.has_pruned(step):
+            for end in step.ends:
+                self.ends.add(end, found, path)
+        self._count_failures(step, tester)
 
     def _spent(self, step: Step, began: int) -> None:
         self.counts.step_micros[step.id] += (thread_time_ns() - began) // 1000
@@ -144,6 +167,9 @@ class Walk:
         choosy = len(blocks) == len(start.groups)  # otherwise some group wants every row
         for at in range(piece.begin, piece.end, ROWS_IN):
             rows = np.arange(at, min(at + ROWS_IN, piece.end), dtype=np.int32)
+            if start.due:
+                first, end = self.order.due_times(start)
+                rows = rows[(bucket.tau[rows] >= first) & (bucket.tau[rows] < end)]
             if choosy:
                 wanted = np.zeros(len(rows), bool)
                 for words in blocks.values():
@@ -180,7 +206,7 @@ class Walk:
         for number, info in enumerate(self.stores.infos.get(step.store, ())):
             if info.tau_max < earliest or info.tau_min > last:
                 continue
-            if self.place.holds(number, info) and self._sees(step, info):
+            if (step.leaf or self.place.holds(number, info)) and self._sees(step, info):
                 yield number, self.stores.bucket(info)
 
     def _counted_end(self, step: Step) -> tuple[Emit, WindowKinds] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,6 +91,7 @@ class ProbeOrder:
     work: tuple[tuple[Slice, ...], ...]
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     suspended: frozenset[str] = frozenset()  # queries of the plan that are not answered
+    marks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # watermarks before and after the tick
 
     @property
     def tasks(self) -> int:
@@ -109,6 +110,16 @@ class ProbeOrder:
 
     def is_new(self, bucket: BucketInfo) -> bool:
         return bucket.first_tick == self.tick
+
+    def begins(self, start: Start, bucket: BucketInfo) -> bool:
+        """Whether a start begins with rows of a bucket: the new ones, or stored ones in phase 0 or that are due."""
+        stored = bool(start.due) or not self.phase
+        return start.stream == bucket.store and stored != self.is_new(bucket)
+
+    def due_times(self, start: Start) -> tuple[int, int]:
+        """The event times of the rows whose deadline a watermark passes in this tick: from one on, below the other."""
+        before, after = self.marks[start.due]
+        return before - start.window, after - start.window
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from watersmeet.home.manifest import Manifest
-from watersmeet.model import AnyQuery, WindowedQuery
+from watersmeet.model import AnyQuery, Leaf, WindowedQuery
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.guard import ExpressionError
@@ -80,12 +80,12 @@ def _texts(query: AnyQuery) -> Iterator[str]:
     if isinstance(query, WindowedQuery):
         yield from (expression.text for expression in query.body.over_rows)
         return
-    for alias in query.aliases:
-        if alias.filter is not None:
-            yield alias.filter.text
-    for equality in query.equalities:
+    leaf = query.leaf or Leaf("")
+    filters = (*(alias.filter for alias in query.aliases), leaf.filter, *(each for _, each in leaf.missing))
+    yield from (each.text for each in filters if each is not None)
+    for equality in (*query.equalities, *leaf.equalities):
         yield from (part.expression.text for part in (equality.left_key, equality.right_key) if part.column is None)
-    for predicate in query.predicates:
+    for predicate in (*query.predicates, *leaf.predicates):
         yield from (predicate.theta.text, predicate.mirrored.text)
         yield from (argument.text for argument in predicate.theta.arguments)
         band = predicate.theta.band

@@ -126,9 +126,7 @@ class Tick:
         starts = tuple(start for start in self.rules.starts if start.phase == phase)
         if phase == 0:
             starts = tuple(start for start in starts if self._is_due(start))
-        read = {start.stream for start in starts}
-        source = new if phase else [bucket for bucket in self.standing() if bucket.store in read]
-        return ProbeOrder(
+        order = ProbeOrder(
             self.home,
             self.number,
             self.attempt,
@@ -136,10 +134,19 @@ class Tick:
             phase,
             starts,
             {store: tuple(infos) for store, infos in buckets.items()},
-            split([bucket for bucket in source if bucket.store in read], tasks),
+            (),
             self.off.union(*(report.off for report in probed)),
             self.suspended(probed),
+            self._marks(gathered),
         )
+        source = [bucket for bucket in (*self.standing(), *new) if any(_begins(order, s, bucket) for s in starts)]
+        return replace(order, work=split(source, tasks))
+
+    def _marks(self, gathered: Sequence[GatherReport]) -> dict[str, tuple[int, int]]:
+        """The watermark of each stream before the tick, and after it."""
+        before = watermarks(self.streams, self.before.newest, self.before.silent)
+        after = self._windows.marks(self._newest(gathered), spoke(gathered))
+        return {stream: (before[stream], after[stream]) for stream in before}
 
     def _is_due(self, start: Start) -> bool:
         """Whether a start of phase 0 has to run."""
@@ -340,6 +347,15 @@ def walk_phases(
             probed += probe(order)
             raise_first(probed)
     return probed
+
+
+def _begins(order: ProbeOrder, start: Start, bucket: BucketInfo) -> bool:
+    if not order.begins(start, bucket):
+        return False
+    if not start.due:
+        return True
+    first, end = order.due_times(start)
+    return bucket.tau_max >= first and bucket.tau_min < end
 
 
 def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:

@@ -47,7 +47,7 @@ class SparkScalar:
         return Name(node.name, self.locate(node)), arguments
 
     def conjuncts(self) -> tuple[Scalar, ...]:
-        return tuple(SparkScalar(node, self.locate) for node in _conjuncts(self.node))
+        return tuple(SparkScalar(node, self.locate) for node in conjuncts_of(self.node))
 
     def comparisons(self) -> tuple[Scalar, ...]:
         node = self.node.unnest()
@@ -75,7 +75,8 @@ class SparkScalar:
         return Reference(tuple(part.name for part in column.parts), self.locate(column))
 
 
-def _conjuncts(node: Any) -> Iterator[Any]:
+def conjuncts_of(node: Any) -> Iterator[Any]:
+    """What stands between the ANDs, from left to right."""
     waiting = [node]
     while waiting:
         node = waiting.pop().unnest()

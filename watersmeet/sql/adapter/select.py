@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from sqlglot import exp
 from watersmeet.sql.adapter.parsing import name_units, parsed, unsupported_kind
 from watersmeet.sql.adapter.places import Places
 from watersmeet.sql.adapter.scalar import SparkScalar
+from watersmeet.sql.adapter.subqueries import nested_tables
 from watersmeet.sql.site import Site, Span
-from watersmeet.sql.syntax import Item, Select, Table, Token, UnsupportedClause
+from watersmeet.sql.syntax import Item, Name, Select, Table, Token, UnsupportedClause
 
 JOIN_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "JOIN")
 # Clauses by sqlglot's name for them, with the words that open each.
@@ -20,6 +22,10 @@ CLAUSES = {
     **{"windows": "WINDOW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "limit": "LIMIT"},
     **{"distribute": "DISTRIBUTE BY", "offset": "OFFSET", "laterals": "LATERAL VIEW", "sample": "TABLESAMPLE"},
     **{"pivots": "PIVOT", "into": "INTO", "locks": "FOR", "version": "AS OF"},
+}
+_KINDS = {
+    **{"LEFT JOIN": "left", "RIGHT JOIN": "right"},
+    **{f"{left}{kind} JOIN": kind.lower() for left in ("", "LEFT ") for kind in ("SEMI", "ANTI")},
 }
 _PLAIN_ARGS = {"expressions", "from_", "joins", "where", "hint", "this", "alias", "db", "catalog"}
 
@@ -46,16 +52,15 @@ class _Reader(Places):
         self.clauses(root)
         from_ = root.args.get("from_")
         tables = [table for table in [self.table(from_.this, None)] if table] if from_ else []
-        for join in root.args.get("joins") or []:
-            cross = self.join_kind(join)
-            if table := self.table(join.this, join):
-                tables.append(replace(table, cross=cross))
+        joins = ((join, self.table(join.this, join)) for join in root.args.get("joins") or [])
+        tables += [self.joined(table, join) for join, table in joins if table]
         where = root.args.get("where")
+        nested, rest = nested_tables(self, where.this) if where else ([], None)
         items = [self.item(node) for node in root.expressions]
         selected = Select(
             tuple(item for item in items if item),
-            tuple(tables),
-            self.scalar(where.this) if where else None,
+            (*tables, *nested),
+            self.scalar(rest) if rest is not None else None,
             tuple(sorted(self.unsupported, key=lambda found: (found.span[0], -found.span[1]))),
         )
         return selected
@@ -63,9 +68,9 @@ class _Reader(Places):
     def reject(self, what: str, written: str, span: Span) -> None:
         self.unsupported.append(UnsupportedClause(what, written, span))
 
-    def clauses(self, node: Any) -> None:
+    def clauses(self, node: Any, harmless: Collection[str] = ()) -> None:
         for arg, value in node.args.items():
-            if value and arg not in _PLAIN_ARGS and isinstance(value, exp.Expression | list):
+            if value and arg not in _PLAIN_ARGS and arg not in harmless and isinstance(value, exp.Expression | list):
                 words = CLAUSES.get(arg, arg.upper().strip("_"))
                 self.reject("clause", words, self.word(words))
 
@@ -91,17 +96,25 @@ class _Reader(Places):
             tuple(self.name(one) for one in using),
         )
 
-    def join_kind(self, join: Any) -> bool:
-        """Whether it is a cross join."""
+    def joined(self, table: Table, join: Any) -> Table:
+        """The table with the kind of its join."""
         start = self.span(join.this)[0]
         before = [token for token in self.tokens if token.end <= start]
         words: list[Token] = []
         while before and before[-1].is_word(*JOIN_WORDS):
             words.insert(0, before.pop())
         written = " ".join(word.text.upper() for word in words)
-        if written not in ("", "JOIN", "INNER JOIN", "CROSS JOIN"):
-            self.reject("join", written, (words[0].start, words[-1].end))
-        return written == "CROSS JOIN"
+        if written in ("", "JOIN", "INNER JOIN", "CROSS JOIN"):
+            return replace(table, cross=written == "CROSS JOIN")
+        place = (words[0].start, words[-1].end)
+        kind = _KINDS.get(written.replace(" OUTER", ""))
+        if kind is None:
+            self.reject("join", written, place)
+            return table
+        on = join.args.get("on")
+        hidden = kind in ("semi", "anti")
+        region = (self.span(on) if on else place) if hidden else None
+        return replace(table, kind=kind, written=Name(written, place), region=region)
 
     def item(self, node: Any) -> Item | None:
         span = self.span(node)

@@ -104,4 +104,7 @@ def _batch(site: Site, query: Query) -> Batch:
         if isinstance(node, Bound) and node.relation in read:
             columns[read[node.relation].stream][node.column] = None
     views = tuple(View(f"rows_of_{stream}", stream, tuple(read)) for stream, read in columns.items())
-    return Batch(spark_text(query, {view.stream: view.name for view in views}, SparkTyping(site)), views)
+    text = spark_text(query, {view.stream: view.name for view in views}, SparkTyping(site))
+    if "${" in text:  # literals have none
+        site.fail((0, len(site.text)), "a name with ${ is not supported where Spark computes windows", hint="rename it")
+    return Batch(text, views)

@@ -47,7 +47,7 @@ def build_continuous(
                 hint="remove SLIDE, or group by window(…) of an event time",
             )
     join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
-    join.condition.check_connected()
+    join.check_connected()
     resolver = Resolver(site, streams)
     query = resolver.whole(whole)
     if not isinstance(query, Select) or not all(isinstance(each, Scan | Joined) for each in sources(query)):
@@ -70,7 +70,8 @@ def build_continuous(
         )
     columns = dict.fromkeys(column for each in (*keys, *_arguments(partials)) for column in each.columns)
     inner = tuple(Output(member_column(each.row, each.name), each.type, each) for each in columns)
-    inner = inner or (_any_column(join.aliases[0].name, streams[join.aliases[0].stream]),)
+    first = join.scope.members[0]
+    inner = inner or (_any_column(first.alias, first.stream),)
     body = Continuous(join.query(name, inner, Sink(), text), keys, partials, final)
     reason = "It aggregates the results of a continuous join, which are found first."
     return WindowedQuery(name, grids.pop(), body, outputs, sink, text, reason=reason)

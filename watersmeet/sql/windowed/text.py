@@ -233,4 +233,5 @@ def _quoted(name: str) -> str:
 
 
 def _string(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    # Spark replaces ${name} by the value of a setting before it parses a text, also inside of literals.
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"

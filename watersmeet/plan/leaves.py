@@ -1,0 +1,93 @@
+"""The ways in which the compiler uses leaf checks.
+
+| the path begins with | for rows without a partner | for rows with one |
+|---|---|---|
+| a new row of the preserved side | those whose deadline the watermark has passed already | those that have a partner |
+| a stored row, when the watermark passes its deadline | those that have none | |
+| a new row of the leaf | | rows of earlier ticks whose first partner it is |
+| a stored row, for a backfill | those decided before this tick | those whose partner came before this tick |
+
+Each is found once: of a preserved result the members of which arrive in one tick exactly one finds the others; of those
+that are due exactly one member gives the deadline (the first, if several do); and exactly one partner is the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from watersmeet.model import KeyPart, Stream
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.plan.access import seen_in
+from watersmeet.plan.nodes import Node
+from watersmeet.plan.parts import LeafJoin
+from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Member
+from watersmeet.store.codes import is_exact
+
+NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a leaf check does not look at
+
+
+@dataclass(frozen=True)
+class Use:
+    """One of these ways."""
+
+    sees: bool = True  # rows of this tick in the leaf
+    due: str = ""  # the relation whose stored rows it begins with
+    backfill: bool = False
+    first_partner: bool = False  # it begins with rows of the leaf
+
+
+ARRIVAL, FIRST_PARTNER = Use(), Use(first_partner=True)
+
+
+def backfill_use(leaf: LeafJoin) -> Use:
+    return Use(sees=not leaf.wants_partner, backfill=True)
+
+
+def due_uses(leaf: LeafJoin) -> list[Use]:
+    """One for each relation that may give the deadline."""
+    return [] if leaf.wants_partner else [Use(due=relation) for relation, window in leaf.windows if window < UNBOUNDED]
+
+
+def with_leaf(graph: QueryGraph, leaf: LeafJoin) -> QueryGraph:
+    return replace(graph, relations=(*graph.relations, leaf.relation), links=graph.links | leaf.links)
+
+
+def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: Node, stream: Stream) -> LeafCheck:
+    """What is checked at a node. `stores` are those of the positions that it finds, `stream` is the leaf's."""
+    relations = [relation for relation, _ in leaf.windows]
+    members = tuple(member_in(stores, relation) for relation in relations)
+    own = Subquery(frozenset((leaf.relation,)), frozenset())
+    verify: list[tuple[Member, KeyPart, KeyPart]] = []
+    for link in sorted((link for link in leaf.links if link.theta is None), key=lambda link: link.text):
+        inner = link.side(leaf.relation)
+        outer = link.right if inner is link.left else link.left
+        member = member_in(stores, outer[0])
+        proven = is_exact(node.key) and (node.key[0], node.sources[0]) == (
+            seen_in(own, *inner),
+            (member[0], seen_in(stores[member[0]], *outer)),
+        )
+        if not proven:
+            verify.append((member, outer[1], inner[1]))
+    behind = None
+    if use.backfill and stream.retain is not None:  # older partners may have been deleted
+        behind = stream.retain - leaf.window
+    return LeafCheck(
+        leaf.wants_partner,
+        members,
+        tuple(window for _, window in leaf.windows),
+        tuple(verify),
+        "" if leaf.wants_partner else stream.name,
+        use.backfill,
+        behind,
+        relations.index(use.due) if use.due else None,
+        use.first_partner,
+    )
+
+
+def member_in(stores: Sequence[Subquery], relation: str) -> Member:
+    """Where the row of a relation is found; rows of the leaf itself are no members of what its checks let pass."""
+    position = next((at for at, store in enumerate(stores) if relation in store.relations), MISSING)
+    if position == MISSING:
+        return MISSING, stream_of(relation)
+    return position, "" if stores[position].is_stream else f"{relation}."

@@ -1,0 +1,143 @@
+"""Leaf checks: which partial results have a partner in a leaf, by the query sets of the queries that ask.
+
+What is checked is whether there is one, so that a partial result is done with as soon as all of its queries have found
+theirs. All buckets of the leaf are read, wherever its rows are placed: what is absent must be absent everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from watersmeet.optimize.joingraph import NO_KEY
+from watersmeet.plan.ruleset import LeafCheck, Lookup, Step
+from watersmeet.runtime.probe.matches import Matches
+from watersmeet.runtime.probe.open_buckets import Stores
+from watersmeet.runtime.probe.partial_results import Partial, Refs
+from watersmeet.runtime.probe.predicates import Tester
+from watersmeet.runtime.probe.probers import ByHash, Prober, make_prober
+from watersmeet.runtime.probe.referenced_rows import equal_values, key_values
+from watersmeet.runtime.tick.orders import ProbeOrder
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.codes import Codes
+from watersmeet.store.existence import clear_found
+from watersmeet.store.filters import Words, word_type
+from watersmeet.store.kernels import I64
+
+_find: Callable[..., None] = clear_found
+Buckets = Iterable[tuple[int, Bucket]]
+
+
+@dataclass(frozen=True)
+class LeafStep:
+    """A leaf check, and what it needs to know of the tick."""
+
+    step: Step
+    check: LeafCheck
+    order: ProbeOrder
+    stores: Stores
+    stored_in: tuple[str, ...]  # the store of each position, the leaf's last
+
+    def candidates(self, partial: Partial) -> Partial:
+        """The partial results inside the windows of the queries that are to be decided in this tick."""
+        check = self.check
+        ends = [
+            self.stores.times(self.stored_in[position], partial.members[position], prefix) + window
+            for (position, prefix), window in zip(check.members, check.windows, strict=True)
+        ]
+        times = [end - window for end, window in zip(ends, check.windows, strict=True)]
+        latest, deadline = np.max(times, axis=0), np.min(ends, axis=0)
+        chosen = latest <= deadline
+        if check.decided:
+            before, after = self.order.marks[check.decided]
+            chosen &= deadline < (before if check.before else after)
+            if check.behind is not None:
+                chosen &= latest >= before - check.behind
+        if check.first is not None:
+            chosen &= np.argmin(ends, axis=0) == check.first
+        return replace(partial, latest=latest, deadline=deadline).take(np.flatnonzero(chosen))
+
+    def passing(self, partial: Partial, buckets: Buckets, tester: Tester) -> Partial:
+        """The partial results that some query wants, with the query sets of those that do."""
+        (ask,) = self.step.groups
+        queries = sum(len(emit.queries) for emit in self.step.emits)
+        asked = partial.sets.get(ask.group)
+        if asked is None:
+            asked = np.full(len(partial), (1 << queries) - 1, word_type(((),) * queries))
+        open_ones = asked.copy()  # of each query set the bits for which no partner is found yet
+        numbered = replace(partial, codes={**partial.codes, _ROW: Codes(np.arange(len(partial), dtype=np.int64))})
+        prober = make_prober(self.step, numbered, tester)
+        rows = prober.partial.codes[_ROW].values
+        words = np.ascontiguousarray(open_ones[rows])
+        for number, bucket in buckets:
+            if not words.any():
+                break
+            stored = bucket.words(ask.block) if ask.block else np.empty(0, words.dtype)
+            if isinstance(prober, ByHash) and not (self.step.tests or self.check.verify):
+                self._look_up(prober, number, bucket, stored, words)
+            else:
+                self._search(prober, (number, bucket), stored, words, tester)
+        open_ones[rows] = words
+        wanted = asked ^ open_ones if self.check.wants_partner and not self.check.precedes else open_ones
+        left = np.flatnonzero(wanted)
+        return replace(partial, sets={ask.group: wanted}).take(left)
+
+    def _look_up(self, prober: ByHash, number: int, bucket: Bucket, stored: Words, words: Words) -> None:
+        """The compiled way: keys that prove what joins the leaf."""
+        index, partial = bucket.index(self.step.key), prober.partial
+        where = (index.starts, index.order, index.codes.values, bucket.tau, stored, self.step.window)
+        _find(prober.codes, partial.latest, partial.deadline, self._limits(partial, number), *where, words)
+
+    def _limits(self, partial: Partial, number: int) -> I64:
+        """How many rows of a bucket precede the row at position 0; none: all rows count."""
+        if not self.check.precedes:
+            return np.empty(0, np.int64)
+        own = partial.members[0]
+        before = np.where(own.bucket > number, np.iinfo(np.int64).max, 0)
+        return np.where(own.bucket == number, own.row, before).astype(np.int64)
+
+    def _search(
+        self, prober: Prober, numbered: tuple[int, Bucket], stored: Words, words: Words, tester: Tester
+    ) -> None:
+        """The general way: pairs are found and tested."""
+        number, bucket = numbered
+        look = prober.open(bucket, words, stored)
+        row, at = 0, -1
+        while row < len(prober.partial):
+            found = Matches(words.dtype)
+            row, at = found.fill(number, bucket, look, row, at)
+            left = found.left[: found.count]
+            pairs = replace(
+                _paired(prober.partial.take(left), found, number), codes={_ROW: Codes(left.astype(np.int64))}
+            )
+            pairs = self._partners(pairs, prober, tester)
+            hit, sets = pairs.codes[_ROW].values, pairs.sets[_SETS]
+            np.bitwise_and.at(words, hit, ~sets)
+
+    def _partners(self, pairs: Partial, prober: Prober, tester: Tester) -> Partial:
+        """The pairs of a partial result and a row of the leaf that are what they seem."""
+        if self.check.precedes:
+            own, other = pairs.members[0], pairs.members[-1]
+            earlier = (other.bucket < own.bucket) | ((other.bucket == own.bucket) & (other.row < own.row))
+            pairs = pairs.take(np.flatnonzero(earlier))
+        tests = prober.left_over()
+        if tests:
+            pairs = tester.passing(tests, pairs)
+        for (position, prefix), outer, inner in self.check.verify:
+            if not len(pairs):
+                break
+            mine = key_values(self.stores, self.stored_in[position], pairs.members[position], prefix, outer)
+            theirs = key_values(self.stores, self.stored_in[-1], pairs.members[-1], "", inner)
+            pairs = pairs.take(np.flatnonzero(equal_values(mine, theirs)))
+        return pairs
+
+
+_ROW: Lookup = (-1, NO_KEY)  # among the codes of partial results: their numbers
+_SETS = "found"
+
+
+def _paired(partial: Partial, found: Matches, number: int) -> Partial:
+    refs = Refs(np.full(found.count, number, np.int32), found.row[: found.count])
+    return Partial((*partial.members, refs), partial.latest, partial.deadline, {}, {_SETS: found.sets[: found.count]})

@@ -1,0 +1,79 @@
+"""The compiled loop of leaf checks: for which queries partial results have a partner in a bucket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
+from numba import njit, types
+
+from watersmeet.store.kernels import BISECT_FROM, GOLDEN, I32, I64, IN32, IN64, INT, WORDS, read_only
+
+
+@njit(
+    [
+        types.void(
+            *(IN64, IN64, IN64, IN64),
+            *(IN32, IN32, IN64, IN64, read_only(word), INT),
+            types.Array(word, 1, "C"),
+        )
+        for word in WORDS
+    ],
+    cache=CACHED,
+    nogil=True,
+)
+def clear_found(
+    codes: I64,
+    latest: I64,
+    deadline: I64,
+    limits: I64,
+    starts: I32,
+    order: I32,
+    stored_codes: I64,
+    stored_tau: I64,
+    stored_sets: Any,
+    window: int,
+    words: Any,
+) -> None:
+    """Clear in each word the bits of the queries that want a stored row which joins the partial result.
+
+    The windows are those of `probe` in kernels.py. A row is left as soon as its word is 0. Where `limits` are given,
+    only that many rows of the bucket count. Empty `stored_sets`: every query wants every stored row."""
+    slot_bits = 0
+    while (1 << slot_bits) < len(starts) - 1:
+        slot_bits += 1
+    shift = np.uint64(64 - slot_bits)
+    with_stored_sets = len(stored_sets) > 0
+    limited = len(limits) > 0
+    for row in range(len(codes)):
+        if words[row] == 0:
+            continue
+        code = codes[row]
+        slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
+        at, stop = starts[slot], starts[slot + 1]
+        earliest = latest[row] - window
+        last = deadline[row]
+        if stop - at > BISECT_FROM:
+            high = stop
+            while at < high:
+                middle = (at + high) >> 1
+                if stored_tau[order[middle]] < earliest:
+                    at = middle + 1
+                else:
+                    high = middle
+        while at < stop:
+            stored = order[at]
+            if stored_codes[stored] == code:
+                tau = stored_tau[stored]
+                if tau > last:
+                    break
+                if tau >= earliest and (not limited or stored < limits[row]):
+                    if with_stored_sets:
+                        words[row] &= ~stored_sets[stored]
+                    else:
+                        words[row] = 0
+                    if words[row] == 0:
+                        break
+            at += 1
