@@ -1,4 +1,4 @@
-"""`python -m bench.windows.picture`: draws docs/pictures/slices.svg, how the windows of several queries share slices."""
+"""`python -m bench.windows.picture` draws docs/pictures/slices.svg: how windows of several queries share slices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ LEFT, SECOND, ROW = 190, 24, 15
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, opacity: float = 1.0) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" opacity="{opacity:g}" rx="2"/>'
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" opacity="{opacity:g}" rx="2"/>'
+    )
 
 
 def text(x: float, y: float, words: str, anchor: str = "start") -> str:
@@ -38,11 +40,12 @@ def drawn() -> str:
         parts.append(text(LEFT + (start + width / 2) * SECOND, y + 17, "k → n, Σ", "middle"))
     y += 40
     parts.append(text(LEFT - 12, y + 10, "rows, not stored", "end"))
-    for at in range(SECONDS * 5):  # spread without chance, so that the picture is the same each time
-        parts.append(f'<circle cx="{LEFT + (at * 7.3 % SECONDS) * SECOND:.1f}" cy="{y + at * 5 % 13:g}" r="1.6"/>')
+    parts += [  # spread without chance, so that the picture is the same each time
+        f'<circle cx="{LEFT + (at * 7.3 % SECONDS) * SECOND:.1f}" cy="{y + at * 5 % 13:g}" r="1.6"/>'
+        for at in range(SECONDS * 5)
+    ]
     y += 34
-    for second in range(0, SECONDS + 1, 6):
-        parts.append(text(LEFT + second * SECOND, y, f"{second} s", "middle"))
+    parts += [text(LEFT + second * SECOND, y, f"{second} s", "middle") for second in range(0, SECONDS + 1, 6)]
     size = f'width="{LEFT + SECONDS * SECOND + 20}" height="{y + 12:g}"'
     style = "<style>text{font:12px sans-serif;fill:currentColor}svg{color:#333;background:#fff}</style>"
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{style}{"".join(parts)}</svg>\n'
