@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
@@ -93,6 +94,7 @@ class Worker:
             DeliverOrder: self._deliver,
         }
         self.targets = OpenTargets()
+        self.topics = OpenTopics()
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -129,8 +131,8 @@ class Worker:
     # Rows come in --------------------------------------------------------------------------------
 
     def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
-        """Read a share of the files of streams that are folders."""
-        by_stream: dict[str, list[Piece]] = {}
+        """Read a share of the files of streams that are folders, or of the messages of topics."""
+        by_stream: dict[str, list[Piece | OffsetRange]] = {}
         for piece in order.work[task]:
             by_stream.setdefault(piece.stream, []).append(piece)
         declared = {stream.name: stream for stream in order.streams}
@@ -138,7 +140,11 @@ class Worker:
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
             parts: list[tuple[Piece, InputError]] = []
-            rows = _rows_of(declared[stream], pieces, rejected, parts)
+            files = [piece for piece in pieces if isinstance(piece, Piece)]
+            ranges = [piece for piece in pieces if isinstance(piece, OffsetRange)]
+            rows = _rows_of(declared[stream], files, rejected, parts)
+            if ranges:
+                rows = self.topics.read(declared[stream], ranges)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
             report.parts += parts

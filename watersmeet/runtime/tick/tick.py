@@ -143,10 +143,11 @@ class Tick:
         return replace(order, work=split(source, tasks))
 
     def _marks(self, gathered: Sequence[GatherReport]) -> dict[str, tuple[int, int]]:
-        """The watermark of each stream before the tick, and after it."""
-        before = watermarks(self.streams, self.before.newest, self.before.silent)
+        """The watermark of each stream before the tick, and after it. It never goes back, and nothing is between the
+        watermark after one tick and the one before the next, also if LATENESS is not what it was."""
+        before = {**watermarks(self.streams, self.before.newest, self.before.silent), **self.before.marks}
         after = self._windows.marks(self._newest(gathered), spoke(gathered))
-        return {stream: (before[stream], after[stream]) for stream in before}
+        return {stream: (before[stream], max(before[stream], mark)) for stream, mark in after.items()}
 
     def _is_due(self, start: Start) -> bool:
         """Whether a start of phase 0 has to run."""
@@ -288,6 +289,7 @@ class Tick:
             },
             additions={query.name: query.addition for query in known if query.addition},
             outbox=self._outbox([file for file in written_files if file.query not in failed]),
+            marks={**self.before.marks, **{stream: after for stream, (_, after) in self._marks(gathered).items()}},
             suspended={
                 **before,
                 **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
