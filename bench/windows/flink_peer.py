@@ -1,4 +1,4 @@
-"""`python -m bench.windows.flink_peer WORKLOAD.json OUT` (in Flink's environment): HOP windows in one statement set.
+"""`python -m bench.windows.flink_peer WORKLOAD.json OUT` in Flink's environment: HOP windows in one statement set.
 
 The last line printed is when the job began and ended."""
 
