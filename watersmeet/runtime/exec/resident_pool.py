@@ -185,8 +185,8 @@ class Residents:
             finally:
                 with self._changed:
                     self._connected.subtract(hello.ranks)
-                    if Rank.DELIVERY in hello.ranks:
-                        self._holders = {key: one for key, one in self._holders.items() if one != hello.attempt}
+                    # Whichever of its connections ends: orders must not wait for a resident that is gone.
+                    self._holders = {key: one for key, one in self._holders.items() if one != hello.attempt}
                     self._changed.notify_all()
         except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
