@@ -29,6 +29,7 @@ from watersmeet.runtime.exec import resident_pool as residents
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_pool import Residents
+from watersmeet.runtime.exec.resident_task import Hello
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import MergeOrder
 from watersmeet.store.bucket import Derived
@@ -116,12 +117,42 @@ def test_ticks_do_not_wait_for_a_merge_though_there_is_one_resident(spark: Spark
         one.tick()
         eventually(lambda: one.residents._connected_beside == 1)
         merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
-        eventually(lambda: one.residents._running_beside == 1)
+        eventually(lambda: one.residents._beside is not None)
         one.tick(2)
         assert not merging.done()
         let_it_end(tmp_path / "home")
         (report,) = merging.result(60)
         assert isinstance(report.failure, StateError), "what it read is no bucket"
+    one.check()
+
+
+def test_ticks_leave_the_process_of_a_merge_to_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take = Residents._take
+
+    def noted(self: Residents, connection: Connection, hello: Hello) -> Any:
+        task = take(self, connection, hello)
+        if task is not None and task.order.rank == Rank.TICK:
+            taken.append(hello.attempt)
+        return task
+
+    monkeypatch.setattr(Residents, "_take", noted)
+    one = declare(spark, tmp_path)
+    with one.engine:
+        one.engine.start()
+        one.tick()
+        eventually(lambda: one.residents._connected_beside == 2)
+        merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
+        eventually(lambda: one.residents._beside is not None)
+        taken.clear()
+        one.tick(5)
+        assert len(taken) >= 5 and one.residents._beside not in taken
+        let_it_end(tmp_path / "home")
+        merging.result(60)
+        eventually(lambda: one.residents._beside is None)
+        one.tick()
     one.check()
 
 

@@ -70,7 +70,8 @@ class Residents:
         self._group = f"watersmeet residents {secrets.token_hex(4)}"
         self._changed = threading.Condition()  # guards all that follows
         self._waiting: dict[Rank, deque[_Task]] = {rank: deque() for rank in Rank}
-        self._running_beside = 0
+        self._free: set[int] = set()  # residents without a task of a tick
+        self._beside: int | None = None  # the resident that executes an order that no tick waits for
         self._connected = 0
         self._connected_beside = 0  # of those, the ones for what no tick waits for
         self._fruitless = 0  # jobs in a row that have ended without a resident
@@ -179,13 +180,15 @@ class Residents:
                 self._fruitless = 0
             try:
                 while (task := self._take(connection, hello)) is not None:
-                    self._ask(connection, task)
+                    self._ask(connection, hello, task)
                     task = None
                 connection.send_bytes(END)
             finally:
                 with self._changed:
                     self._connected -= 1
                     self._connected_beside -= hello.beside
+                    if not hello.beside:
+                        self._free.discard(hello.attempt)
                     self._changed.notify_all()
         except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
@@ -208,20 +211,27 @@ class Residents:
                     if sum(self._jobs.values()) > max(1, self._enough):
                         self._jobs[hello.job] -= 1
                         return None
-                    for rank in (Rank.TICK, Rank.AHEAD):
-                        if self._waiting[rank]:
-                            return self._waiting[rank].popleft()
+                    waiting = self._waiting[Rank.TICK] or self._waiting[Rank.AHEAD]
+                    if waiting and not self._is_for_another(hello):
+                        self._free.discard(hello.attempt)
+                        self._changed.notify_all()  # what was left to this one, another may have to take now
+                        return waiting.popleft()
+                    self._free.add(hello.attempt)
                 # If connections for it were lost, those of ticks have to do.
                 may_run_beside = hello.beside or not self._connected_beside
-                if may_run_beside and self._waiting[Rank.BESIDE] and not self._running_beside:
-                    self._running_beside += 1
+                if may_run_beside and self._waiting[Rank.BESIDE] and self._beside is None:
+                    self._beside = hello.attempt
                     return self._waiting[Rank.BESIDE].popleft()
                 self._changed.wait(_LOOK)
                 while connection.poll(0):  # no request is open: a late heartbeat, or the end
                     if connection.recv_bytes() != ALIVE:
                         raise Lost("a resident sent a reply without a request")
 
-    def _ask(self, connection: Connection, task: _Task) -> None:
+    def _is_for_another(self, hello: Hello) -> bool:
+        """A tick would share the process, and its interpreter, with a merge, where another resident is free."""
+        return hello.attempt == self._beside and bool(self._free - {hello.attempt})
+
+    def _ask(self, connection: Connection, hello: Hello, task: _Task) -> None:
         if task.order.future.done():
             self._let_go(task)
             return  # another task of it has failed for good
@@ -230,6 +240,9 @@ class Residents:
         while (reply := connection.recv_bytes()) == ALIVE:
             pass
         done, content = pickle.loads(reply)
+        if not hello.beside:
+            with self._changed:  # before the next tick, which may follow at once
+                self._free.add(hello.attempt)
         if not done:
             self._again(task, Lost(content))
             return
@@ -264,7 +277,7 @@ class Residents:
     def _let_go(self, task: _Task) -> None:
         if task.order.rank == Rank.BESIDE:
             with self._changed:
-                self._running_beside -= 1
+                self._beside = None
                 self._changed.notify_all()
 
     def _kill(self, attempt: int) -> None:
