@@ -41,7 +41,7 @@ def run(
     options = given_options(set_)
     with reporting(home):
         from watersmeet.cli.dashboard import Watch, as_line, as_table
-        from watersmeet.cli.screen import WAIT, StopRequest, keep_what_is_loaded, show_until, start_spark, step
+        from watersmeet.cli.screen import WAIT, StopRequest, show_until, start_spark, step
         from watersmeet.engine import Engine
 
         console = Console()
@@ -51,7 +51,6 @@ def run(
         with StopRequest(console) as stop, engine:
             with step(console, "recovering" if engine.newest.tick else "preparing"):
                 engine.start(once=once)
-                keep_what_is_loaded()
             watch = Watch(engine)
             picture = watch.look()
 

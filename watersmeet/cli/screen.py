@@ -52,11 +52,16 @@ class StopRequest:
         self.wanted = True
 
 
-def keep_what_is_loaded() -> None:
-    """Nothing that is loaded by now is garbage later, because the process is that of one engine. So a full collection,
-    which would come in the middle of a tick, need not look at it: it would take as long as several small ticks."""
+@contextlib.contextmanager
+def _loaded_for_good() -> Iterator[None]:
+    """What is loaded by now stays until the end, because the process is that of one engine. So a full collection, which
+    comes in the middle of a tick, need not look at it: it would take as long as several small ticks."""
     gc.collect()
     gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager
@@ -77,6 +82,7 @@ def start_spark(console: Console, engine: Engine) -> None:
             _ = engine.spark
 
 
+@_loaded_for_good()
 def show_until(
     console: Console, finished: Callable[[], bool], draw: Callable[[], RenderableType], line: Callable[[], str]
 ) -> None:

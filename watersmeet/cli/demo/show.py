@@ -27,7 +27,7 @@ from watersmeet.cli.dashboard import (
 )
 from watersmeet.cli.demo.feeder import Feeder
 from watersmeet.cli.demo.latency import RECENT, Latencies
-from watersmeet.cli.screen import WAIT, StopRequest, keep_what_is_loaded, say, show_until, start_spark, step
+from watersmeet.cli.screen import WAIT, StopRequest, say, show_until, start_spark, step
 from watersmeet.cli.tables import count_text, seconds_text
 from watersmeet.engine import Engine
 from watersmeet.errors import WatersmeetError
@@ -56,7 +56,6 @@ def run_demo(console: Console, home: Path, seconds: float, rate: float, options:
             engine.start()
             while not stop.wanted and not engine.stats().tick and not engine.wait(WAIT):
                 pass
-            keep_what_is_loaded()
         demo = _Demo(engine, feeder, seconds, stop)
         if not stop.wanted:
             feeder.start()
