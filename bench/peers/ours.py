@@ -57,6 +57,7 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
         if not any(query.windowed for query in queries):  # sizes are those of the full history
             known = {"statistics": statistics(replace(workload, queries=queries))}
             (home / layout.STATISTICS).write_text(json.dumps(known))
+        options = {**options, "executor": "local"} if workload.embedded else options
         sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
         subprocess.run(command, check=True, stdout=sys.stderr)
