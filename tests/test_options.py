@@ -41,6 +41,7 @@ WRONG = [
     ("expression_seconds", "-1", "0 or more"),
     ("expression_memory", "much", "a whole number"),
     ("task_memory", "-1", "0 or more"),
+    ("max_outbox_ticks", "0", "1 or more"),
     ("stop_seconds", "-1", "0 or more"),
     ("max_query_length", "0", "1 or more"),
     ("max_terms", "0", "1 or more"),

@@ -48,6 +48,7 @@ from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.loop import TickLoop
+from watersmeet.runtime.outbox import Outbox
 from watersmeet.runtime.tick.failure import explain_failure, is_full, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.session import check_settings, make_session
@@ -73,6 +74,7 @@ class Engine:
         self._frames: dict[str, DataFrame] = {}
         self._deliveries = Deliveries(self.home)
         self._loop: TickLoop | None = None  # while it runs, as are
+        self._outbox: Outbox  # deliveries to targets,
         self._keeper: PlanKeeper  # the holder of the active plan
         self._feeds: Feeds  # and the feeds
         self._held = contextlib.ExitStack()
@@ -225,9 +227,13 @@ class Engine:
         return self
 
     def run_once(self) -> Engine:
-        """Run ticks until everything that the sources contain now is processed, then return."""
+        """Run ticks until everything that the sources contain now is processed and delivered, then return.
+
+        What a target cannot be given stays in the outbox."""
         self.start(once=True).wait()
         self._feeds.running.clear()
+        self._outbox.drain(self.options.stop_seconds)
+        self.settle(0)
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -268,6 +274,7 @@ class Engine:
             self._loop.finish(self.options.stop_seconds)
             self._feeds.stop()
             self._feeds.running.clear()
+            self._outbox.close(self.options.stop_seconds)
             self._loop = None
             self._active.run_on(None)
             self._deliveries.disconnect()
@@ -310,8 +317,11 @@ class Engine:
             )
             self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
             self._held.callback(self._keeper.follower.close)
-            loop.observers += [self._deliveries, self._keeper.follower]
+            self._outbox = Outbox(self.home, executor, loop.suspend, self.options.max_outbox_ticks)
+            loop.delivered = self._outbox.delivered
+            loop.observers += [self._outbox, self._deliveries, self._keeper.follower]
             self._loop = loop
+            self._outbox.committed(loop.manifest)
             self._deliveries.committed(manifest)
             self._active.run_on(self._keeper)
             self._mailbox.open(began)

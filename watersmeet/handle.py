@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.files import make_private
 from watersmeet.home.manifest import Manifest
+from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import spark_path
@@ -67,6 +69,7 @@ class QueryHandle:
 
         After a crash the last tick may be delivered again, with the same number and the same rows. A program that
         starts again and registers again gets what was committed since the last delivery, as far as it is stored."""
+        self._check_files()
         self._engine.deliver_to(self.name, deliver)
         return self
 
@@ -78,7 +81,16 @@ class QueryHandle:
         return mine
 
     def _prepare(self) -> None:
+        self._check_files()
         prepare_folder(self.folder, self.query.sink, self.query.outputs)
+
+    def _check_files(self) -> None:
+        if self.query.sink.is_delivered:
+            raise ModelError(
+                f"the results of query {self.name} are delivered to {shown(self.query.sink)}",
+                detail="The home has them only until then.",
+                hint="read them there, or add a second query without INTO",
+            )
 
     def __repr__(self) -> str:
         joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)

@@ -125,6 +125,9 @@ class Options:
         1024, "megabytes of DuckDB's memory for the expressions of a task; 0: no limit", _at_least(0)
     )
     task_memory: int = _option(4096, "megabytes of memory that a Spark task may have; 0: no limit", _at_least(0))
+    max_outbox_ticks: int = _option(
+        10_000, "limit for the ticks of a query that wait to be delivered; beyond it, it is suspended", _at_least(1)
+    )
     stop_seconds: float = _option(30.0, "seconds that a stop waits for the running tick to end", _at_least(0))
     max_query_length: int = _option(100_000, "limit for the characters of a query", _at_least(1))
     max_terms: int = _option(500, "limit for the terms of a query's conditions (ANDs, ORs)", _at_least(1))

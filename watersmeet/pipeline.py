@@ -75,8 +75,9 @@ class Pipeline:
 
     def created_by(self, statement: CreateQuery, folder: str) -> Query:
         """The query of a statement; a relative path in it is relative to a folder."""
-        path = statement.sink.path
-        sink = replace(statement.sink, path=path and path_in(folder, path))
+        sink = statement.sink
+        if sink.path and not sink.is_delivered:
+            sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 
     def with_query(self, query: Query) -> Pipeline:

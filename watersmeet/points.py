@@ -22,6 +22,7 @@ POINTS = {
     "publish.between": "one is, others are not",
     "discard.before": "about: the superfluous files, if any, which still exist",
     "discard.between": "some are deleted, others are not",
+    "delivery.known": "a tick is delivered, and the manifest still names it",
     "tick.end": "all is done, but the source does not know it yet",
     # the driver, while it recovers
     "recover.publish": "one result file of the last tick is visible, others are not",
@@ -34,6 +35,11 @@ POINTS = {
     "bucket.written": "about: the path of a bucket that is complete",
     "results.write": "about: the path of a result file of which a part is written",
     "results.written": "about: the path of a result file that is complete",
+    "target.open": "a target is about to be opened, to deliver results",
+    "target.recovered": "it is open, and has said which ticks it has",
+    "target.commit": "a tick is about to be delivered to it",
+    "target.written": "all rows of the tick are written, and the target's transaction is not committed",
+    "target.committed": "it is, and the driver does not know it yet",
     "order.read": "about: the path of the order that a task of a streaming query is about to read",
 }
 

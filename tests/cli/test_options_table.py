@@ -10,7 +10,7 @@ import pytest
 from watersmeet.errors import ModelError
 from watersmeet.io.sinks import check_sink
 from watersmeet.model import Sink
-from watersmeet.model.query import SINK_FORMATS
+from watersmeet.model.query import sink_formats
 from watersmeet.options import Options
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
@@ -35,7 +35,7 @@ def test_each_option_of_the_table_has_a_meaning() -> None:
     assert all(meaning.endswith(".") for *_, meaning in table("Engine"))
 
 
-@pytest.mark.parametrize("kind", SINK_FORMATS)
+@pytest.mark.parametrize("kind", sink_formats())
 def test_the_table_has_the_options_of_each_sink(kind: str) -> None:
     listed = [row[1] for row in table("Sinks") if row[0] == kind]
     assert listed, f"{kind} is not in the table"

@@ -237,21 +237,15 @@ def test_only_regular_files_are_found(tmp_path: Path) -> None:
         read_piece(stream(tmp_path), Piece("x", str(tmp_path / "pipe"), 0))
 
 
-def test_a_folder_that_has_not_changed_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_has_not_changed_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: list[str]
+) -> None:
     for number in range(100):
         touch(tmp_path / f"below/{number}", number)
     for folder_path in (tmp_path, tmp_path / "below"):
         os.utime(folder_path, (1_000_000.5, 1_000_000.5))
     folder, taken = folder_of(tmp_path)
     monkeypatch.setattr(folders, "_ROUND", 0)
-    listed: list[str] = []
-    scandir = os.scandir
-
-    def listen(path: str) -> object:
-        listed.append(path)
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", listen)
     assert len(names(folder)) == len(taken) == 100
     listed.clear()
     assert (names(folder), listed) == ([], [])

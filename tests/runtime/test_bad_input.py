@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.parquet_input import EPOCH, TIMESTAMP
+from tests.support.parquet_input import EPOCH, TIMESTAMP, damaged
+from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.errors import InputError, WatersmeetError
+from watersmeet.home import layout
+from watersmeet.io import folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,21 +161,33 @@ def test_a_file_read_by_spark_that_lacks_a_column_is_rejected(spark: SparkSessio
         assert ids(engine, "x_all") == [2]
 
 
-def test_a_file_damaged_inside_stops_the_tick_and_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["one task", "several tasks"])
+def test_a_file_damaged_inside_is_set_aside_as_a_whole(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    if shared:
+        monkeypatch.setattr(folders, "_SPLIT", 100_000)
     engine = stream_with(spark, tmp_path, "x")
-    rows = table(*((at(second / 1000), second, f"some text {second}") for second in range(20_000)))
     path = tmp_path / "x/1.parquet"
-    pq.write_table(rows, path, row_group_size=5000, use_dictionary=False, compression="snappy")
+    rows = table(*((at(second / 1000), second, f"some text {second}") for second in range(20_000)))
+    pq.write_table(rows, path, row_group_size=2500, use_dictionary=False, compression="snappy")
     good = path.read_bytes()
-    middle = len(good) // 2
-    path.write_bytes(good[:middle] + b"\xff" * 2000 + good[middle + 2000 :])
-    with pytest.raises(InputError, match="could be read") as caught:
-        engine.run_once()
-    assert "1.parquet" in str(caught.value)
-    path.write_bytes(good)
+    path.write_bytes(damaged(good))
+    os.utime(path, (1, 1))
+    pq.write_table(table((at(0), -1, "beside it")), tmp_path / "x/2.parquet")
     with engine:
         engine.run_once()
-        assert len(ids(engine, "x_all")) == 20_000
+        assert ids(engine, "x_all") == [-1], "of a file all rows are used, or none"
+        assert dict(engine.stats().streams[0].set_aside) == {"unreadable files": 1}
+        (listed,) = map(json.loads, layout.rejected_files(engine.home, "x").read_text().splitlines())
+        assert listed["file"] == str(path) and "could be read" in listed["because"]
+        engine.run_once()
+        assert ids(engine, "x_all") == [-1]
+        path.write_bytes(good)
+        os.utime(path, (2, 2))  # it has settled
+        eventually(lambda: (engine.run_once(), len(ids(engine, "x_all")))[1] == 20_001)
+        engine.run_once()
+        assert len(ids(engine, "x_all")) == 20_001
 
 
 def test_empty_streams_and_streams_that_stop_hold_nothing_up(spark: SparkSession, tmp_path: Path) -> None:

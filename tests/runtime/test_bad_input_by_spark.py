@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.parquet_input import EPOCH, TIMESTAMP
+from tests.support.parquet_input import EPOCH, TIMESTAMP, damaged
 from watersmeet import Engine
 from watersmeet.errors import InputError, WatersmeetError
 
@@ -52,6 +52,24 @@ def test_a_file_read_by_spark_with_a_column_that_spark_converts_is_rejected(
     )
     with pytest.raises(InputError, match=r"1.parquet has v as INT; the stream declares DOUBLE\nHint: .*move it away"):
         engine.run_once()
+
+
+def test_a_file_read_by_spark_that_is_damaged_inside_stops_the_tick(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql(f"CREATE STREAM x (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path}/x/*.parquet';")
+    engine.query("q", "SELECT x.v FROM x WINDOW 1 SECOND")
+    path = tmp_path / "x/1.parquet"
+    values = pa.table({"ts": pa.array([EPOCH] * 20_000, TIMESTAMP), "v": pa.array(range(20_000))})
+    pq.write_table(values, path, row_group_size=5000, use_dictionary=False)
+    good = path.read_bytes()
+    path.write_bytes(damaged(good))
+    with pytest.raises(WatersmeetError, match=r"1\.parquet"):
+        engine.run_once()
+    path.write_bytes(good)
+    with engine:
+        engine.run_once()
+        assert engine["q"].results().count() == 20_000
 
 
 def test_csv_columns_are_assigned_by_position(spark: SparkSession, tmp_path: Path) -> None:

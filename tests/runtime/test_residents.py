@@ -115,7 +115,7 @@ def test_ticks_do_not_wait_for_a_merge_though_there_is_one_resident(spark: Spark
     with one.engine:
         one.engine.start()
         one.tick()
-        eventually(lambda: one.residents._connected_beside == 1)
+        eventually(lambda: one.residents._connected[Rank.BESIDE] == 1)
         merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
         eventually(lambda: one.residents._beside is not None)
         one.tick(2)
@@ -143,7 +143,7 @@ def test_ticks_leave_the_process_of_a_merge_to_it(
     with one.engine:
         one.engine.start()
         one.tick()
-        eventually(lambda: one.residents._connected_beside == 2)
+        eventually(lambda: one.residents._connected[Rank.BESIDE] == 2)
         merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
         eventually(lambda: one.residents._beside is not None)
         taken.clear()
@@ -172,7 +172,7 @@ def test_without_a_connection_for_it_a_merge_is_done_between_the_ticks(
     with one.engine:
         one.engine.start()
         one.tick()
-        assert one.residents._connected == 1 and not one.residents._connected_beside
+        assert set(one.residents._connected) == {Rank.TICK, Rank.AHEAD}
         order = MergeOrder(str(tmp_path / "home"), 1, "x", (MergeJob((missing("nothing"),), 0),), (Derived(),))
         (report,) = one.executor.submit(order, Rank.BESIDE).result(60)
         assert isinstance(report.failure, StateError)
@@ -389,7 +389,7 @@ def test_residents_of_other_hosts_connect_by_tcp(
     with one.engine:
         one.engine.start()
         one.tick(3)
-        eventually(lambda: one.residents._connected == 4)  # two of each, for ticks and beside them
+        eventually(lambda: one.residents._connected.total() == 2 * len(Rank))  # two residents
         one.tick()
     one.check()
 

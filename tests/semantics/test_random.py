@@ -101,6 +101,24 @@ BESIDE_CONSTANTS = [
     "coalesce(concat(CAST(CAST(n1 AS INT) AS STRING), n2), 'x')",
     "coalesce(concat(n2, CAST(CAST(n1 AS INT) AS STRING)), 'x')",
     "arr1[4294967296]",
+    # tests for NULL of what is never NULL
+    "isnull(least(CAST(n1 AS INT), i1, 3))",
+    "greatest(CAST(n1 AS INT), 3) IS NOT NULL",
+    "isnull(coalesce(CAST(n1 AS BIGINT), 3))",
+    "isnull(coalesce(CAST(n1 AS INT), 3) + 1)",
+    "isnull(-coalesce(CAST(n1 AS INT), 3))",
+    "isnull(coalesce(CAST(n1 AS INT), 3) > 2 AND i1 IS NULL)",
+    "nvl2(coalesce(i1 + CAST(n1 AS INT), 3), 1, 2)",
+    "CAST(NULL AS INT) <=> least(CAST(n1 AS INT), 3)",
+    "NULL <=> least(CAST(n1 AS INT), 3)",
+    "isnull(CASE WHEN CAST(n1 AS INT) > 0 THEN 1 ELSE 2 END)",
+    "isnull(CASE WHEN CAST(n1 AS INT) > 0 THEN 1 END)",
+    "isnull(if(CAST(n1 AS INT) > 0, 1, i1))",
+    "isnull(CAST(n1 AS INT) <=> 3)",
+    "isnull((CAST(n1 AS INT) > 0) IS TRUE)",
+    "isnotnull(isnan(CAST(n1 AS DOUBLE)))",
+    "isnull(coalesce(CAST(n1 AS INT), 3) / 2)",
+    "isnull(coalesce(CAST(n1 AS INT), 3) % 2)",
 ]
 
 

@@ -35,3 +35,9 @@ def append_file(folder: Path, rows: pa.Table) -> None:
     draft = folder / "_draft"
     pq.write_table(rows, draft)
     draft.rename(folder / f"{len(list(folder.glob('*.parquet'))):06d}.parquet")
+
+
+def damaged(content: bytes) -> bytes:
+    """A file of several row groups of which the first can still be read."""
+    middle = len(content) // 2
+    return content[:middle] + b"\xff" * 2000 + content[middle + 2000 :]

@@ -146,6 +146,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
             typer.echo(json_text([asdict(query) for query in listed]))
         else:
             print_table(_query_table(listed))
+            _print_waiting(listed)
             _print_suspended(listed)
 
 
@@ -170,6 +171,15 @@ def _query_table(listed: Sequence[QueryStats]) -> Table:
         joins = f"{query.joins}{' (backfilled)' if query.backfill else ''}"
         table.add_row(query.name, since, f"{query.results:,}", after, Text(joins))
     return table
+
+
+def _print_waiting(listed: Sequence[QueryStats]) -> None:
+    for query in listed:
+        if query.outbox is not None:
+            waiting = query.outbox
+            why = f"; {waiting.tries} tries failed: {visible(waiting.reason)}" if waiting.tries else ""
+            what = f"{waiting.rows:,} results of {waiting.ticks:,} ticks wait for {visible(waiting.target)}"
+            typer.echo(f"{query.name}: {what}{why}")
 
 
 def _print_suspended(listed: Sequence[QueryStats]) -> None:
@@ -201,6 +211,7 @@ def _print_stats(found: Stats) -> None:
     for table in (streams, stores, queries):
         if table.row_count:
             print_table(table)
+    _print_waiting(found.queries)
     _print_suspended(found.queries)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {visible(problem)}")

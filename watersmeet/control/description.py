@@ -9,6 +9,7 @@ from pathlib import Path
 
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
+from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.sinks import result_folder
 from watersmeet.model import Query
 
@@ -26,7 +27,7 @@ def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
         query.name: Described(
             " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in query.aliases),
             query.sql,
-            str(result_folder(home, query.name, query.sink)),
+            shown(query.sink) if query.sink.is_delivered else str(result_folder(home, query.name, query.sink)),
             query.backfill,
         )
         for query in queries

@@ -15,7 +15,9 @@ from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.lock import is_running
 from watersmeet.home.manifest import Manifest, Suspension, load_newest
+from watersmeet.home.outbox import LaneState, read_states
 from watersmeet.home.tick_log import TickTimes, recent_ticks
+from watersmeet.io.connectors.protocol import shown
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 
 
@@ -36,6 +38,17 @@ class StoreStats:
 
 
 @dataclass(frozen=True)
+class OutboxStats:
+    """Results that wait to be delivered."""
+
+    target: str
+    ticks: int
+    rows: int
+    tries: int  # that failed in a row
+    reason: str  # of the last failure
+
+
+@dataclass(frozen=True)
 class QueryStats:
     name: str
     since: int  # its first tick; where that is not committed yet, the tick that was promised
@@ -48,6 +61,7 @@ class QueryStats:
     latency: float | None  # seconds from the request to its activation; None if it came with the pipeline
     failed_values: int  # values and conditions that could not be computed
     suspended: Suspension | None = None  # why it is not answered, and since which tick
+    outbox: OutboxStats | None = None  # of a query whose results are delivered to a target
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,7 @@ class Stats:
             "queries": {query.name: query.results for query in self.queries},
             "failed_values": {query.name: query.failed_values for query in self.queries if query.failed_values},
             "suspended": {query.name: asdict(query.suspended) for query in self.queries if query.suspended},
+            "outbox": {query.name: asdict(query.outbox) for query in self.queries if query.outbox},
             "predicates": dict(self.predicates),
             "ticks": spread([tick.total for tick in self.ticks]),
             "deployments": spread(self.deployments),
@@ -122,7 +137,7 @@ def collect_stats(
         manifest.plan,
         tuple(_stream(manifest, name) for name in streams),
         tuple(_stores(manifest)),
-        tuple(_queries(manifest, queries, entries)),
+        tuple(_queries(manifest, queries, entries, _outboxes(manifest, read_states(home)))),
         complaints_in(home),
         tuple(ticks),
         tuple(entry.latency for entry in entries if entry.kind != "resume"),
@@ -142,7 +157,25 @@ def _stores(manifest: Manifest) -> Iterator[StoreStats]:
         yield StoreStats(name, rows, size, len(buckets))
 
 
-def _queries(manifest: Manifest, queries: Mapping[str, Described], entries: Sequence[Entry]) -> Iterator[QueryStats]:
+def _outboxes(manifest: Manifest, states: Sequence[LaneState]) -> dict[str, OutboxStats]:
+    """By query. The manifest may name what was delivered since."""
+    known = {(state.query, state.target): state for state in states}
+    found: dict[str, OutboxStats] = {}
+    for lane in manifest.outbox:
+        state = known.get((lane.query, shown(lane.sink)), LaneState(lane.query, shown(lane.sink)))
+        waiting = [parcel for parcel in lane.parcels if parcel.tick > state.delivered]
+        rows = sum(parcel.rows for parcel in waiting)
+        if waiting:
+            found[lane.query] = OutboxStats(state.target, len(waiting), rows, state.tries, state.reason)
+    return found
+
+
+def _queries(
+    manifest: Manifest,
+    queries: Mapping[str, Described],
+    entries: Sequence[Entry],
+    outboxes: Mapping[str, OutboxStats],
+) -> Iterator[QueryStats]:
     newest = {entry.name: entry for entry in entries if entry.kind != "resume"}
     suspended = still_suspended(manifest, entries)
     for name, query in queries.items():
@@ -162,4 +195,5 @@ def _queries(manifest: Manifest, queries: Mapping[str, Described], entries: Sequ
             asked.latency if asked else None,
             manifest.totals.failed_values[name],
             suspended.get(name) if in_force else None,
+            outboxes.get(name),
         )

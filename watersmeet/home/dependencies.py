@@ -89,7 +89,8 @@ def _fits_before(content: bytes, log: Path, mark: LogMark) -> bool:
 
 def _later(home: Path, manifest: Manifest, outside: Iterable[Path]) -> Iterator[Path]:
     """Published files of ticks after the manifest's: a tick publishes them once its own manifest exists."""
-    own = [*(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*"), home / layout.COUNTS]
+    folders = (layout.RESULTS, layout.OUTBOX, layout.REJECTED)
+    own = [*(found for name in folders for found in (home / name).glob("*")), home / layout.COUNTS]
     for folder in own:
         yield from _beyond(folder, manifest.tick, "")
     for folder in outside if manifest.tag else ():

@@ -17,6 +17,7 @@ ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of S
 STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
 COMPUTING = "orders/computing"  # signs of tasks in which Spark computes columns
 DROPPED = "orders/dropped"  # signs for tasks: queries that were dropped while the tick ran
+OUTBOX = "outbox"  # results that go to a target outside, in a folder for each query, until they are delivered
 DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
 INBOX = "control/inbox"  # requests of other processes,
 ANSWERS = "control/answers"  # and what they were told
@@ -26,6 +27,7 @@ LOCK = "lock"  # held while an engine runs
 GROUPS = "groups.json"  # which streams share a feed, and their columns
 CHANGES = "changes.jsonl"  # queries added and dropped while the engine ran
 QUERIES = "queries.json"  # the queries as they were last activated
+LANES = "outbox/lanes.jsonl"  # what was last known of deliveries
 TICKS = "ticks.jsonl"  # rows, results and times of each tick
 PLANS = "plans.jsonl"  # decisions about the plan
 STATISTICS = "statistics.json"  # what was measured of the data
@@ -94,6 +96,10 @@ def staged(folder: Path, name: str) -> Path:
 
 def results(home: Path, query: str) -> Path:
     return home / RESULTS / query
+
+
+def outbox(home: Path, query: str) -> Path:
+    return home / OUTBOX / query
 
 
 def rejected(home: Path, stream: str) -> Path:

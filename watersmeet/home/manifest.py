@@ -20,10 +20,12 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
 from watersmeet.home.files import make_private, private, sync_folder
+from watersmeet.home.outbox import Lanes, lanes_from
 
 # 1: result files have absolute names, and nothing is said about the log of changes
 # 2: no bucket has columns that Spark computed
-FORMAT = 3
+# 3: no results wait to be delivered
+FORMAT = 4
 _KEPT = 3
 
 
@@ -96,6 +98,7 @@ class Manifest:
     changes: LogMark | None = None  # the log of changes at the commit; None: not known
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
+    outbox: Lanes = ()  # results that are not known to be delivered
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -172,6 +175,7 @@ def load(path: Path) -> Manifest:
         totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),
         suspended={query: Suspension(**one) for query, one in raw.get("suspended", {}).items()},
+        outbox=lanes_from(raw.get("outbox", ())),
     )
 
 

@@ -33,13 +33,23 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
         if path not in named and not path.is_dir():
             path.unlink(missing_ok=True)
+    _clear_outbox(home, manifest)
     folders |= {*(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*"), home / layout.COUNTS}
+    folders |= {*(home / layout.OUTBOX).glob("*")}
     for folder in folders:
         _clear(folder / layout.STAGING, "" if folder.is_relative_to(home) else manifest.tag)
     if (home / layout.ORDERS).exists():
         points.reach("recover.clear", home / layout.ORDERS)
         shutil.rmtree(home / layout.ORDERS, ignore_errors=True)
     return manifest
+
+
+def _clear_outbox(home: Path, manifest: Manifest) -> None:
+    """Delete what was delivered, and left out of the manifest, before the engine died."""
+    named = {home / file for lane in manifest.outbox for parcel in lane.parcels for file in parcel.files}
+    for path in (home / layout.OUTBOX).glob("*/*"):
+        if path not in named and layout.tick_of(path.name) is not None:
+            path.unlink(missing_ok=True)
 
 
 def _clear(staging: Path, tag: str) -> None:

@@ -18,17 +18,20 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.errors import REPLACE_FILE, InputError
+from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
 from watersmeet.io.positions import Noted
 from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES, open_parquet
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
+from watersmeet.io.watch import Watch
 from watersmeet.model import Stream
 
 _DEFAULT_BYTES = 256 << 20
 _DEFAULT_ROWS = 10_000_000
-_ROUND = 5  # files that a look passes in the round through all of them
+_ROUND = 5  # files that a look passes in the round through all of them,
+_ROUND_SECONDS = 0.02  # for each time that has passed like this one,
+_LONGEST_ROUND = 250  # but not more
 _SPARE = 1000  # names of files that are gone
 
 
@@ -55,7 +58,7 @@ class Folder:
     `settle` seconds, and set aside if it cannot be read then. One that was set aside and changes is tried again; one
     that was read and changes is only noted."""
 
-    def __init__(self, stream: Stream, taken: TakenFiles, settle: float) -> None:
+    def __init__(self, stream: Stream, taken: TakenFiles, settle: float, watch: Watch | None = None) -> None:
         assert stream.source is not None
         self.root = os.path.abspath(stream.source.path)
         options = {name.lower(): int(value) for name, value in stream.source.options}
@@ -65,7 +68,8 @@ class Folder:
         self._row_bytes = 0.0  # of the rows that were read last; only tasks open files
         self._settle = settle
         self._taken = taken
-        self._listing = Listing(self.root)
+        self._listing = Listing(self.root, watch)
+        self._looked = time.monotonic()
         self._waiting: deque[str] = deque()
         self._seen: set[str] = set()  # names that need no other look when their folder changes
         self._changing: dict[str, _Change] = {}
@@ -82,27 +86,38 @@ class Folder:
         """Whether there are files that are looked at again before anything is said of them."""
         return bool(self._changing)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a new file is reported, so that nobody has to look for it."""
+        return self._listing.is_watched
+
     def look(self) -> None:
         """See which files there are, if none is known to wait."""
         if self._waiting:
             return
         found: dict[str, int] = {}  # the round may pass a file that has just been listed: each waits once
         for name, entry in self._listing.news(self._seen):
-            self._seen.add(name)
-            found.update(self._compare(name, entry))
+            found.update(self._look_at(name, entry))
         found.update(self._pass_some())
         found.update(self._settled())
         self._waiting.extend(sorted(found, key=lambda name: (found[name], name)))
 
+    def _look_at(self, name: str, entry: str | os.DirEntry[str]) -> Iterator[tuple[str, int]]:
+        if name not in self._changing and name not in self._tried:
+            self._seen.add(name)
+            yield from self._compare(name, entry)
+
     def _pass_some(self) -> Iterator[tuple[str, int]]:
+        """Looks are seldom where changes are reported, and the round takes no longer then."""
+        now = time.monotonic()
+        most = min(_LONGEST_ROUND, _ROUND * max(1, int((now - self._looked) / _ROUND_SECONDS)))
+        self._looked = now
         passed = 0
-        for name, entry in self._listing.some(_ROUND):
+        for name, entry in self._listing.some(most):
             passed += 1
             self._passed.add(key_of(name))
-            if name not in self._changing and name not in self._tried:
-                self._seen.add(name)
-                yield from self._compare(name, entry)
-        if passed < _ROUND:
+            yield from self._look_at(name, entry)
+        if passed < most:
             self._forget_gone()
             self._passed = set()
 
@@ -114,7 +129,7 @@ class Folder:
             pending = self._changing.keys() | self._tried.keys()
             self._seen = {name for name in self._seen if name in pending or key_of(name) in self._passed}
 
-    def _compare(self, name: str, entry: os.DirEntry[str]) -> Iterator[tuple[str, int]]:
+    def _compare(self, name: str, entry: str | os.DirEntry[str]) -> Iterator[tuple[str, int]]:
         """The file if it is to be taken now; where it is not what was taken, it is noted when it has settled."""
         stamp = _stamp(entry)
         known = self._taken.stamp_of(name)
@@ -283,10 +298,9 @@ def _row_groups(stream: Stream, piece: Piece, file: pq.ParquetFile, names: list[
             try:
                 table = file.read_row_group(at, columns=names, use_threads=False).select(names)
                 rows = table.rename_columns(declared).combine_chunks()
-            except (pa.ArrowException, OSError) as problem:
+            except (pa.ArrowException, OSError, ValueError) as problem:
                 raise InputError(
                     f"stream {stream.name}: {piece.path} is damaged: only a part of it could be read",
                     detail=str(problem).splitlines()[0],
-                    hint=REPLACE_FILE,
                 ) from None
             yield from rows.to_batches()

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.files import make_private, private, write_whole
+from watersmeet.io.connectors.protocol import connector_of
 from watersmeet.model import Output, Sink
-from watersmeet.model.query import SINK_FORMATS
+from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
 from watersmeet.private_duckdb import connect
 
@@ -130,12 +131,15 @@ def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
 
 def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None:
     """Reject a sink that cannot be written, before anything runs."""
-    if sink.format not in SINK_FORMATS:
+    if sink.format not in sink_formats():
         raise ModelError(
             f"query {query}: results cannot be written as {sink.format}",
-            detail=f"Formats: {', '.join(SINK_FORMATS)}.",
+            detail=f"Formats: {', '.join(sink_formats())}.",
             hint="use query.foreach_tick(callable) in Python for any other Spark sink",
         )
+    if sink.is_delivered:
+        connector_of(sink).check(query, sink, outputs)
+        return
     allowed = {
         "csv": {"header", "sep"},
         "parquet": {"compression"},
@@ -194,12 +198,15 @@ def extension(sink: Sink) -> str:
 
 
 def result_folder(home: Path, query: str, sink: Sink) -> Path:
+    """Where the files of a query are published; those that are delivered wait there."""
+    if sink.is_delivered:
+        return layout.outbox(home, query)
     return Path(sink.path or "") if is_outside(sink) else layout.results(home, query)
 
 
 def is_outside(sink: Sink) -> bool:
     """Whether results go where INTO says: readers of other users find them there, if the umask lets them."""
-    return bool(sink.path) and sink.format != "console"
+    return bool(sink.path) and sink.format != "console" and not sink.is_delivered
 
 
 def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
@@ -229,6 +236,8 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> Non
         folder.mkdir(parents=True, exist_ok=True)
     else:
         make_private(folder)
+    if sink.is_delivered:
+        return
     check_folder(folder, outputs)
     empty, described = folder / layout.EMPTY, folder / layout.COLUMNS
     if extension(sink) == "parquet" and not empty.exists():

@@ -102,7 +102,7 @@ def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
             raise InputError(f"stream {stream.name}: {path} is not a regular file")
         file = pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
         found = file.schema_arrow
-    except (pa.ArrowException, OSError) as problem:
+    except (pa.ArrowException, OSError, ValueError) as problem:  # ValueError: a name that is not UTF-8
         raise InputError(
             f"stream {stream.name}: {path} is not a readable Parquet file", detail=str(problem).splitlines()[0]
         ) from None

@@ -46,6 +46,11 @@ class Expression:
         """Whether it may raise on some row, where Spark raises too."""
         return any(operand.fallible for operand in self.operands)
 
+    @property
+    def never_null(self) -> bool:
+        """Whether Spark's optimizer knows that it is NULL for no row; every column may be NULL."""
+        return False
+
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         """The text, with the names of columns that `name` gives."""
         raise NotImplementedError
@@ -132,6 +137,10 @@ class Literal(Expression):
         """The value of a number to compute with; a decimal may be rounded."""
         return self.value if isinstance(self.value, int) else float(self.value)
 
+    @property
+    def never_null(self) -> bool:
+        return True
+
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         return self.sql
 
@@ -154,6 +163,10 @@ class Operation(Expression):
     def fallible(self) -> bool:
         overflows = self.operator in ("+", "-", "*", "ABS") and self.type not in ("float", "double")
         return overflows or super().fallible
+
+    @property
+    def never_null(self) -> bool:
+        return not self.type.startswith("decimal") and all(operand.never_null for operand in self.operands)
 
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         first, *others = (operand.spelled(name) for operand in self.operands)
@@ -189,6 +202,7 @@ class Sql(Expression):
     operands: tuple[Expression, ...] = ()
     type: str = ""
     raises: bool = False  # on some values of its operands
+    never_null: bool = False
 
     @property
     def fallible(self) -> bool:
@@ -213,6 +227,10 @@ class Cast(Expression):
     @property
     def fallible(self) -> bool:
         return not self.exact or super().fallible
+
+    @property
+    def never_null(self) -> bool:
+        return self.exact and self.operands[0].never_null
 
     def spelled(self, name: Callable[[ColumnRef], str]) -> str:
         return f"CAST({self.operands[0].spelled(name)} AS {duckdb_type(self.type)})"

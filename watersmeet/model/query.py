@@ -15,9 +15,15 @@ from watersmeet.model.expression import Expression
 from watersmeet.model.predicate import Equality, Predicate
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.stream import check_name
+from watersmeet.model.targets import targets
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
-SINK_FORMATS = ("parquet", "json", "csv", "console", "count")
+_FORMATS = ("parquet", "json", "csv", "console", "count")
+
+
+def sink_formats() -> tuple[str, ...]:
+    """What may follow INTO."""
+    return (*_FORMATS, *targets())
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,16 @@ class Output:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where results go: files of a format in a folder (None: under the home), or also the console."""
+    """Where results go: files of a format in a folder (None: under the home), the console, or a target outside."""
 
     format: str = "parquet"
-    path: str | None = None
+    path: str | None = None  # or what a target is named by, such as a topic
     options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether results wait in the outbox until the target has them."""
+        return self.format not in _FORMATS
 
 
 @dataclass(frozen=True)

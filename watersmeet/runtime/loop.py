@@ -12,7 +12,7 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import MarkedLog
 from watersmeet.home.manifest import Manifest, commit
+from watersmeet.home.outbox import LaneName, without
 from watersmeet.home.recovery import discard, discard_staged, publish
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
@@ -67,7 +68,12 @@ class Batch(Protocol):
         """Write down what the batch has, so that it has the same after a crash. It may be gathered by then."""
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        """What else is to be reported of the input, or an error if not all of it was read."""
+        """What else is to be reported of the input, or an error if not all of it was read. `SmallerBatch` if the
+        batch is to be gathered once more, without what could be read in part only."""
+
+
+class SmallerBatch(Exception):
+    """A batch has found that it has less than it was gathered with."""
 
 
 class Observer(Protocol):
@@ -122,6 +128,7 @@ class TickLoop:
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
+        self.delivered: Callable[[], Mapping[LaneName, int]] = dict  # what targets have of the outbox
         self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
         if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in plan.queries):
             self._waiting_since = time.monotonic()
@@ -231,6 +238,8 @@ class TickLoop:
             except CONFINED as problem:
                 if not may_pass(problem, tries) and not self._suspend_those_at_fault(problem, begun.tick):
                     raise
+            except SmallerBatch:
+                pass
             self._ahead = None  # it was gathered by the same plan
             begun, following = self._new(batch, self.manifest), lambda: None
 
@@ -341,8 +350,10 @@ class TickLoop:
         merged = reports.merged + self._beside.done(self.manifest)
         points.reach("probe.after")
         manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
+        outbox, posted = without(manifest.outbox, self.delivered())
+        garbage += posted
         with self._handover:  # no line is being written
-            manifest = replace(manifest, changes=self._changes.mark())
+            manifest = replace(manifest, outbox=outbox, changes=self._changes.mark())
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         commit(self.home, manifest)
         self.manifest = manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from watersmeet.model.secrets import KINDS, reference
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Token
 
@@ -64,7 +65,12 @@ class Cursor:
         return self.string(kind) if self.peek_kind() == "string" else self.name(kind)
 
     def value(self) -> str:
-        """An option's value: a string, a number, true or false, or a bare word."""
+        """An option's value: a string, a number, true or false, a bare word, or the name of a secret."""
+        for kind in KINDS:
+            if self.take(kind.upper(), "("):
+                name = self.string("name")
+                self.expect(")")
+                return reference(kind, name.text)
         sign = "-" if self.take("-") else ""
         token = self.peek()
         if token is None or token.kind == "symbol" or (sign and token.kind != "number"):

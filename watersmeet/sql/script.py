@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from watersmeet.errors import ModelError, Place, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
-from watersmeet.model.query import SINK_FORMATS
+from watersmeet.model.query import sink_formats
+from watersmeet.model.secrets import HINT, is_secret, masked, referenced
 from watersmeet.model.stream import DAY, check_name
 from watersmeet.model.types import KNOWN_TYPES
 from watersmeet.sql.adapter import tokenize
@@ -71,7 +72,7 @@ def parse_each(text: str, file: str = "") -> Iterator[Statement | SqlError]:
 
 
 def _pieces(text: str, file: str) -> list[Cursor]:
-    site = Site(text, Place(text, 0, len(text), file))
+    site = Site(text, Place(masked(text), 0, len(text), file))
     pieces: list[list[Token]] = [[]]
     for token in tokenize(site, text):
         if token.kind == "symbol" and token.text == ";":
@@ -179,8 +180,8 @@ def _create_query(cursor: Cursor) -> CreateQuery:
     backfill = cursor.take("BACKFILL") is not None
     if cursor.take("INTO"):
         kind = cursor.name("format")
-        if kind.text.lower() not in SINK_FORMATS:
-            site.fail(kind.span, f"unknown format {kind.text}", detail=f"Formats: {', '.join(SINK_FORMATS)}.")
+        if kind.text.lower() not in sink_formats():
+            site.fail(kind.span, f"unknown format {kind.text}", detail=f"Formats: {', '.join(sink_formats())}.")
         path = cursor.string("path").text if cursor.peek_kind() == "string" else None
         sink = Sink(kind.text.lower(), path, _options(cursor))
     following = cursor.peek()
@@ -208,7 +209,15 @@ def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:
         if name in options:
             cursor.site.fail(first.span, f"option {name} is given twice")
         cursor.expect("=", hint="write option = value")
+        value = cursor.peek()
         options[name] = cursor.value()
+        if is_secret(name) and referenced(options[name]) is None and value is not None:
+            cursor.site.fail(
+                value.span,
+                f"the option {name} is a secret",
+                detail="A value that is written here would be stored in the home and shown in errors.",
+                hint=HINT,
+            )
         if not cursor.take(","):
             break
     cursor.expect(")")

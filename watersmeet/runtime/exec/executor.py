@@ -37,6 +37,7 @@ class Rank(IntEnum):
     TICK = 0  # of the tick that runs
     AHEAD = 1  # the next tick is gathered
     BESIDE = 2  # no tick waits for it; one at a time, so that it leaves the others to ticks
+    DELIVERY = 3  # nor for this, which may take long where a target cannot be reached
 
 
 class Executor(Protocol):

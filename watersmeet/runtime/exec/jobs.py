@@ -22,12 +22,14 @@ class Jobs:
         self._run = run
         self._threads = ThreadPoolExecutor(_AT_A_TIME, "watersmeet job")
         self._beside = ThreadPoolExecutor(1, "watersmeet job beside")
+        self._delivering = ThreadPoolExecutor(1, "watersmeet job delivering")
 
     def submit(self, packed: bytes, tasks: int, rank: Rank) -> Future[list[Any]]:
-        return (self._beside if rank == Rank.BESIDE else self._threads).submit(self._collect, packed, tasks)
+        threads = {Rank.BESIDE: self._beside, Rank.DELIVERY: self._delivering}.get(rank, self._threads)
+        return threads.submit(self._collect, packed, tasks)
 
     def close(self) -> None:
-        for threads in (self._threads, self._beside):
+        for threads in (self._threads, self._beside, self._delivering):
             threads.shutdown(wait=True, cancel_futures=True)
 
     def _collect(self, packed: bytes, tasks: int) -> list[Any]:

@@ -26,6 +26,8 @@ class LocalExecutor:
         self._worker = Worker()
         self._worker_beside = Worker()
         self._beside = ThreadPoolExecutor(1, "watersmeet beside")
+        self._worker_delivering = Worker()
+        self._delivering = ThreadPoolExecutor(1, "watersmeet delivering")
         self._numbers = itertools.count()
 
     def obey(self, plan: PlanInForce) -> None:
@@ -37,6 +39,8 @@ class LocalExecutor:
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         if rank == Rank.BESIDE:
             return self._beside.submit(self._reports, self._worker_beside, order)
+        if rank == Rank.DELIVERY:
+            return self._delivering.submit(self._reports, self._worker_delivering, order)
         done: Future[list[Any]] = Future()
         try:
             done.set_result(self._reports(self._worker, order))
@@ -60,6 +64,8 @@ class LocalExecutor:
 
     def close(self) -> None:
         self._beside.shutdown(cancel_futures=True)
+        self._delivering.shutdown(cancel_futures=True)
+        self._worker_delivering.targets.close()
 
     def _name(self) -> str:
         return f"l{next(self._numbers)}"

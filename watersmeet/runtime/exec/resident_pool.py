@@ -16,7 +16,7 @@ import pickle
 import secrets
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -39,18 +39,19 @@ class Lost(Exception):
     """A resident is gone, or sends no heartbeat."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Order:
     """An order on its way: what its tasks have reported, and how many are still to report."""
 
     packed: bytes
     left: int
     rank: Rank
+    key: str = ""  # of orders that go to the same resident, as long as it is there
     future: Future[list[Any]] = field(default_factory=Future)
     reports: list[Any] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Task:
     order: _Order
     number: int
@@ -72,8 +73,8 @@ class Residents:
         self._waiting: dict[Rank, deque[_Task]] = {rank: deque() for rank in Rank}
         self._free: set[int] = set()  # residents without a task of a tick
         self._beside: int | None = None  # the resident that executes an order that no tick waits for
-        self._connected = 0
-        self._connected_beside = 0  # of those, the ones for what no tick waits for
+        self._connected = Counter[Rank]()  # connections, by what they are for
+        self._holders: dict[str, int] = {}  # by key of orders, the resident that had the last one
         self._fruitless = 0  # jobs in a row that have ended without a resident
         self._enough = 0  # what `wanted` said last
         self._failure: BaseException | None = None
@@ -89,8 +90,8 @@ class Residents:
         with self._changed:
             return sum(self._jobs.values())
 
-    def submit(self, packed: bytes, tasks: int, rank: Rank) -> Future[list[Any]]:
-        order = _Order(packed, tasks, rank)
+    def submit(self, packed: bytes, tasks: int, rank: Rank, key: str = "") -> Future[list[Any]]:
+        order = _Order(packed, tasks, rank, key)
         with self._changed:
             if self._failure is not None:
                 order.future.set_exception(self._failure)
@@ -108,7 +109,7 @@ class Residents:
         self._supervisor.join()
         end = time.monotonic() + 2 * _LOOK
         with self._changed:  # residents that are told to end let Spark use their processes again
-            while self._connected and time.monotonic() < end:
+            while self._connected.total() and time.monotonic() < end:
                 self._changed.wait(0.1)
         with contextlib.suppress(Exception):  # if Spark is gone, so are they
             if self._jobs:
@@ -175,8 +176,7 @@ class Residents:
             hello = pickle.loads(connection.recv_bytes())
             limit_waiting(connection, self._seconds)
             with self._changed:
-                self._connected += 1
-                self._connected_beside += hello.beside
+                self._connected.update(hello.ranks)
                 self._fruitless = 0
             try:
                 while (task := self._take(connection, hello)) is not None:
@@ -185,10 +185,11 @@ class Residents:
                 connection.send_bytes(END)
             finally:
                 with self._changed:
-                    self._connected -= 1
-                    self._connected_beside -= hello.beside
-                    if not hello.beside:
+                    self._connected.subtract(hello.ranks)
+                    if Rank.TICK in hello.ranks:
                         self._free.discard(hello.attempt)
+                    if Rank.DELIVERY in hello.ranks:
+                        self._holders = {key: one for key, one in self._holders.items() if one != hello.attempt}
                     self._changed.notify_all()
         except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
@@ -207,29 +208,40 @@ class Residents:
                     return None
                 if hello.job not in self._jobs:  # it has ended, and Spark is about to kill what is left of it
                     return None
-                if not hello.beside:
-                    if sum(self._jobs.values()) > max(1, self._enough):
-                        self._jobs[hello.job] -= 1
-                        return None
-                    waiting = self._waiting[Rank.TICK] or self._waiting[Rank.AHEAD]
-                    if waiting and not self._is_for_another(hello):
-                        self._free.discard(hello.attempt)
-                        self._changed.notify_all()  # what was left to this one, another may have to take now
-                        return waiting.popleft()
+                if Rank.TICK in hello.ranks and sum(self._jobs.values()) > max(1, self._enough):
+                    self._jobs[hello.job] -= 1
+                    return None
+                for rank in Rank:
+                    # If connections for it were lost, those of ticks have to do.
+                    is_mine = rank in hello.ranks or (Rank.TICK in hello.ranks and not self._connected[rank])
+                    task = self._next(rank, hello.attempt) if is_mine else None
+                    if task is not None:
+                        if Rank.TICK in hello.ranks:
+                            self._free.discard(hello.attempt)
+                            self._changed.notify_all()  # what was left to this one, another may have to take now
+                        return task
+                if Rank.TICK in hello.ranks:
                     self._free.add(hello.attempt)
-                # If connections for it were lost, those of ticks have to do.
-                may_run_beside = hello.beside or not self._connected_beside
-                if may_run_beside and self._waiting[Rank.BESIDE] and self._beside is None:
-                    self._beside = hello.attempt
-                    return self._waiting[Rank.BESIDE].popleft()
                 self._changed.wait(_LOOK)
                 while connection.poll(0):  # no request is open: a late heartbeat, or the end
                     if connection.recv_bytes() != ALIVE:
                         raise Lost("a resident sent a reply without a request")
 
-    def _is_for_another(self, hello: Hello) -> bool:
-        """A tick would share the process, and its interpreter, with a merge, where another resident is free."""
-        return hello.attempt == self._beside and bool(self._free - {hello.attempt})
+    def _next(self, rank: Rank, resident: int) -> _Task | None:
+        waiting = self._waiting[rank]
+        if rank == Rank.BESIDE:
+            if not waiting or self._beside is not None:
+                return None
+            self._beside = resident
+        elif rank in (Rank.TICK, Rank.AHEAD) and resident == self._beside and self._free - {resident}:
+            return None  # it would share the process, and its interpreter, with a merge, though another one is free
+        for task in waiting:
+            if self._holders.get(task.order.key, resident) == resident:
+                waiting.remove(task)
+                if task.order.key:
+                    self._holders[task.order.key] = resident
+                return task
+        return None
 
     def _ask(self, connection: Connection, hello: Hello, task: _Task) -> None:
         if task.order.future.done():
@@ -240,7 +252,7 @@ class Residents:
         while (reply := connection.recv_bytes()) == ALIVE:
             pass
         done, content = pickle.loads(reply)
-        if not hello.beside:
+        if Rank.TICK in hello.ranks:
             with self._changed:  # before the next tick, which may follow at once
                 self._free.add(hello.attempt)
         if not done:

@@ -5,7 +5,8 @@ buckets stay open from tick to tick. While it works, it sends a heartbeat every 
 other threads run. If the connection ends, the task fails, and Spark starts it again.
 
 A second connection brings orders that no tick waits for: large merges. A thread executes them, so that ticks continue
-even where there is one resident only. Most of its time goes into loops that let other threads run.
+even where there is one resident only. Most of its time goes into loops that let other threads run. A third one brings
+deliveries, which may have to wait for a target.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from watersmeet import points
+from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import task_context
 from watersmeet.runtime.exec.link import Address, connect, hang_up
 from watersmeet.runtime.exec.worker import Worker
@@ -38,7 +40,7 @@ class Hello:
     job: int
     attempt: int  # Spark's id of this try of the task
     process: int
-    beside: bool = False  # the connection is for what no tick waits for
+    ranks: tuple[Rank, ...] = (Rank.TICK, Rank.AHEAD)  # what the connection is for
 
 
 def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, Iterable[object]], Iterator[Any]]:
@@ -51,7 +53,10 @@ def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, I
             hello = Hello(job, task_context().taskAttemptId(), os.getpid())
             connection.send_bytes(pickle.dumps(hello))
             points.reach("resident.begin", connection)
-            with _working_beside(addresses, key, replace(hello, beside=True)):
+            with (
+                _working_beside(addresses, key, replace(hello, ranks=(Rank.BESIDE,))),
+                _working_beside(addresses, key, replace(hello, ranks=(Rank.DELIVERY,))),
+            ):
                 _serve(connection, Worker(owns_process=True))
         return iter(())
 
@@ -65,11 +70,12 @@ def _working_beside(addresses: list[Address], key: bytes, hello: Hello) -> Itera
 
     def work() -> None:
         # What has become of the process, the other connection shows.
-        with connection, contextlib.suppress(OSError, EOFError):
+        worker = Worker()
+        with connection, contextlib.suppress(OSError, EOFError), contextlib.closing(worker.targets):
             connection.send_bytes(pickle.dumps(hello))
-            _serve(connection, Worker())
+            _serve(connection, worker)
 
-    threading.Thread(target=work, name="beside", daemon=True).start()
+    threading.Thread(target=work, name=hello.ranks[0].name.lower(), daemon=True).start()
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
 from watersmeet.runtime.exec.plan_files import PlanFiles, PlanInForce
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, DeliverOrder, Order, ProbeOrder, ProbeReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,9 @@ class SparkExecutor:
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         packed = self.pack(order)
         if self._share and self.residents is not None:
-            return self.residents.submit(packed, order.tasks, rank)
+            # The resident that has delivered results of a query has its target open.
+            key = order.query if isinstance(order, DeliverOrder) else ""
+            return self.residents.submit(packed, order.tasks, rank, key)
         return self._jobs.submit(packed, order.tasks, rank)
 
     def exchange(self, order: ProbeOrder) -> list[ProbeReport]:

@@ -26,12 +26,15 @@ from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
+from watersmeet.runtime.exec.open_targets import OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
     ComputeOrder,
+    DeliverOrder,
+    DeliveryReport,
     GatherOrder,
     GatherReport,
     HeadOrder,
@@ -75,7 +78,9 @@ class Worker:
             VerifyOrder: self._verify,
             HeadOrder: self._head,
             InspectOrder: self._inspect,
+            DeliverOrder: self._deliver,
         }
+        self.targets = OpenTargets()
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -120,9 +125,11 @@ class Worker:
         reports = []
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
-            rows = _rows_of(declared[stream], pieces, rejected)
+            parts: list[tuple[Piece, InputError]] = []
+            rows = _rows_of(declared[stream], pieces, rejected, parts)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
+            report.parts += parts
             reports.append(report)
         return reports
 
@@ -230,6 +237,11 @@ class Worker:
     def _all(self, order: Order, name: str) -> list[Any]:
         return [report for task in range(order.tasks) for report in self.obey(order, task, f"{name}{task}")]
 
+    # Results leave -------------------------------------------------------------------------------
+
+    def _deliver(self, order: DeliverOrder, task: int, name: str) -> list[DeliveryReport]:
+        return [self.targets.deliver(order)]
+
     # Files are looked at -------------------------------------------------------------------------
 
     def _verify(self, order: VerifyOrder, task: int, name: str) -> list[WatersmeetError]:
@@ -263,14 +275,23 @@ class Worker:
         return found
 
 
-def _rows_of(stream: Stream, pieces: list[Piece], rejected: list[tuple[Piece, InputError]]) -> Iterator[pa.RecordBatch]:
+def _rows_of(
+    stream: Stream,
+    pieces: list[Piece],
+    rejected: list[tuple[Piece, InputError]],
+    parts: list[tuple[Piece, InputError]],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files, and which could not be read: none of their rows, or a part."""
     for piece in pieces:
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:
             rejected.append((piece, problem))
             continue
-        yield from rows
+        try:
+            yield from rows
+        except InputError as problem:
+            parts.append((piece, problem))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:

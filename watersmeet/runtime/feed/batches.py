@@ -27,6 +27,7 @@ from watersmeet.model import Stream
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_context, task_name
 from watersmeet.runtime.exec.worker import worker_of
+from watersmeet.runtime.loop import SmallerBatch
 from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 
 if TYPE_CHECKING:
@@ -52,13 +53,18 @@ class FileBatch:
     set_aside: Callable[[Rejected], Rejected] = lambda rejected: rejected  # those that are not to be tried once more
     notes: Mapping[str, list[tuple[str, Reason]]] = field(default_factory=dict)  # by stream: paths not read, and why
     counted: Callable[[str, int, int], None] = lambda stream, rows, size: None  # what was read of a stream
+    _left_out: Rejected = field(default_factory=dict)  # files of which a part could be read
 
     @cached_property
     def bytes(self) -> int:
         return sum(file.stamp.size for files in self.files.values() for file in files)
 
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
-        return replace(order, streams=self.streams, work=share(self.files, tasks))
+        files = {
+            stream: [file for file in some if file.path not in self._left_out.get(stream, ())]
+            for stream, some in self.files.items()
+        }
+        return replace(order, streams=self.streams, work=share(files, tasks))
 
     def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
         return executor.submit(self.shared_out(order, executor.parallelism), rank)
@@ -67,21 +73,30 @@ class FileBatch:
         self.write_down()
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        rejected: Rejected = {}
-        pieces: dict[str, list[Piece]] = {}
+        self._leave_out_parts(reports)
+        rejected: Rejected = {stream: dict(files) for stream, files in self._left_out.items()}
         for report in reports:
             for piece, problem in report.rejected_files:
                 rejected.setdefault(report.stream, {})[piece.path] = problem
-                pieces.setdefault(piece.path, []).append(piece)
-        for path, some in pieces.items():
-            if len(some) < some[0].shares:
-                raise InputError(f"{path} has changed while it was read", hint="run again with the same home")
         for stream, files in self.files.items():
             rows = sum(report.counts.rows[stream] for report in reports)
             self.counted(stream, rows, sum(file.stamp.size for file in files))
         aside = self.set_aside(rejected)
         more = [set_aside(self.home, stream, list(files.items())) for stream, files in aside.items() if files]
         return more + [_note(self.home, stream, notes) for stream, notes in self.notes.items()]
+
+    def _leave_out_parts(self, reports: list[GatherReport]) -> None:
+        """Of a file all rows are used, or none: one that is damaged inside, or was another for one task than for the
+        next, is not in the batch."""
+        rejected: dict[tuple[str, str], list[tuple[Piece, InputError]]] = {}
+        for report in reports:
+            for piece, problem in report.rejected_files:
+                rejected.setdefault((report.stream, piece.path), []).append((piece, problem))
+        parts = [some for some in rejected.values() if len(some) < some[0][0].shares]
+        for piece, problem in [*(some[0] for some in parts), *(part for report in reports for part in report.parts)]:
+            self._left_out.setdefault(piece.stream, {})[piece.path] = problem
+        if parts or any(report.parts for report in reports):
+            raise SmallerBatch
 
 
 @dataclass(eq=False)

@@ -12,12 +12,13 @@ from watersmeet.home import layout
 from watersmeet.io.folders import Folder, InputFile, is_folder
 from watersmeet.io.positions import Files, Notes, load_positions
 from watersmeet.io.sources import missing_folder
+from watersmeet.io.watch import Watch
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import FileBatch, Rejected
 from watersmeet.runtime.loop import TickLoop
 
 _OFTEN = 0.02  # seconds from one look into the folders to the next,
-_SELDOM = 1.0  # or as many, where a look takes long and ticks are more frequent
+_SELDOM = 1.0  # or as many, where changes are reported, or a look takes long and ticks are more frequent
 _REST = 100  # how many times longer than a look the time to the next one is
 
 
@@ -56,7 +57,8 @@ class FolderFeed:
         self._idle = seconds
         self._alone = alone
         self._positions = load_positions(loop.home, group)
-        self._folders = {s.name: Folder(s, self._positions.of(s.name), settle) for s in streams}
+        self._watch = Watch()
+        self._folders = {s.name: Folder(s, self._positions.of(s.name), settle, self._watch) for s in streams}
         self._patience = 2 * settle + 1  # seconds that `once` waits for files that are being written
         self._retried: set[str] = set()  # streams whose files that were set aside are being taken after all
         self._next: FileBatch | None = None  # taken, and not yet run
@@ -67,6 +69,7 @@ class FolderFeed:
 
     def stop(self) -> None:
         self._stopped.set()
+        self._watch.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -92,14 +95,17 @@ class FolderFeed:
                     last = time.monotonic()
                 elif self._once and not self._expects_more(last):
                     return
-                if batch is None or not self._once:
-                    pause = self._seconds - (time.monotonic() - began) if batch is not None else self._idle
-                    self._stopped.wait(pause)
+                if batch is None:
+                    self._watch.wait(self._idle)
+                elif not self._once:
+                    self._stopped.wait(self._seconds - (time.monotonic() - began))
                 if self._next is None:
                     self._look()
         except Exception as problem:
             if not self._stopped.is_set():  # a batch that came too late is taken up at the next start
                 self._problem = problem
+        finally:
+            self._watch.close()
 
     def _expects_more(self, last: float) -> bool:
         changing = any(folder.is_changing for folder in self._folders.values())
@@ -112,7 +118,10 @@ class FolderFeed:
                 self._retry(name, folder)
             folder.look()
         # A new file is found soon, unless looking takes long.
-        self._idle = min(max(self._seconds, _SELDOM), max(_OFTEN, _REST * (time.monotonic() - began)))
+        if all(folder.is_watched and not folder.is_changing for folder in self._folders.values()):
+            self._idle = _SELDOM
+        else:
+            self._idle = min(max(self._seconds, _SELDOM), max(_OFTEN, _REST * (time.monotonic() - began)))
 
     def _retry(self, name: str, folder: Folder) -> None:
         """Have what was set aside taken after all, if that is requested. What waits is in a batch at the next look,

@@ -14,8 +14,9 @@ from typing import Protocol
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
+from watersmeet.home.outbox import Parcel
 from watersmeet.io.folders import Piece
-from watersmeet.model import KeyPart, SparkCall, Stream
+from watersmeet.model import KeyPart, Sink, SparkCall, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
@@ -57,6 +58,7 @@ class GatherReport:
     examined: int = 0  # rows that filters were asked about,
     passing: Counter[str] = field(default_factory=Counter)  # and how many of them passed each, by its text
     rejected_files: list[tuple[Piece, InputError]] = field(default_factory=list)  # not files of this stream
+    parts: list[tuple[Piece, InputError]] = field(default_factory=list)  # damaged: some of their rows were read
     failure: WatersmeetError | None = None  # told, not raised: another try would fail in the same way
 
 
@@ -239,7 +241,38 @@ class InspectOrder:
     tasks = 1
 
 
-Order = GatherOrder | ProbeOrder | WalkOrder | MergeOrder | TickOrder | VerifyOrder | HeadOrder | InspectOrder
+@dataclass(frozen=True)
+class DeliverOrder:
+    """Parcels of a lane of the outbox, in order, to be committed to their target unless it has them."""
+
+    home: str
+    tag: str  # of the home
+    query: str
+    sink: Sink
+    parcels: tuple[Parcel, ...]
+    committed: int  # the newest tick: no target has a later one
+
+    tasks = 1
+
+
+@dataclass
+class DeliveryReport:
+    last: int = 0  # the newest tick that the target is known to have; 0 if it is not known
+    reason: str = ""  # why not all was delivered
+    is_final: bool = False  # no other try would succeed
+
+
+Order = (
+    GatherOrder
+    | ProbeOrder
+    | WalkOrder
+    | MergeOrder
+    | TickOrder
+    | VerifyOrder
+    | HeadOrder
+    | InspectOrder
+    | DeliverOrder
+)
 Report = GatherReport | ProbeReport | MergeReport | ComputeReport
 
 

@@ -9,13 +9,15 @@ anywhere is repeated under another attempt name.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet import points
 from watersmeet.home.counters import Counters
-from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
+from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
+from watersmeet.home.outbox import Lanes, posted
 from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.tick.orders import (
@@ -158,7 +160,7 @@ class Tick:
 
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""
-        return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}))
+        return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}, outbox=()))
 
     def finished(
         self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
@@ -213,6 +215,7 @@ class Tick:
                 query.name: self.number if self._is_new(query) else self.before.queries[query.name] for query in known
             },
             additions={query.name: query.addition for query in known if query.addition},
+            outbox=self._outbox([file for file in written_files if file.query not in failed]),
             suspended={
                 **before,
                 **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
@@ -220,6 +223,13 @@ class Tick:
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
+
+    def _outbox(self, files: Iterable[ResultFile]) -> Lanes:
+        sinks = {query.name: query.sink for query in self.queries if query.sink.is_delivered}
+        if not sinks:
+            return self.before.outbox
+        names = ((file.query, file.rows, os.path.relpath(file.final, self.home)) for file in files)
+        return posted(self.before.outbox, sinks, names, self.number)
 
     def _was_suspended(self, query: Query) -> bool:
         return is_suspended(query, self.before)

@@ -1,6 +1,6 @@
 """What Spark's optimizer knows before it sees a row: then it does not compute the rest, which may hold an error.
 
-`error AND FALSE` is FALSE, `error = NULL` is NULL, and `if(error, x, x)` is x.
+`error AND FALSE` is FALSE, `error = NULL` is NULL, `if(error, x, x)` is x, and `isnull(least(error, 3))` is FALSE.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from watersmeet.sql.spark_types import MONTHS, VOID
 _UNTYPED = (VOID, INTERVAL, MONTHS)
 _OPEN = object()
 _ABSORBING = {"and": False, "or": True}
+_TESTS_FOR_NULL = {"is null": False, "isnull": False, "is not null": True, "isnotnull": True}  # of what is never NULL
+_NEVER_NULL = {*_TESTS_FOR_NULL, "<=>", "is true", "is false", "isnan", "array"}
+_NULL_IF_ALL_ARE = {"least", "greatest", "coalesce", "nvl", "ifnull"}
 
 
 @cache
@@ -46,11 +49,24 @@ def folded(name: str, built: Expression, arguments: list[Expression], null_where
     absorbing = _ABSORBING.get(name)
     if absorbing is not None and any(always(absorbing, argument) for argument in arguments):
         return constant_of(absorbing, "boolean")
+    if name in _TESTS_FOR_NULL and arguments[0].never_null:
+        return constant_of(_TESTS_FOR_NULL[name], "boolean")
     nulls = [always_null(argument) for argument in arguments]
+    if name == "<=>" and any(nulls) and any(argument.never_null for argument in arguments):
+        return constant_of(False, "boolean")
     no_value = any(nulls) and null_where_an_argument_is
     if no_value or (name == "in" and (nulls[0] or all(nulls[1:]))):
         return null(built.type)
     return built
+
+
+def never_null(name: str, arguments: list[Expression]) -> bool:
+    """Whether a call is NULL for no row, as far as Spark's optimizer sees it."""
+    if name == "case":
+        return len(arguments) % 2 == 1 and all(value.never_null for value in (*arguments[1::2], arguments[-1]))
+    if name in ("if", "nvl2"):
+        return all(value.never_null for value in arguments[1:])
+    return name in _NEVER_NULL or (name in _NULL_IF_ALL_ARE and any(value.never_null for value in arguments))
 
 
 def remaining(conditions: list[Expression], values: list[Expression]) -> tuple[list[Expression], list[Expression]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, Expression, Literal, Operation, unnested
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.folding import always_null, remaining
-from watersmeet.sql.functions.rendering import null, sql
+from watersmeet.sql.functions.rendering import constant_of, null, sql
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
 from watersmeet.sql.spark_types import (
     INTEGERS,
@@ -280,7 +280,7 @@ def replace_null(value: Expression, other: Expression) -> Expression:
 
 @entry("nvl2", "conditional", 3, "nvl2({int}, {string}, {string2})")
 def choose_by_null(test: Expression, value: Expression, other: Expression) -> Expression:
-    return case(is_not_null(test), value, other)
+    return case(constant_of(True, "boolean") if test.never_null else is_not_null(test), value, other)
 
 
 @entry("nullif", "conditional", 2, "nullif({simple}, {simple2})", "nullif({int}, 0)")

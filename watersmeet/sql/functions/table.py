@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watersmeet.model.expression import COMPARISONS, Cast, Expression, Literal, Operation, Sql
-from watersmeet.sql.functions.folding import folded
+from watersmeet.sql.functions.folding import folded, never_null
 from watersmeet.sql.spark_types import Unsupported
 
 Build = Callable[..., Expression]
@@ -70,7 +70,8 @@ def build_call(name: str, arguments: list[Expression]) -> Expression:
         )
     _check_growth(name, arguments)
     built = _in_order(name, found.build(*arguments), arguments)
-    return folded(name, built, arguments, name not in _OWN_ORDER)
+    known = folded(name, built, arguments, name not in _OWN_ORDER)
+    return replace(known, never_null=True) if isinstance(known, Sql) and never_null(name, arguments) else known
 
 
 def _check_growth(name: str, arguments: list[Expression]) -> None:

@@ -1,0 +1,82 @@
+"""The options of a connector: a closed list. What is unknown is rejected with the nearest known name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from watersmeet.errors import ModelError
+from watersmeet.model.secrets import HINT, is_secret, referenced
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    default: str = ""
+    check: Callable[[str], str] = lambda value: ""  # the hint for an invalid value, or nothing
+    is_required: bool = False
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """`passed` are options of a library that a connector hands over as they are."""
+
+    kind: str
+    options: tuple[Option, ...]
+    passed: Collection[str] = ()
+
+    def check(self, whose: str, given: tuple[tuple[str, str], ...]) -> None:
+        """Reject what is unknown, invalid or missing. `whose`: "query q" or "stream s"."""
+        known = {option.name: option for option in self.options}
+        for name, value in given:
+            if name not in known and name not in self.passed:
+                self._unknown(whose, name)
+            if is_secret(name) and referenced(value) is None:
+                raise ModelError(
+                    f"{whose}: the option {name} is a secret",
+                    detail="A value that is written here would be stored in the home and shown in errors.",
+                    hint=HINT,
+                )
+            if name in known and referenced(value) is None and (advice := known[name].check(value)):
+                raise ModelError(f"{whose}: the option {name} cannot be {value!r}", hint=advice)
+        for option in self.options:
+            if option.is_required and option.name not in dict(given):
+                hint = f"write WITH ('{option.name}' = …)"
+                raise ModelError(f"{whose}: {self.kind} needs the option {option.name}", hint=hint)
+
+    def _unknown(self, whose: str, name: str) -> None:
+        names = [option.name for option in self.options]
+        folded = {known.lower(): known for known in (*names, *self.passed)}
+        close = difflib.get_close_matches(name.lower(), folded, 1)
+        raise ModelError(
+            f"{whose}: unknown option {name} for {self.kind}",
+            detail=f"Options: {', '.join(sorted(names)) or 'none'}.",
+            hint=f"did you mean {folded[close[0]]}?" if close else "",
+        )
+
+    def own(self, values: Mapping[str, str]) -> dict[str, str]:
+        """The connector's own options, with defaults."""
+        return {option.name: values.get(option.name, option.default) for option in self.options}
+
+    def handed_over(self, values: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in values.items() if name in self.passed}
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    return lambda value: "" if value in choices else f"use one of {', '.join(choices)}"
+
+
+def number(value: str) -> str:
+    return "" if value.isdigit() and int(value) > 0 else "use a number above 0"
+
+
+def check_installed(whose: str, kind: str, modules: Collection[str], extra: str) -> None:
+    """Reject a connector whose packages are missing."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise ModelError(
+            f"{whose}: {kind} needs the package {missing[0]}, which is not installed",
+            hint=f"pip install 'watersmeet[{extra}]'",
+        )

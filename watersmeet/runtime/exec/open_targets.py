@@ -1,0 +1,103 @@
+"""Deliveries in a task: the targets that a worker has open, and the parcels that it commits to them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from watersmeet import points
+from watersmeet.errors import ModelError
+from watersmeet.home.outbox import LaneName, Parcel
+from watersmeet.io.connectors.protocol import Sender, Target, Undeliverable, connector_of, shown
+from watersmeet.io.connectors.secrets import redacted
+from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.tick.orders import DeliverOrder, DeliveryReport
+
+_ROWS = 1 << 16  # of a file that are read at a time
+
+
+class OpenTargets:
+    """A target stays open for the next ticks; one that has failed is opened again, which begins with `recover`."""
+
+    def __init__(self) -> None:
+        self._open: dict[LaneName, tuple[Target, int]] = {}  # and the newest tick that it has
+
+    def deliver(self, order: DeliverOrder) -> DeliveryReport:
+        """Commit the parcels that the target lacks, as far as that can be done."""
+        report = DeliveryReport()
+        try:
+            self._deliver(order, report)
+        except Exception as problem:
+            self._drop((order.query, order.sink))
+            report.reason = redacted(reason_of(problem))
+            report.is_final = isinstance(problem, Undeliverable | ModelError)
+        return report
+
+    def _deliver(self, order: DeliverOrder, report: DeliveryReport) -> None:
+        name = order.query, order.sink
+        if name not in self._open:
+            first = Path(order.home) / order.parcels[0].files[0]
+            sender = Sender(order.tag, order.query, order.sink, _schema(first))
+            points.reach("target.open")
+            target = connector_of(order.sink).open(sender)
+            try:
+                self._open[name] = target, target.recover()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    target.close()
+                raise
+            points.reach("target.recovered")
+        target, last = self._open[name]
+        if last > order.committed:
+            raise Undeliverable(
+                f"{shown(order.sink)} has tick {last} of this query, and the home ends with tick {order.committed}",
+                detail="It seems that the home was restored from an earlier state.",
+                hint="restore the newest state, or start with another --home and another target",
+            )
+        report.last = last
+        for parcel in order.parcels:
+            if parcel.tick > last:
+                points.reach("target.commit")
+                target.commit(parcel.tick, _rows(Path(order.home), parcel))
+                points.reach("target.committed")
+                report.last = parcel.tick
+                self._open[name] = target, parcel.tick
+
+    def _drop(self, name: LaneName) -> None:
+        target, _ = self._open.pop(name, (None, 0))
+        if target is not None:
+            with contextlib.suppress(Exception):
+                target.close()
+
+    def close(self) -> None:
+        for name in list(self._open):
+            self._drop(name)
+
+
+def _schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except FileNotFoundError:
+        raise _lost(path) from None
+
+
+def _rows(home: Path, parcel: Parcel) -> Iterator[pa.RecordBatch]:
+    for name in parcel.files:
+        path = home / name
+        try:
+            file = pq.ParquetFile(path, memory_map=True)
+        except FileNotFoundError:
+            raise _lost(path) from None
+        with file:
+            yield from file.iter_batches(_ROWS, use_threads=False)
+
+
+def _lost(path: Path) -> Undeliverable:
+    return Undeliverable(
+        f"{path} is missing, and its results are not delivered",
+        hint="restore the home folder as a whole from a backup; or drop the query, and add it under another name",
+    )
