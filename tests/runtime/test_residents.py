@@ -109,26 +109,11 @@ def test_where_spark_has_one_slot_each_order_is_a_job(
 # Beside the ticks ----------------------------------------------------------------------------------------------------
 
 
-def test_ticks_do_not_wait_for_a_merge_though_there_is_one_resident(spark: SparkSession, tmp_path: Path) -> None:
-    """The merge waits for a writer of what it reads, until the ticks have ended."""
-    one = declare(spark, tmp_path, residents="1")
-    with one.engine:
-        one.engine.start()
-        one.tick()
-        eventually(lambda: one.residents._connected[Rank.BESIDE] == 1)
-        merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
-        eventually(lambda: one.residents._beside is not None)
-        one.tick(2)
-        assert not merging.done()
-        let_it_end(tmp_path / "home")
-        (report,) = merging.result(60)
-        assert isinstance(report.failure, StateError), "what it read is no bucket"
-    one.check()
-
-
-def test_ticks_leave_the_process_of_a_merge_to_it(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("residents", [1, 2])
+def test_ticks_do_not_wait_for_a_merge_and_leave_its_process_to_it_if_there_is_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, residents: int
 ) -> None:
+    """The merge waits for a writer of what it reads, until the ticks have ended."""
     taken: list[int] = []
     take = Residents._take
 
@@ -139,19 +124,20 @@ def test_ticks_leave_the_process_of_a_merge_to_it(
         return task
 
     monkeypatch.setattr(Residents, "_take", noted)
-    one = declare(spark, tmp_path)
+    one = declare(spark, tmp_path, residents=str(residents))
     with one.engine:
         one.engine.start()
         one.tick()
-        eventually(lambda: one.residents._connected[Rank.BESIDE] == 2)
+        eventually(lambda: one.residents._connected[Rank.BESIDE] == residents)
         merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
         eventually(lambda: one.residents._beside is not None)
         taken.clear()
-        one.tick(5)
-        assert len(taken) >= 5 and one.residents._beside not in taken
+        one.tick(4)
+        assert not merging.done()
+        assert len(taken) >= 4 and (one.residents._beside in taken) == (residents == 1)
         let_it_end(tmp_path / "home")
-        merging.result(60)
-        eventually(lambda: one.residents._beside is None)
+        (report,) = merging.result(60)
+        assert isinstance(report.failure, StateError), "what it read is no bucket"
         one.tick()
     one.check()
 
