@@ -23,11 +23,13 @@ class Reason(StrEnum):
     NO_TIME = "no event time"
     TIME_OUT_OF_RANGE = "event time out of range"
     LATE = "late"
+    SILENT = "after silence"  # its stream was silent for so long that windows were closed without it
     TOO_FAR_AHEAD = "too far ahead"  # of the rows before it and of the clock
     INVALID_TEXT = "invalid UTF-8"
     UNREADABLE_FILE = "unreadable files"
     REWRITTEN_FILE = "rewritten files"  # they were read before, and are not read again
     FORGOTTEN_FILE = "old files"  # of unknown names, not newer than files whose names were forgotten
+    LOST = "lost messages"  # gone from a topic before they were read
     FAILED_FILTER = "failed_filters"  # stored, but it passes no filter that could not be computed
 
 
