@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.windowed.conftest import Build
+from watersmeet.errors import SqlError
+from watersmeet.model import Stream
 from watersmeet.model.windowed import Batch, Continuous, Factorized, Grid, Sliced
+from watersmeet.sql import build_query
+from watersmeet.sql.registration import register
 
 MINUTE = 60_000_000
 JOIN = "FROM bids {w} b JOIN auctions {w} a ON b.auction = a.id"
@@ -90,6 +94,13 @@ def test_batch(sql: str, query: Build) -> None:
     assert isinstance(built.body, Batch)
     assert BATCH[sql] in built.reason
     assert built.reason.startswith("Spark computes each window from its rows, because")
+
+
+def test_a_registered_predicate_is_rejected(streams: dict[str, Stream]) -> None:
+    function = register("alike", lambda left, right: left == right, True, 1.0)
+    text = "SELECT count(*) AS n FROM bids [TUMBLE 1 DAY] WHERE alike(kind, kind)"
+    with pytest.raises(SqlError, match="alike cannot be called in a windowed query"):
+        build_query("q", text, streams, functions={"alike": function})
 
 
 def test_equal_partials_are_stored_once(query: Build) -> None:

@@ -13,8 +13,11 @@ import pytest
 
 from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.random_queries import Generator
+from tests.sql.windowed.test_workloads import CLASSES, FOLDER
+from tests.support.declarations import streams_of
 from watersmeet.errors import SqlError
-from watersmeet.model import Stream
+from watersmeet.model import Stream, WindowedQuery
+from watersmeet.sql import build_query
 from watersmeet.sql.functions.aggregates import aggregate_entries
 from watersmeet.sql.windowed.build import as_batch
 
@@ -46,6 +49,10 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def session(spark: Any, streams: dict[str, Stream]) -> Any:
+    return _over_empty_views(spark, streams)
+
+
+def _over_empty_views(spark: Any, streams: dict[str, Stream]) -> Any:
     made = spark.newSession()
     made.conf.set("spark.sql.ansi.enabled", "true")
     made.conf.set("spark.sql.session.timeZone", "UTC")
@@ -117,3 +124,14 @@ def test_random_queries(query: Build, session: Any, streams: dict[str, Stream]) 
     assert not wrong, "\n".join(wrong[:10])
     assert kinds["rejected"] < RANDOM / 3, kinds
     assert min(kinds["slices"], kinds["batch"]) > 0, kinds
+
+
+@pytest.mark.parametrize("workload", CLASSES)
+def test_workloads(workload: str, spark: Any) -> None:
+    streams = streams_of((FOLDER / workload / "streams.sql").read_text())
+    session = _over_empty_views(spark, streams)
+    for name in CLASSES[workload]:
+        built = build_query(name, (FOLDER / workload / f"{name}.sql").read_text(), streams)
+        assert isinstance(built, WindowedQuery)
+        text = as_batch(built, streams).text
+        assert _schema(session, text) == [(output.name, output.type) for output in built.outputs], name

@@ -30,6 +30,7 @@ QUERIES = [
     "SELECT DISTINCT upper(kind) AS k, ok FROM bids {w} WHERE n > 2",
     "SELECT count(*) AS n, max(price) AS m FROM bids {w} WHERE n > 1000",
     "SELECT max(price) AS m FROM bids {w} WHERE n > 1000 GROUP BY window_start",
+    "SELECT d * 0 AS z, count(*) AS n FROM bids {w} GROUP BY d * 0",
     "SELECT kind, sum(10 div n) AS s, sum(amount / 2e0) AS h FROM bids {w} GROUP BY kind",
     "SELECT window_start, window_end, date_format(window_start, 'HH:mm') AS t, max(day) AS d FROM bids {w}",
     "SELECT a.category, count(*) AS n, sum(b.price) AS s, avg(b.amount) AS m, max(a.name) AS x FROM bids {w} b"
@@ -111,6 +112,21 @@ def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """With doubles rounded, whose last digit depends on the order of rows, and times as naive UTC."""
     cut = [float(f"{value:.9e}") if isinstance(value, float) else value for value in row]
     return tuple(value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in cut)
+
+
+def test_what_raises_in_spark_is_null(query: Build, session: Any) -> None:
+    """Of each row, so that one bad row does not stop a window."""
+    outputs = "n / 0 AS a, n % 0 AS b, n div 0 AS c, CAST('x' AS INT) AS e, arr[7] AS f, element_at(arr, 9) AS g"
+    more = "price * 9223372036854775807 AS h, kind > 5 AS i, kind = day AS j, CAST(300 + n AS TINYINT) AS k"
+    built = query(f"SELECT {outputs}, {more} FROM bids {{w}} WHERE n > 0 AND price > 1 AND kind > ''")
+    assert isinstance(built.body, Batch)
+    rows = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert rows
+    assert {value for row in rows for value in row} == {None}
+    total = query("SELECT sum(9223372036854775807 + n - n) AS s, count(DISTINCT n) AS c FROM bids {w} WHERE n > 0")
+    assert isinstance(total.body, Batch)
+    (row,) = session.sql(total.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert row[0] is None
 
 
 def test_literals_reach_spark_as_they_are(query: Build, session: Any) -> None:

@@ -47,6 +47,12 @@ def build_continuous(
                 hint="remove SLIDE, or group by window(…) of an event time",
             )
     join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
+    if join.leaf is not None:
+        site.fail(
+            join.leaf.table.written.span,
+            "aggregates over a continuous join have only inner joins",
+            hint="use JOIN, or [RANGE … SLIDE …] at each stream",
+        )
     join.check_connected()
     resolver = Resolver(site, streams)
     query = resolver.whole(whole)

@@ -25,7 +25,7 @@ def as_factors(site: Site, binder: Binder, query: Select) -> tuple[Factorized, t
     join.read(query)
     nodes = tuple(node for node in query.group or () if not is_constant(node))
     owners = [join.alias_of(node, "a key of GROUP BY") for node in nodes]
-    keys = [join.rows.value(node) for node in nodes]
+    keys = [join.rows.key(node) for node in nodes]
     classes, types = equal_keys(join.equalities)
     root = max(join.scans, key=owners.count)
     parents = join_tree(list(join.scans), classes, root)

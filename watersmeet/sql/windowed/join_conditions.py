@@ -50,7 +50,7 @@ class Join:
         owners = [self.aliases_of(side) for side in sides]
         if len(aliases) != len(owners) or any(len(each) != 1 for each in owners):
             raise NotThisClass(f"a condition reads {' and '.join(aliases)} and is no equality of two keys")
-        left, right = ((owner[0], self.rows.value(side)) for owner, side in zip(owners, sides, strict=True))
+        left, right = ((owner[0], self.rows.key(side)) for owner, side in zip(owners, sides, strict=True))
         self.equalities.append((left, right))
 
     def aliases_of(self, node: Node) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from watersmeet.model import Stream
 from watersmeet.sql import tree
+from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import Unsupported, shown, widest
@@ -26,8 +27,9 @@ Aliases = Mapping[str, Node]  # of the SELECT list, by lower case
 class Resolver:
     """Resolves one query. `window_calls` are the calls of window(…) that it met, each with what it reads resolved."""
 
-    def __init__(self, site: Site, streams: Mapping[str, Stream]) -> None:
+    def __init__(self, site: Site, streams: Mapping[str, Stream], binder: Binder | None = None) -> None:
         self._site = site
+        self._registered = binder.registered if binder else lambda name: None
         self._typing = SparkTyping(site)
         self._from = FromClause(site, streams, self._typing, self._inner, self._condition_of_join)
         self._resolved = 0
@@ -259,6 +261,12 @@ class Resolver:
                     inner.span,
                     "result_time() belongs into window(…)",
                     hint="group by window(result_time(), '1 minute')",
+                )
+            if isinstance(inner, Call) and inner.function and self._registered(inner.name):
+                self._site.fail(
+                    inner.span,
+                    f"the registered predicate {inner.name} cannot be called in a windowed query",
+                    hint="join with it in a continuous query",
                 )
             if isinstance(inner, Aggregate) and any(isinstance(node, Aggregate) for node in list(inner.walk())[1:]):
                 self._site.fail(inner.span, "an aggregate inside of an aggregate", hint="aggregate a subquery")

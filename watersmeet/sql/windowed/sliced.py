@@ -8,9 +8,10 @@ from watersmeet.model import ColumnRef, Expression, Output
 from watersmeet.model.windowed import Final, Partial, Sliced
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.casts import cast
+from watersmeet.sql.functions.rendering import sql
 from watersmeet.sql.scope import column_ref
 from watersmeet.sql.site import Site
-from watersmeet.sql.spark_types import Unsupported, is_numeric
+from watersmeet.sql.spark_types import FLOATS, Unsupported, is_numeric
 from watersmeet.sql.tree import Aggregate, Call, Node, Parenthesized, Star
 from watersmeet.sql.typing import Typing
 from watersmeet.sql.windowed.combine import NotThisClass, Partials, combined, moments
@@ -38,7 +39,7 @@ def grouped(
         raise NotThisClass("it gives rows and not aggregates")
     nodes = query.group if query.aggregated else tuple(dict.fromkeys(query.values))
     nodes = tuple(node for node in nodes or () if not is_constant(node))
-    keys = tuple(rows.value(node) for node in nodes)
+    keys = tuple(rows.key(node) for node in nodes)
     partials = Partials()
     last = LastStep(
         site,
@@ -84,6 +85,13 @@ class Rows:
 
     def value(self, node: Node) -> Expression:
         return proven(self._binder, node, self._typing)
+
+    def key(self, node: Node) -> Expression:
+        """A value that rows are grouped or joined by: -0.0 is 0.0 there, as in Spark."""
+        found = self.value(node)
+        if found.type not in FLOATS:
+            return found
+        return sql(f"CASE WHEN {{0}} = 0 THEN CAST(0 AS {found.type.upper()}) ELSE {{0}} END", found.type, found)
 
     def condition(self, node: Node) -> Expression:
         found = self.value(node)

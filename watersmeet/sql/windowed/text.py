@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
-from watersmeet.sql.spark_types import nested
+from watersmeet.sql.spark_types import nested, wider
 from watersmeet.sql.tree import Aggregate, Call, Node, Ordered
 from watersmeet.sql.windowed.groups import bare
 from watersmeet.sql.windowed.resolved import (
@@ -25,7 +25,8 @@ from watersmeet.sql.windowed.resolved import (
 )
 from watersmeet.sql.windowed.typing import SparkTyping
 
-_INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "&", "|", "^", "||")
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+_INFIX = (*_COMPARISONS, "&", "|", "^", "||")
 _PATTERNS = {"like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
 _TRIED = {
     **{"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod", "mod": "try_mod"},
@@ -150,7 +151,18 @@ class _Writer:
             if name in _UNITS and isinstance(first, tree.Text) and first.value.isalpha():
                 written[0] = first.value.upper()
             return f"{name}({', '.join(written)})"
-        return _operator(name, written, node)
+        return _operator(name, self._converted(node, written) if name in _COMPARISONS else written, node)
+
+    def _converted(self, node: Call, written: list[str]) -> list[str]:
+        """Two sides of a comparison: Spark converts a string to the type of the other side, and raises if it cannot."""
+        kinds = [self._typing.typed(each).type for each in node.arguments]
+        common = wider(*kinds)
+        if kinds.count("string") != 1 or common is None or common == "string":
+            return written
+        return [
+            f"TRY_CAST({text} AS {common})" if kind == "string" else text
+            for text, kind in zip(written, kinds, strict=True)
+        ]
 
     def _aggregate(self, node: Aggregate) -> str:
         name = _TRIED.get(node.name, node.name)
