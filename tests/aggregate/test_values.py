@@ -19,6 +19,7 @@ from watersmeet.model.types import arrow_type
 from watersmeet.model.windowed import Partial
 
 LARGEST = Decimal(10**38 - 1)
+LEAST = LARGEST.copy_negate()  # a minus would round to 28 digits
 
 
 def summed(values: list[Decimal | int | None], declared: str, stored: str) -> object:
@@ -56,7 +57,7 @@ def test_sums_of_integers(values: list[Decimal | int | None]) -> None:
     ("values", "declared", "stored", "expected"),
     [
         ([LARGEST, Decimal(1)], "decimal(38,0)", "decimal(38,0)", None),
-        ([LARGEST, LARGEST, LARGEST.copy_negate(), LARGEST.copy_negate(), Decimal(7)], "decimal(38,0)", "decimal(38,0)", Decimal(7)),
+        ([LARGEST, LARGEST, LEAST, LEAST, Decimal(7)], "decimal(38,0)", "decimal(38,0)", Decimal(7)),
         ([Decimal("0.5")] * 3, "decimal(2,1)", "decimal(12,1)", Decimal("1.5")),
         ([127] * 3, "tinyint", "decimal(38,0)", Decimal(381)),
         ([2**63 - 1] * 4, "bigint", "double", float(2**65)),
