@@ -52,7 +52,7 @@ class TookTooLong(BaseException):
 @contextlib.contextmanager
 def limited(item: pytest.Item) -> Iterator[None]:
     is_long = PROFILE == "search" or any(
-        item.get_closest_marker(name) for name in ("soak", "cluster", "semantics", "long")
+        item.get_closest_marker(name) for name in ("soak", "cluster", "semantics", "long", "connectors")
     )
     seconds = LONG_TEST_SECONDS if is_long else TEST_SECONDS
 

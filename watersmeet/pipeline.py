@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
+from watersmeet.io.connectors.kafka.source import check_topic, is_topic
 from watersmeet.io.into import check_into, check_source, resolved_sink
 from watersmeet.io.sinks import check_sink, is_outside, result_folder
 from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch, Continuous
+from watersmeet.model.windowed import Batch
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -45,6 +46,8 @@ class Pipeline:
     def with_stream(self, stream: Stream) -> Pipeline:
         if stream.name in self.streams:
             raise ModelError(f"a stream named {stream.name} exists already", hint="choose another name")
+        if is_topic(stream):
+            check_topic(stream)
         for query in self.queries.values():
             if is_outside(query.sink):
                 check_source(query.name, self.folder_of(query), stream)
@@ -77,7 +80,9 @@ class Pipeline:
     def created_by(self, statement: CreateQuery, folder: str) -> AnyQuery:
         """The query of a statement; a relative path in it is relative to a folder."""
         sink = statement.sink
-        if sink.path and not sink.is_delivered:
+        if sink.is_delivered:
+            sink = replace(sink, options=schema_in(folder, sink.options))
+        elif sink.path:
             sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 
@@ -104,11 +109,6 @@ class Pipeline:
             raise ModelError(
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
-            )
-        if isinstance(query, WindowedQuery) and isinstance(query.body, Continuous):
-            raise ModelError(
-                f"query {query.name}: aggregates over continuous joins are not executed yet",
-                hint="give the streams windows with SLIDE or TUMBLE, or aggregate where results are read",
             )
         if isinstance(query, WindowedQuery) and isinstance(query.body, Batch) and self.options.executor == "local":
             raise ModelError(
@@ -204,7 +204,16 @@ def _pointed_at(error: WatersmeetError) -> str:
 
 def source_in(folder: str, stream: Stream) -> Stream:
     source = stream.source
-    return replace(stream, source=replace(source, path=path_in(folder, source.path))) if source else stream
+    if source is None:
+        return stream
+    if is_topic(stream):
+        return replace(stream, source=replace(source, options=schema_in(folder, source.options)))
+    return replace(stream, source=replace(source, path=path_in(folder, source.path)))
+
+
+def schema_in(folder: str, options: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Options of Kafka, with the file of an Avro schema as seen from a folder."""
+    return tuple((name, path_in(folder, value) if name == "schema" else value) for name, value in options)
 
 
 def path_in(folder: str, path: str) -> str:

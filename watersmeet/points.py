@@ -56,6 +56,11 @@ def unsubscribe(subscriber: Subscriber) -> None:
     _subscribers.remove(subscriber)
 
 
+def is_watched() -> bool:
+    """Whether anybody hears of points: then a moment may be made exact that is not worth its time otherwise."""
+    return bool(_subscribers)
+
+
 def reach(point: str, about: object = None) -> None:
     for subscriber in _subscribers:
         subscriber(point, about)

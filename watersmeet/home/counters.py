@@ -29,6 +29,7 @@ class Reason(StrEnum):
     UNREADABLE_FILE = "unreadable files"
     REWRITTEN_FILE = "rewritten files"  # they were read before, and are not read again
     FORGOTTEN_FILE = "old files"  # of unknown names, not newer than files whose names were forgotten
+    LOST = "lost messages"  # gone from a topic before they were read
     FAILED_FILTER = "failed_filters"  # stored, but it passes no filter that could not be computed
 
 

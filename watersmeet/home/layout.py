@@ -124,6 +124,11 @@ def positions(home: Path, group: str) -> Path:
     return home / POSITIONS / f"{group}.jsonl"
 
 
+def offset_log(home: Path, group: str) -> Path:
+    """The ranges of offsets of each batch of a group of topics."""
+    return home / POSITIONS / f"{group}.offsets.jsonl"
+
+
 def checkpoint(home: Path, group: str) -> Path:
     return home / CHECKPOINTS / group
 

@@ -99,6 +99,7 @@ class Manifest:
     changes: LogMark | None = None  # the log of changes at the commit; None: not known
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
+    marks: dict[str, int] = field(default_factory=dict)  # stream -> the event time up to which absences are decided
     windows: dict[str, int] = field(default_factory=dict)  # windowed query -> the start of its first open window
     complete: dict[str, int] = field(default_factory=dict)  # store -> the event time from which it has all rows
     silent: dict[str, int] = field(default_factory=dict)  # stream -> its watermark, where silence has raised it

@@ -11,6 +11,7 @@ from pathlib import Path
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
+from watersmeet.io.connectors.kafka.source import is_topic
 from watersmeet.model import Sink, Stream
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -61,7 +62,7 @@ def _has_run(query: str, home: Path) -> bool:
 def check_source(query: str, folder: Path, stream: Stream) -> None:
     """Reject a folder of results that a stream reads: the query would feed itself."""
     source = stream.source
-    if source is None or not source.path or _SCHEME.match(source.path):
+    if source is None or not source.path or is_topic(stream) or _SCHEME.match(source.path):
         return
     parts = Path(os.path.abspath(source.path)).parts
     fixed = next((at for at, part in enumerate(parts) if _PATTERN.search(part)), len(parts))

@@ -18,6 +18,7 @@ from watersmeet.home import layout
 from watersmeet.home.counters import Reason
 from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
 from watersmeet.home.manifest import Manifest
+from watersmeet.io.offsets import load_offsets
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, unpacked
 
 Files = dict[str, dict[str, Stamp]]  # by stream and name, which is relative to the stream's folder
@@ -172,12 +173,21 @@ def check_positions(home: Path, manifest: Manifest) -> None:
     for group, batch in manifest.batches.items():
         if layout.offsets(home, group, batch).exists():
             continue
-        folder, positions = layout.checkpoint(home, group), load_positions(home, group)
-        if positions.batch < batch:
-            where = folder if folder.exists() else positions.path
+        folder, path, newest = layout.checkpoint(home, group), *_newest(home, group)
+        if newest < batch:
+            where = folder if folder.exists() else path
             raise mixed(where, f"they end before batch {batch}, which the state contains")
-        if positions.batch > batch + 1:
-            raise mixed(positions.path, ahead(positions.batch, batch))
+        if newest > batch + 1:
+            raise mixed(path, ahead(newest, batch))
+
+
+def _newest(home: Path, group: str) -> tuple[Path, int]:
+    """The log of a group, and the newest batch in it."""
+    if layout.offset_log(home, group).exists():
+        offsets = load_offsets(home, group)
+        return offsets.path, offsets.batch
+    positions = load_positions(home, group)
+    return positions.path, positions.batch
 
 
 def ahead(batch: int, last: int) -> str:

@@ -20,10 +20,10 @@ from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.io.connectors.protocol import connector_of
+from watersmeet.io.json_lines import JsonLines
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
-from watersmeet.private_duckdb import connect
 
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
 
@@ -75,43 +75,18 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 
 class _JsonFile:
-    """One JSON object a line, written by DuckDB, which knows every type."""
+    """One JSON object a line."""
 
     def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
         self._file = path.open("w")
-        self._connection = connect()
-        self._has_floats = any(_has_floats(kind) for kind in schema.types)
+        self._lines = JsonLines(schema)
 
     def write(self, rows: pa.Table) -> None:
-        self._connection.register("result_rows", rows)
-        lines = self._connection.sql("SELECT to_json(result_rows) FROM result_rows").to_arrow_table()
-        self._connection.unregister("result_rows")
-        texts = lines.column(0).cast(pa.string()).to_pylist()
-        self._file.writelines(f"{_valid_json(text) if self._has_floats else text}\n" for text in texts)
+        self._file.writelines(f"{text}\n" for text in self._lines.of(rows))
 
     def close(self) -> None:
         self._file.close()
-        self._connection.close()
-
-
-def _has_floats(kind: pa.DataType) -> bool:
-    inner = [kind.field(at).type for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
-    return pa.types.is_floating(kind) or any(map(_has_floats, inner))
-
-
-# What is in quotation marks, or a number that JSON does not have. Spark writes such a number as a string.
-_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', re.IGNORECASE)
-
-
-def _valid_json(text: str) -> str:
-    return _NO_NUMBER.sub(_quoted, text) if "n" in text or "N" in text else text
-
-
-def _quoted(found: re.Match[str]) -> str:
-    word = found[0]
-    if word.startswith('"'):
-        return word
-    return '"NaN"' if "nan" in word.lower() else '"-Infinity"' if word.startswith("-") else '"Infinity"'
+        self._lines.close()
 
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 GROUP = "watersmeet.sinks"
-BUILT_IN: dict[str, str] = {}
+BUILT_IN = {"kafka": "watersmeet.io.connectors.kafka.target:CONNECTOR"}
 
 
 @cache

@@ -170,9 +170,9 @@ class Outbox:
                 LaneState(each.lane.query, shown(each.lane.sink), each.delivered, each.tries, each.reason)
                 for each in self._deliveries.values()
             ]
+            with contextlib.suppress(OSError):
+                write_states(self._home, states)
             self._changed.notify_all()
-        with contextlib.suppress(OSError):
-            write_states(self._home, states)
 
 
 def _undelivered(lane: Lane, last: int) -> Lane:

@@ -24,12 +24,13 @@ from tests.support.processes import kill_tree
 
 FOLDER_VARIABLE = "WATERSMEET_STRIKES"
 DRIVER_VARIABLE = "WATERSMEET_STRIKES_DRIVER"
+BROKER_VARIABLE = "WATERSMEET_STRIKES_BROKER"  # a file with the process of the broker that may be killed
 PASS = "pass"
 IN_TURN = "+"
 CANCEL = "cancel"  # a file that asks the driver to cancel all jobs of Spark
 # The process at the point; the engine's; that with all below it; the Java process whose task reached the point. Or
-# the process is stopped, its connection to the driver is cut, or all jobs of Spark are cancelled.
-VICTIMS = ("self", "driver", "tree", "java", "stop", "connection", "jobs")
+# the process is stopped, its connection to the driver is cut, all jobs of Spark are cancelled, or a broker dies.
+VICTIMS = ("self", "driver", "tree", "java", "stop", "connection", "jobs", "broker")
 
 
 class Strikes:
@@ -93,6 +94,8 @@ def _kill(victim: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
     elif victim == "driver":
         os.kill(driver, signal.SIGKILL)
+    elif victim == "broker":
+        os.kill(int(Path(os.environ[BROKER_VARIABLE]).read_text()), signal.SIGKILL)
     elif victim == "java":
         next(above for above in psutil.Process().parents() if above.name() == "java").kill()
     else:

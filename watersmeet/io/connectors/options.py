@@ -21,17 +21,20 @@ class Option:
 
 @dataclass(frozen=True)
 class OptionTable:
-    """`passed` are options of a library that a connector hands over as they are."""
+    """`passed` are options of a library that a connector hands over as they are; `prefix` begins the names of options
+    that are about a column each."""
 
     kind: str
     options: tuple[Option, ...]
     passed: Collection[str] = ()
+    prefix: str | None = None
 
     def check(self, whose: str, given: tuple[tuple[str, str], ...]) -> None:
         """Reject what is unknown, invalid or missing. `whose`: "query q" or "stream s"."""
         known = {option.name: option for option in self.options}
         for name, value in given:
-            if name not in known and name not in self.passed:
+            is_about_a_column = self.prefix is not None and name.startswith(self.prefix)
+            if name not in known and name not in self.passed and not is_about_a_column:
                 self._unknown(whose, name)
             if is_secret(name) and referenced(value) is None:
                 raise ModelError(

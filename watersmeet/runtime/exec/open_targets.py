@@ -35,6 +35,9 @@ class OpenTargets:
             self._drop((order.query, order.sink))
             report.reason = redacted(reason_of(problem))
             report.is_final = isinstance(problem, Undeliverable | ModelError)
+        except BaseException:
+            self._drop((order.query, order.sink))  # whether the last tick was committed is not known
+            raise
         return report
 
     def _deliver(self, order: DeliverOrder, report: DeliveryReport) -> None:
@@ -63,9 +66,9 @@ class OpenTargets:
             if parcel.tick > last:
                 points.reach("target.commit")
                 target.commit(parcel.tick, _rows(Path(order.home), parcel))
-                points.reach("target.committed")
                 report.last = parcel.tick
                 self._open[name] = target, parcel.tick
+                points.reach("target.committed")
 
     def _drop(self, name: LaneName) -> None:
         target, _ = self._open.pop(name, (None, 0))

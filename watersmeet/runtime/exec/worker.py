@@ -20,12 +20,14 @@ import pyarrow.parquet as pq
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
+from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.open_targets import OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
@@ -60,7 +62,6 @@ from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.runtime.windows.from_slices import WindowsFromSlices
 from watersmeet.runtime.windows.merge_slices import merge_slices
 from watersmeet.runtime.windows.occupied import occupied
-from watersmeet.runtime.windows.slicing import Slicing
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
@@ -93,6 +94,7 @@ class Worker:
             DeliverOrder: self._deliver,
         }
         self.targets = OpenTargets()
+        self.topics = OpenTopics()
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -129,8 +131,8 @@ class Worker:
     # Rows come in --------------------------------------------------------------------------------
 
     def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
-        """Read a share of the files of streams that are folders."""
-        by_stream: dict[str, list[Piece]] = {}
+        """Read a share of the files of streams that are folders, or of the messages of topics."""
+        by_stream: dict[str, list[Piece | OffsetRange]] = {}
         for piece in order.work[task]:
             by_stream.setdefault(piece.stream, []).append(piece)
         declared = {stream.name: stream for stream in order.streams}
@@ -138,7 +140,11 @@ class Worker:
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
             parts: list[tuple[Piece, InputError]] = []
-            rows = _rows_of(declared[stream], pieces, rejected, parts)
+            files = [piece for piece in pieces if isinstance(piece, Piece)]
+            ranges = [piece for piece in pieces if isinstance(piece, OffsetRange)]
+            rows = _rows_of(declared[stream], files, rejected, parts)
+            if ranges:
+                rows = self.topics.read(declared[stream], ranges)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
             report.parts += parts
@@ -245,7 +251,7 @@ class Worker:
                 raise_first(report.merged)
                 walk = WalkOrder(order.gather.home, order.tick, tuple(report.gathered), order.rules)
                 report.probed = self._all(walk, f"{name}p")
-                slices = order.tick.slices_order(report.gathered)
+                slices = order.tick.slices_order(report.gathered, report.probed)
                 if slices is not None:
                     report.probed += self._all(slices, f"{name}s")
             except WatersmeetError as problem:

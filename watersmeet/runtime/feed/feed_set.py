@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from watersmeet.io.connectors.kafka.source import is_topic
 from watersmeet.model import Stream
 from watersmeet.options import Options
 from watersmeet.runtime.feed.folder import FolderFeed, reads_folders
+from watersmeet.runtime.feed.polling import Pace
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.feed.streaming import StreamingFeed
+from watersmeet.runtime.feed.topics import TopicFeed
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.sql import parse_duration
 
@@ -45,9 +48,12 @@ class Feeds:
 
     def _start(self, group: str, streams: list[Stream], frames: Mapping[str, DataFrame], once: bool) -> Feed:
         loop = self._loop
+        seconds = parse_duration(self._options.tick) / 1e6
+        pace = Pace(seconds, once, lambda: len(self._groups.members()) == 1)
+        if is_topic(streams[0]):
+            return TopicFeed(loop, group, streams, pace)
         if reads_folders(loop.home, group, streams):
-            seconds, settle = parse_duration(self._options.tick) / 1e6, self._options.settle_seconds
-            return FolderFeed(loop, group, streams, seconds, once, lambda: len(self._groups.members()) == 1, settle)
+            return FolderFeed(loop, group, streams, pace, self._options.settle_seconds)
         return StreamingFeed(loop, group, streams, frames, self._spark, self._options.tick, once)
 
     def wait(self, timeout: float | None) -> bool:

@@ -1,8 +1,7 @@
-"""A feed of streams that are folders: a thread that looks for new files and runs a tick when there are some."""
+"""A feed of streams that are folders of Parquet files."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,11 +14,8 @@ from watersmeet.io.sources import missing_folder
 from watersmeet.io.watch import Watch
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.batches import FileBatch, Rejected
+from watersmeet.runtime.feed.polling import SELDOM, Pace, PollingFeed
 from watersmeet.runtime.loop import TickLoop
-
-_OFTEN = 0.02  # seconds from one look into the folders to the next,
-_SELDOM = 1.0  # or as many, where changes are reported, or a look takes long and ticks are more frequent
-_REST = 100  # how many times longer than a look the time to the next one is
 
 
 def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
@@ -36,92 +32,47 @@ def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
     return not strange
 
 
-class FolderFeed:
-    """`alone` says whether no other feed runs ticks: then the next batch may be gathered before its turn."""
-
-    def __init__(
-        self,
-        loop: TickLoop,
-        group: str,
-        streams: Sequence[Stream],
-        seconds: float,
-        once: bool,
-        alone: Callable[[], bool],
-        settle: float,
-    ) -> None:
-        self._loop = loop
-        self._group = group
+class FolderFeed(PollingFeed):
+    def __init__(self, loop: TickLoop, group: str, streams: Sequence[Stream], pace: Pace, settle: float) -> None:
+        super().__init__(loop, group, pace)
         self._streams = tuple(streams)
-        self._seconds = seconds
-        self._once = once
-        self._idle = seconds
-        self._alone = alone
         self._positions = load_positions(loop.home, group)
         self._watch = Watch()
         self._folders = {s.name: Folder(s, self._positions.of(s.name), settle, self._watch) for s in streams}
         self._patience = 2 * settle + 1  # seconds that `once` waits for files that are being written
         self._retried: set[str] = set()  # streams whose files that were set aside are being taken after all
-        self._next: FileBatch | None = None  # taken, and not yet run
-        self._stopped = threading.Event()
-        self._problem: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"ticks of group {group}", daemon=True)
         self._thread.start()
+
+    def _begun(self) -> FileBatch | None:
+        if self._positions.batch <= self._loop.manifest.batches.get(self._group, -1):
+            return None
+        return self._repeated()
 
     def stop(self) -> None:
         self._stopped.set()
         self._watch.wake()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        super().stop()
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end, and raise what failed; False if the time was over first."""
-        self._thread.join(timeout)
-        if self._problem is not None:
-            raise self._problem
-        return not self._thread.is_alive()
+    def _rest(self, seconds: float) -> None:
+        self._watch.wait(seconds)
 
-    def _run(self) -> None:
-        try:
-            if self._positions.batch > self._loop.manifest.batches.get(self._group, -1):
-                # It was begun before a crash.
-                self._loop.run(self._repeated(), self._ahead)
-            self._look()
-            last = time.monotonic()
-            while not self._stopped.is_set():
-                began = time.monotonic()
-                batch, self._next = self._next or self._take(), None
-                if batch is not None:
-                    self._loop.run(batch, self._ahead)
-                    last = time.monotonic()
-                elif self._once and not self._expects_more(last):
-                    return
-                if batch is None:
-                    self._watch.wait(self._idle)
-                elif not self._once:
-                    self._stopped.wait(self._seconds - (time.monotonic() - began))
-                if self._next is None:
-                    self._look()
-        except Exception as problem:
-            if not self._stopped.is_set():  # a batch that came too late is taken up at the next start
-                self._problem = problem
-        finally:
-            self._watch.close()
+    def _close(self) -> None:
+        self._watch.close()
+
+    def _until_next_look(self, taken: float) -> float:
+        if all(folder.is_watched and not folder.is_changing for folder in self._folders.values()):
+            return SELDOM  # changes are reported
+        return super()._until_next_look(taken)
 
     def _expects_more(self, last: float) -> bool:
         changing = any(folder.is_changing for folder in self._folders.values())
         return changing and time.monotonic() - last < self._patience
 
     def _look(self) -> None:
-        began = time.monotonic()
         for name, folder in self._folders.items():
             if not folder.is_waiting:
                 self._retry(name, folder)
             folder.look()
-        # A new file is found soon, unless looking takes long.
-        if all(folder.is_watched and not folder.is_changing for folder in self._folders.values()):
-            self._idle = _SELDOM
-        else:
-            self._idle = min(max(self._seconds, _SELDOM), max(_OFTEN, _REST * (time.monotonic() - began)))
 
     def _retry(self, name: str, folder: Folder) -> None:
         """Have what was set aside taken after all, if that is requested. What waits is in a batch at the next look,
@@ -135,13 +86,6 @@ class FolderFeed:
         else:
             self._retried.add(name)
             folder.retry()
-
-    def _ahead(self) -> FileBatch | None:
-        """The batch after the one that is probed now."""
-        if self._alone() and not self._stopped.is_set():
-            self._look()
-            self._next = self._take()
-        return self._next
 
     def _take(self) -> FileBatch | None:
         files = {name: taken for name, folder in self._folders.items() if (taken := folder.take())}

@@ -10,6 +10,7 @@ from typing import Any
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
+from watersmeet.io.connectors.kafka.source import is_topic
 from watersmeet.model import Stream
 
 
@@ -47,8 +48,11 @@ class Groups:
                     hint="declare it as before, choose another name, or use another --home",
                 )
         fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
-        if fresh:
-            self._groups[str(len(self._groups))] = fresh
+        # Topics are read by another feed than folders and the sources of Spark.
+        topics = {name: shape for name, shape in fresh.items() if is_topic(declared[name])}
+        others = {name: shape for name, shape in fresh.items() if name not in topics}
+        for group in filter(None, (others, topics)):
+            self._groups[str(len(self._groups))] = group
             write_whole(self._path, json.dumps(self._groups, indent=1))
 
 

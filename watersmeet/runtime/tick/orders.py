@@ -16,6 +16,7 @@ from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.home.outbox import Parcel
+from watersmeet.io.connectors.kafka.reader import OffsetRange
 from watersmeet.io.folders import Piece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream, WindowedQuery
 from watersmeet.model.windowed import Batch, Grid
@@ -42,7 +43,8 @@ class GatherOrder:
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
-    work: tuple[tuple[Piece, ...], ...] = ()  # by task the files to read; none where Spark hands rows over
+    # By task what to read: files, ranges of offsets; none where Spark hands rows over.
+    work: tuple[tuple[Piece | OffsetRange, ...], ...] = ()
     raised: dict[str, int] = field(default_factory=dict)  # by stream, the watermark to which silence has raised it
 
     @property
@@ -262,7 +264,7 @@ class Phases(Protocol):
         self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
     ) -> ProbeOrder: ...
 
-    def slices_order(self, gathered: Sequence[GatherReport]) -> SlicesOrder | None: ...
+    def slices_order(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> SlicesOrder | None: ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Real servers for the tests of connectors, set up in the folder `.connectors/` of the project."""

@@ -1,0 +1,230 @@
+"""A real Kafka broker on loopback: one node (KRaft), started, stopped and killed by tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from tests.support.brokers.maven import jars, java, maven
+
+ARTIFACTS = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
+_READY_SECONDS = 90
+
+_PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={logs}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+offsets.topic.num.partitions=4
+transaction.state.log.num.partitions=4
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+delete.topic.enable=true
+log.retention.check.interval.ms=1000
+log.initial.task.delay.ms=500
+file.delete.delay.ms=100
+unstable.api.versions.enable=false
+{more}
+"""
+
+
+def is_available() -> bool:
+    return java() is not None and maven() is not None
+
+
+class KafkaBroker:
+    def __init__(self, folder: Path, **settings: str) -> None:
+        """`settings` are added to the broker's properties; an underscore stands for a dot."""
+        self._folder = folder
+        self._classes = f"{jars('kafka', *ARTIFACTS)}/*"
+        self.port, controller = _free_port(), _free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        more = "\n".join(f"{name.replace('_', '.')}={value}" for name, value in settings.items())
+        self._properties = folder / "server.properties"
+        self._properties.write_text(
+            _PROPERTIES.format(port=self.port, controller=controller, logs=folder / "logs", more=more)
+        )
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties), "--standalone")
+
+    def _run(self, *arguments: str) -> None:
+        done = subprocess.run(
+            [*self._java(), *arguments], capture_output=True, text=True, timeout=_READY_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _java(self) -> list[str]:
+        return [
+            str(java()),
+            "-Xmx384m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-cp",
+            self._classes,
+        ]
+
+    def start(self) -> None:
+        with (self._folder / "broker.log").open("ab") as log:
+            command = [*self._java(), "kafka.Kafka", str(self._properties)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.process_file.write_text(str(self._process.pid))
+        self._wait()
+
+    @property
+    def process_file(self) -> Path:
+        return self._folder / "process"
+
+    def keep_alive(self, ended: threading.Event) -> None:
+        """Start it again whenever somebody has killed it."""
+        while not ended.wait(0.2):
+            if self._process is not None and self._process.poll() is not None:
+                self.start()
+
+    def _wait(self) -> None:
+        admin = self.admin()
+        end = time.monotonic() + _READY_SECONDS
+        while True:
+            assert self._process is not None and self._process.poll() is None, self._log()
+            try:
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except Exception:
+                assert time.monotonic() < end, self._log()
+
+    def _log(self) -> str:
+        return (self._folder / "broker.log").read_text()[-3000:]
+
+    def kill(self) -> None:
+        """SIGKILL: whatever it had not written is lost."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def pause(self) -> None:
+        """It hangs: connections stay, and nothing is replied."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    # Topics and messages -------------------------------------------------------------------------
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        return {"bootstrap.servers": self.address, "log_level": 0, **more}
+
+    def admin(self) -> Any:
+        return AdminClient(self.settings())
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> None:
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        admin = self.admin()  # one that is let go ends what it was asked for
+        admin.create_topics([NewTopic(topic, partitions, 1, config=named)], operation_timeout=30)[topic].result(30)
+
+    def delete(self, topic: str) -> None:
+        admin = self.admin()
+        admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+        end = time.monotonic() + 30
+        while topic in admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+    def send(self, topic: str, values: list[bytes | None], **more: Any) -> None:
+        """Messages, all of which are stored afterwards; `more`: key, headers, partition, timestamp of all of them."""
+        producer = Producer(self.settings(**{"linger.ms": 5}))
+        lost: list[Any] = []
+        for value in values:
+            while True:
+                try:
+                    producer.produce(topic, value, on_delivery=lambda problem, _: lost.append(problem), **more)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        assert not any(lost), lost
+
+    def messages(self, topic: str, isolation: str = "read_committed") -> list[Any]:
+        """All messages of a topic, as a consumer with this isolation sees them now."""
+        return list(read_all(self.settings(), topic, isolation))
+
+
+def read_all(settings: dict[str, Any], topic: str, isolation: str = "read_committed") -> Iterator[Any]:
+    consumer = Consumer(
+        {
+            **settings,
+            "group.id": f"reader-{uuid.uuid4()}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        left, end = set(partitions), time.monotonic() + 120
+        while left:
+            assert time.monotonic() < end, f"the end of {topic} is not reached"
+            for message in consumer.consume(1000, 1.0):
+                problem = message.error()
+                if problem is None:
+                    yield message
+                elif problem.code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition())
+                elif not problem.retriable():
+                    raise AssertionError(problem)
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def running_broker(folder: Path, **settings: str) -> Iterator[KafkaBroker]:
+    broker = KafkaBroker(folder, **settings)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,188 @@
+"""Reads ranges of offsets, in a task: exactly the messages of [begin, end) that were committed.
+
+A consumer stays open from tick to tick. It has no group and stores no offsets: what was read is in the positions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from watersmeet.errors import InputError
+from watersmeet.io.connectors.kafka.avro_values import AvroValues
+from watersmeet.io.connectors.kafka.columns import Fields, assembled
+from watersmeet.io.connectors.kafka.csv_values import CsvValues
+from watersmeet.io.connectors.kafka.json_values import Decoded, JsonValues
+from watersmeet.io.connectors.kafka.schemas import Schemas
+from watersmeet.io.connectors.kafka.settings import SOURCE, client
+from watersmeet.io.connectors.secrets import redacted
+from watersmeet.model import Source, Stream
+
+_AT_ONCE = 1 << 14  # messages that are decoded together
+_WAIT = 0.5  # seconds
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """Messages of one partition for one task to read."""
+
+    stream: str
+    partition: int
+    begin: int
+    end: int
+
+
+class Values(Protocol):
+    def decode(self, values: Sequence[bytes | None]) -> Decoded: ...
+
+
+class _RawValues:
+    def __init__(self, fields: Fields) -> None:
+        self._columns = fields.columns
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        found = pa.array(values, pa.binary())
+        return {c.name: found.view(c.arrow) for c in self._columns}, [None] * len(values)
+
+
+class OpenTopics:
+    """The consumers of a worker."""
+
+    def __init__(self) -> None:
+        self._open: dict[Stream, tuple[_Reader, Values]] = {}
+
+    def read(self, stream: Stream, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+        assert stream.source is not None
+        source = stream.source
+        reader, values = self._open.pop(stream) if stream in self._open else _opened(stream, source)
+        try:
+            for messages in reader.messages(stream.name, ranges):
+                found, problems = values.decode([message.value() for message in messages])
+                yield assembled(stream, messages, found, _corrupt(messages, problems))
+        except BaseException:  # it is not used again: what it has fetched, or waits for, is not known
+            reader.close()
+            raise
+        self._open[stream] = reader, values
+
+    def close(self) -> None:
+        for reader, _ in self._open.values():
+            reader.close()
+        self._open.clear()
+
+
+def _opened(stream: Stream, source: Source) -> tuple[_Reader, Values]:
+    reader = _Reader(source)
+    return reader, _values_of(stream, reader.own)
+
+
+def _values_of(stream: Stream, own: dict[str, str]) -> Values:
+    fields, kind = Fields.of(stream), own["format"]
+    if kind == "csv":
+        return CsvValues(fields, own["sep"])
+    if kind == "avro":
+        return AvroValues(fields, Schemas(own), own["framing"] == "confluent")
+    return _RawValues(fields) if kind == "raw" else JsonValues(fields)
+
+
+def _corrupt(messages: Sequence[Any], problems: list[str | None]) -> pa.Array:
+    """For each message that is malformed why, and what it is like."""
+    if not any(problems):
+        return pa.nulls(len(problems), pa.string())
+    return pa.array(
+        [
+            None if why is None else f"{why}: {(message.value() or b'')[:10_000].decode('utf-8', 'replace')}"
+            for message, why in zip(messages, problems, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        from confluent_kafka import Consumer
+
+        settings, self.own = client(SOURCE, source.options)
+        self._topic = source.path
+        self._seconds = float(self.own["timeoutSeconds"])
+        try:
+            self._consumer = Consumer(
+                {
+                    "fetch.wait.max.ms": 10,
+                    **settings,
+                    "group.id": "watersmeet",  # which it has to have; nothing is committed for it
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "enable.partition.eof": True,
+                    "isolation.level": "read_committed",
+                    "auto.offset.reset": "error",
+                }
+            )
+        except Exception as problem:
+            raise InputError(
+                f"topic {source.path}: librdkafka rejects the options: {redacted(str(problem))}",
+                hint="check the options after WITH",
+            ) from None
+
+    def messages(self, stream: str, ranges: Sequence[OffsetRange]) -> Iterator[list[Any]]:
+        from confluent_kafka import KafkaError, TopicPartition
+
+        left = {one.partition: one for one in ranges if one.begin < one.end}
+        self._consumer.assign([TopicPartition(self._topic, one.partition, one.begin) for one in left.values()])
+        last, trouble = time.monotonic(), "no reply"
+        try:
+            while left:
+                found = []
+                message: Any
+                for message in self._consumer.consume(_AT_ONCE, _WAIT):
+                    problem = message.error()
+                    if problem is None or problem.code() == KafkaError._PARTITION_EOF:
+                        one = left.get(message.partition())
+                        if one is None:
+                            continue
+                        if problem is None and message.offset() < one.end:
+                            found.append(message)
+                        if message.offset() + (problem is None) >= one.end:
+                            del left[one.partition]
+                    elif problem.code() in _gone():
+                        raise _lost(stream, self._topic, list(left.values()), redacted(problem.str()))
+                    else:  # librdkafka tries again by itself
+                        trouble = redacted(problem.str())
+                if found:
+                    last = time.monotonic()
+                    yield found
+                elif left and time.monotonic() - last > self._seconds:
+                    raise InputError(
+                        f"stream {stream}: nothing of topic {self._topic} for {self._seconds:g} seconds: {trouble}",
+                        hint="see that the broker runs, and start again with the same home: nothing is lost",
+                    )
+        finally:
+            self._consumer.unassign()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _gone() -> tuple[int, ...]:
+    from confluent_kafka import KafkaError
+
+    return (
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+
+
+def _lost(stream: str, topic: str, ranges: Sequence[OffsetRange], why: str) -> InputError:
+    listed = ", ".join(f"{one.begin} to {one.end - 1} of partition {one.partition}" for one in ranges[:5])
+    return InputError(
+        f"stream {stream}: messages of topic {topic} are gone before they were read: {why}",
+        detail=f"Offsets of this tick: {listed}.",
+        hint="with failOnDataLoss = false a start with the same home continues with what is left, "
+        f"and lists the offsets in the folder rejected/{stream}",
+    )
