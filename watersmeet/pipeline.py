@@ -20,7 +20,7 @@ from watersmeet.io.into import check_into, check_source, resolved_sink
 from watersmeet.io.ranges import is_range, range_source
 from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch, Continuous
+from watersmeet.model.windowed import Batch
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -112,11 +112,6 @@ class Pipeline:
             raise ModelError(
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
-            )
-        if isinstance(query, WindowedQuery) and isinstance(query.body, Continuous):
-            raise ModelError(
-                f"query {query.name}: aggregates over continuous joins are not executed yet",
-                hint="give the streams windows with SLIDE or TUMBLE, or aggregate where results are read",
             )
         if isinstance(query, WindowedQuery) and isinstance(query.body, Batch) and self.options.executor == "local":
             raise ModelError(

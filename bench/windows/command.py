@@ -27,15 +27,15 @@ def windows(
     ticks: int = 14,
     keys: Annotated[int, typer.Option(help="of the single sum")] = 1_000,
     counts: Annotated[list[int], typer.Option("--queries", help="numbers of aggregations")] = [1, 10, 100, 1000],  # noqa: B006
-    peers: Annotated[list[str], typer.Option("--peer", help="spark, flink")] = ["spark", "flink"],  # noqa: B006
+    peers: Annotated[str, typer.Option(help="systems to compare with, of spark and flink, or none")] = "spark flink",
 ) -> None:
     """Sliding aggregates by key, many of them at once, over joins, and their state."""
     figures: dict[str, Any] = {}
     for part in parts:
         if part == "sum":
-            figures[part] = in_scratch(lambda folder: _sum(folder, ticks, rows, keys, peers))
+            figures[part] = in_scratch(lambda folder: _sum(folder, ticks, rows, keys, peers.split()))
         elif part == "many":
-            figures[part] = in_scratch(lambda folder: _many(folder, ticks, rows, counts, peers))
+            figures[part] = in_scratch(lambda folder: _many(folder, ticks, rows, counts, peers.split()))
         elif part == "joins":
             figures[part] = joins.measured()
             joins.show(figures[part])
@@ -49,7 +49,7 @@ def _sum(folder: Path, ticks: int, rows: int, keys: int, peers: list[str]) -> li
     inputs.write_rows(folder / "in", ticks, rows, keys)
     workload = Workload(str(folder / "in"), ticks, rows, sliding_sum())
     found = [running.ours(workload, folder / "home", WARM_UP)]
-    found += [_peer(name, workload, folder) for name in peers]
+    found += [_peer(name, workload, folder) for name in peers if name != "none"]
     return _show(f"sliding SUM by {keys:,} keys, range 60 × slide, {rows:,} rows per tick", found)
 
 
@@ -61,7 +61,7 @@ def _many(folder: Path, ticks: int, rows: int, counts: list[int], peers: list[st
         workload = Workload(str(folder / "in"), ticks, rows, drawn(count))
         found.append(running.ours(workload, folder / f"home{count}", WARM_UP))
     compared = drawn(100)
-    for name in peers:
+    for name in (each for each in peers if each != "none"):
         chosen = compared[:: len(compared) // SAMPLE] if name == "spark" else compared
         found.append(_peer(name, Workload(str(folder / "in"), ticks, rows, chosen), folder))
     return _show(f"aggregations by five keys, {rows:,} rows per tick", found)

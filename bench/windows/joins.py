@@ -6,8 +6,8 @@ Both run in this process on one thread: what is compared is the factorized aggre
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -94,10 +94,6 @@ def _query() -> WindowedQuery:
     return WindowedQuery("q", GRID, Factorized(members, (), partials), outputs)
 
 
-def _always(bucket: Bucket) -> Callable[[int, int], list[Bucket]]:
-    return lambda begin, end: [bucket]
-
-
 def _compute(tables: dict[str, pa.RecordBatch], rows: int) -> tuple[float, list[tuple[int, int, int]]]:
     """From rows to results, as tasks do it."""
     query = _query()
@@ -109,13 +105,18 @@ def _compute(tables: dict[str, pa.RecordBatch], rows: int) -> tuple[float, list[
         made = partial_aggregates(store, tables[store.source], np.asarray(tables[store.source].column("at")))
         assert made.rows is not None
         buckets[store] = made.rows
-    caches = {store: SliceCache(store, GRID.range) for store in stores}
-    for store, cache in caches.items():
-        cache.advance(_always(buckets[store]), -GRID.range, 20 * SECOND)
+    caches: dict[SliceStore, SliceCache] = {}
+    for store in stores:
+        caches[store] = SliceCache(store, GRID.range)
+        caches[store].advance(partial(_all, [buckets[store]]), -GRID.range, 20 * SECOND)
     (answer,) = answers([Due(query, readings["q"], Span(GRID, 0, 10 * SECOND + 1))], caches.__getitem__)
     seconds = time.process_time() - begun
     assert answer.rows is not None
     return seconds, [(row["window_start"].second, row["p0"], int(row["p1"])) for row in answer.rows.to_pylist()]
+
+
+def _all(buckets: list[Bucket], begin: int, end: int) -> list[Bucket]:
+    return buckets
 
 
 def _reference(tables: dict[str, pa.RecordBatch]) -> tuple[float, list[tuple[int, int, int]]]:

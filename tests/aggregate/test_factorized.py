@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.aggregate.slices import Slices, as_text, given_by
@@ -147,7 +147,7 @@ def _aggregate(partial: JoinPartial, of: Any) -> str:
 
 
 @given(st.data(), st.fixed_dictionaries(dict.fromkeys(STREAMS, rows)), st.integers(1, 3))
-@settings(max_examples=200, deadline=None, phases=[Phase.generate])
+@settings(max_examples=60, deadline=None)
 def test_aggregates_of_joins_are_those_of_the_join(
     data: st.DataObject, found: dict[str, list[dict[str, Any]]], ticks: int
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.aggregate.slices import Slices, as_text, given_by
@@ -136,7 +136,7 @@ def _aggregates(partial: Partial, condition: Expression | None) -> list[str]:
 
 
 @given(st.data(), rows, st.integers(1, 4), st.sampled_from(["matrix", "tree"]))
-@settings(max_examples=200, deadline=None, phases=[Phase.generate])
+@settings(max_examples=60, deadline=None)
 def test_windows_are_those_of_a_batch(data: st.DataObject, found: list[dict[str, Any]], ticks: int, form: str) -> None:
     asked = [data.draw(queries(f"q{number}")) for number in range(data.draw(st.integers(1, 4)))]
     found = sorted(found, key=lambda row: row["at"])

@@ -221,7 +221,8 @@ def in_windows(
             for name in tables:
                 inside = f"SELECT * FROM all_{name} WHERE epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
                 connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {inside}")
-            text = asked.format(start=f"make_timestamp({start})", end=f"make_timestamp({end})")
+            ends = {"start": f"make_timestamp({start})", "end": f"make_timestamp({end})"}
+            text = asked.format(**ends, first=start, last=end)
             found.update(map(plain, connection.execute(text).fetchall()))
     return found
 

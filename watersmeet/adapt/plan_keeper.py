@@ -15,7 +15,7 @@ from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.deadline import TookTooLong, within
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import AnyQuery, Query, Stream
-from watersmeet.model.windowed import Batch
+from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, START, Plan, make_plan
@@ -96,7 +96,7 @@ class PlanKeeper:
 
     @property
     def _known(self) -> tuple[AnyQuery, ...]:
-        return (*self.current.queries, *self.current.windowed, *self.current.left_out)
+        return (*self.current.asked, *self.current.left_out)
 
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
@@ -195,5 +195,7 @@ def divided(
 
 def stored_for(left_out: Iterable[AnyQuery], streams: Sequence[Stream]) -> tuple[Stream, ...]:
     """The streams as they have to be stored if suspended queries are to find all rows when they are resumed."""
-    reading_rows = [query for query in left_out if isinstance(query, Query) or isinstance(query.body, Batch)]
+    reading_rows = [
+        query for query in left_out if isinstance(query, Query) or isinstance(query.body, Batch | Continuous)
+    ]
     return with_all_rows({name for query in reading_rows for name in query.streams}, streams)

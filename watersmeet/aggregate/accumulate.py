@@ -42,7 +42,7 @@ def accumulated(part: Part, values: pa.Array | None, passing: U8, groups: Groups
         numbers = fixed_width(values.cast(pa.float64()), np.float64)
         ones, zeros = np.ones(len(numbers), np.int64), np.zeros(len(numbers))
         return _moments(ones, numbers, zeros, valid, groups)
-    return [_extremes(part.function, values, valid, groups)]
+    return [extremes(part.function, values, valid, groups)]
 
 
 def combined_part(part: Part, columns: Sequence[pa.Array], counts: pa.Array | None, groups: Groups) -> list[pa.Array]:
@@ -56,7 +56,7 @@ def combined_part(part: Part, columns: Sequence[pa.Array], counts: pa.Array | No
         assert counts is not None
         mean, m2 = (fixed_width(column, np.float64) for column in columns)
         return _moments(fixed_width(counts, np.int64), mean, m2, EVERY_ROW, groups)
-    return [_extremes(part.function, columns[0], _valid(columns[0], EVERY_ROW), groups)]
+    return [extremes(part.function, columns[0], _valid(columns[0], EVERY_ROW), groups)]
 
 
 def normalized(digits: list[I64]) -> list[I64]:
@@ -113,7 +113,7 @@ def _moments(n: I64, mean: np.ndarray, m2: np.ndarray, valid: U8, groups: Groups
     return [pa.array(made[1]), pa.array(made[2])]
 
 
-def _extremes(function: str, values: pa.Array, valid: U8, groups: Groups) -> pa.Array:
+def extremes(function: str, values: pa.Array, valid: U8, groups: Groups) -> pa.Array:
     codes = ordered_codes(values)
     found = np.zeros(len(groups), np.int64)
     add_ones(groups.ids, valid, found)

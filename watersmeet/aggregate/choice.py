@@ -75,7 +75,7 @@ def _by_grid(group: list[Wish]) -> list[list[Wish]]:
     for wish in sorted(group, key=lambda wish: (-wish.grid.slice, wish.grid.range, str(wish.filter))):
         for at, (width, longest, members) in enumerate(bins):
             common, farthest = gcd(width, wish.grid.slice), max(longest, wish.grid.range)
-            if common in (width, wish.grid.slice) or farthest // common <= MOST_SLICES:
+            if width == wish.grid.slice or farthest // common <= MOST_SLICES:
                 bins[at] = (common, farthest, [*members, wish])
                 break
         else:

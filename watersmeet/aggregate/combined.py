@@ -38,7 +38,7 @@ def combined_rows(
 ) -> tuple[pa.RecordBatch, I64]:
     """One row for each number and key, in the order of numbers, with some or all parts; and the numbers."""
     keys = [rows.column(name) for name in store.key_names]
-    codes = [numbers, *(code for key, kind in zip(keys, store.key_types, strict=True) for code in key_codes(key, kind))]
+    codes = [numbers, *(code for key in keys for code in key_codes(key))]
     groups = grouped(codes)
     chosen = store.parts if parts is None else parts
     names, columns = list(store.key_names), [key.take(pa.array(groups.first)) for key in keys]

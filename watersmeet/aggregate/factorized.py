@@ -8,38 +8,39 @@ what the rows below contribute:
     min, max     the extreme of the member that has the argument, where all others have rows that count
 
 A message is made of a member's partials joined with the messages of its children: factors are multiplied, and then
-added by key. So the work is linear in partials and messages; no result of the join is ever made. DuckDB joins and adds,
-for all windows of all queries with the same body at once.
+added by key. So the work is linear in partials and messages; no result of the join is ever made. All windows of all
+queries with the same body are one relation.
 
-Whole numbers are BIGINTs where it is sure that none overflows, else HUGEINTs. If one of those overflows, the aggregates
-that it is part of are NULL, and no others.
+Whole numbers are exact: int64 where it is sure that no sum overflows, else Python's own. What its type does not hold in
+the end is NULL.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.aggregate.grouping import fixed_width_words
+from watersmeet.aggregate.accumulate import extremes
+from watersmeet.aggregate.grouping import Groups, grouped, key_codes
+from watersmeet.aggregate.kernels import add_doubles, add_integers
 from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import Part
-from watersmeet.aggregate.values import of_words, partial_columns
+from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
+from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
 from watersmeet.model.windowed import Factorized, JoinPartial, Partial
-from watersmeet.store.evaluate import run
+from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.kernels import I64
 
-WINDOW = "w"
-_WORD = "18446744073709551616::HUGEINT"  # 2^64
 _SAFE = 2.0**62
+_WORD = 1 << 64
+Numbers = np.ndarray  # int64, float64, or Python's integers
 
 
 def member_keys(body: Factorized, at: int) -> tuple[Expression, ...]:
@@ -119,19 +120,36 @@ class _Quantity:
         return _Quantity(tuple((at, part if part.function == "count" else part.counted) for at, part in self.factors))
 
 
+@dataclass(frozen=True)
+class _Message:
+    """Rows with a window, the key of the join with the parent, group keys, and quantities."""
+
+    windows: I64
+    join: list[pa.Array]
+    keys: dict[int, pa.Array]
+    numbers: dict[_Quantity, Numbers]
+    extremes: dict[_Quantity, pa.Array]
+
+    def values(self, quantity: _Quantity) -> Numbers | pa.Array:
+        return self.extremes[quantity] if quantity.extreme else self.numbers[quantity]
+
+
 def joined(
     body: Factorized, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
 ) -> tuple[pa.RecordBatch, I64]:
     """The aggregates of the join in each window: the columns of keys and partials that the last step reads, and the
     windows, in order. `members` has for each member the rows of its store, and their windows."""
-    message = _Messages(body, readings)
-    tables = {f"m{at}": message.table(at, *given) for at, given in enumerate(members)}
-    if not message.overflows:
-        try:
-            return message.columns(run(tables, message.text(careful=False)))
-        except duckdb.OutOfRangeException:
-            pass
-    return message.columns(run(tables, message.text(careful=True)))
+    join = _Join(body, readings, members)
+    message = join.message(0)
+    order = np.argsort(message.windows, kind="stable")
+    names = [f"k{at}" for at in range(len(body.key_types))]
+    columns = [message.keys[at].cast(arrow_type(kind)) for at, kind in enumerate(body.key_types)]
+    for at, partial in enumerate(body.partials):
+        ((name, declared),) = partial.columns(at)
+        names.append(name)
+        columns.append(join.result(partial, message, arrow_type(declared)))
+    rows = pa.RecordBatch.from_arrays(columns, names=names)
+    return rows.take(pa.array(order)), message.windows[order]
 
 
 def with_empty_windows(body: Factorized, rows: pa.RecordBatch, windows: I64, count: int) -> tuple[pa.RecordBatch, I64]:
@@ -145,165 +163,177 @@ def with_empty_windows(body: Factorized, rows: pa.RecordBatch, windows: I64, cou
     return pa.RecordBatch.from_arrays(filled, names=rows.schema.names), np.arange(count)
 
 
-class _Messages:
-    def __init__(self, body: Factorized, readings: Sequence[Reading]) -> None:
+class _Join:
+    def __init__(
+        self, body: Factorized, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
+    ) -> None:
         self.body = body
         self.readings = readings
-        self.overflows = False  # of partials that no HUGEINT holds
-        self._totals: list[dict[str, float]] = []  # by member and column, the sum of the sizes of its numbers
-        self.positions = range(len(body.members))
-        self.children = {
-            at: [child for child, member in enumerate(body.members) if member.parent == at] for at in self.positions
-        }
+        self.members = members
+        positions = range(len(body.members))
+        self.children = {at: [c for c, member in enumerate(body.members) if member.parent == at] for at in positions}
         self.below: dict[int, frozenset[int]] = {}
-        for at in reversed(self.positions):
+        for at in reversed(positions):
             self.below[at] = frozenset((at,)).union(*(self.below[child] for child in self.children[at]))
-        self.wanted = [_Quantity(tuple((at, _factor(each, at)) for at in self.positions)) for each in body.partials]
-        self.counted = [_Quantity(tuple((at, _counted(each, at)) for at in self.positions)) for each in body.partials]
-        self._partials = [member_partials(body, at) for at in self.positions]
-        self._names: dict[_Quantity, str] = {}
+        self._partials = [member_partials(body, at) for at in positions]
+        counted = [_quantity(partial, positions, _counted) for partial in body.partials]
+        self._needed = dict.fromkeys((*counted, *(_quantity(each, positions, _factor) for each in body.partials)))
 
-    def name(self, quantity: _Quantity) -> str:
-        return self._names.setdefault(quantity, f"q{len(self._names)}")
-
-    def table(self, at: int, rows: pa.RecordBatch, windows: I64) -> pa.Table:
-        """The partials of a member, as DuckDB gets them: sums without their scale, as whole numbers."""
-        reading = self.readings[at]
-        columns = {WINDOW: pa.array(windows), **{name: rows.column(name) for name in reading.store.key_names}}
-        for number, (partial, stored) in enumerate(zip(self._partials[at], reading.partials, strict=True)):
-            (values,) = partial_columns(reading.store, stored, rows)
-            if partial.function == "sum" and pa.types.is_decimal(values.type):
-                counts = columns[self._column(at, Part("count", partial.argument, partial.filter))]
-                self.overflows |= values.null_count > np.count_nonzero(np.asarray(counts) == 0)
-                values = pa.Array.from_buffers(
-                    pa.decimal128(38, 0), len(values), values.buffers(), offset=values.offset
-                )
-            columns[f"c{number}"] = values
-        made = pa.table(columns)
-        self._totals.append({name: _size(made.column(name)) for name in made.schema.names if name.startswith("c")})
-        return made
-
-    def _whole(self, quantity: _Quantity) -> str:
-        """The type that holds all sums of a quantity: none is larger than the product of its members' totals."""
-        totals = (self._totals[at][self._column(at, part)] for at, part in quantity.factors)
-        return "BIGINT" if math.prod(max(total, 1.0) for total in totals) < _SAFE else "HUGEINT"
-
-    def _column(self, at: int, part: Part) -> str:
-        return f"c{self._partials[at].index(_as_partial(part))}"
-
-    def text(self, careful: bool) -> str:
-        relations = [self._message(at, careful) for at in reversed(self.positions)]
-        return f"WITH {', '.join(relations)} SELECT * FROM j0 ORDER BY {WINDOW}"
-
-    def _message(self, at: int, careful: bool) -> str:
-        """Two relations: m joined with the messages of the children, and what it adds up to by key."""
-        member = self.body.members[at]
-        keys = {f"u{number}": self._key(at, part.expression) for number, part in enumerate(member.join)}
-        for inner in sorted(self.below[at]):
-            source = next((child for child in self.children[at] if inner in self.below[child]), None)
-            for number, key in self.body.members[inner].keys:
-                keys[f"k{number}"] = self._key(at, key) if source is None else f"j{source}.k{number}"
-        listed = [f"m{at}.{WINDOW} AS {WINDOW}", *(f"{text} AS {name}" for name, text in keys.items())]
-        needed = dict.fromkeys(quantity.below(self.below[at]) for quantity in (*self.counted, *self.wanted))
-        listed += [f"{self._product(at, quantity, careful)} AS {self.name(quantity)}" for quantity in needed]
-        joins = "".join(self._join(at, child) for child in self.children[at])
-        grouping = ", ".join([WINDOW, *keys])
-        sums = [self._added(quantity, careful) for quantity in needed]
-        outer = [_outer(self.name(quantity), quantity, careful) for quantity in needed]
-        return (
-            f"p{at} AS (SELECT {', '.join(listed)} FROM m{at}{joins}), "
-            f"s{at} AS (SELECT {', '.join([grouping, *sums])} FROM p{at} GROUP BY {grouping}), "
-            f"j{at} AS (SELECT {', '.join([grouping, *outer])} FROM s{at})"
+    def message(self, at: int) -> _Message:
+        """What a member sends to its parent; of the root, the result."""
+        rows, windows = self.members[at]
+        own = np.arange(len(windows))
+        found: list[tuple[_Message, I64]] = []  # by child: its message, and its row for each joined row
+        for child in self.children[at]:
+            message = self.message(child)
+            sides = [self._key(at, part.expression, rows).take(pa.array(own)) for part in _parents(self.body, child)]
+            left, right = _matches((windows[own], sides), (message.windows, message.join))
+            found = [(before, chosen[left]) for before, chosen in found]
+            own = own[left]
+            found.append((message, right))
+        keys = {number: self._key(at, key, rows).take(pa.array(own)) for number, key in self.body.members[at].keys}
+        for message, chosen in found:
+            keys |= {number: values.take(pa.array(chosen)) for number, values in message.keys.items()}
+        up = [self._key(at, part.expression, rows).take(pa.array(own)) for part in self.body.members[at].join]
+        groups = grouped(_codes(windows[own], [*up, *keys.values()]))
+        first = pa.array(groups.first)
+        joined_rows = _JoinedRows(self._columns(at), own, found)
+        numbers: dict[_Quantity, Numbers] = {}
+        best: dict[_Quantity, pa.Array] = {}
+        for quantity in dict.fromkeys(each.below(self.below[at]) for each in self._needed):
+            parts = [quantity.below(self.below[child]) for child in self.children[at]]
+            if quantity.extreme:
+                values, known = joined_rows.extreme(dict(quantity.factors)[at], parts)
+                best[quantity] = extremes(quantity.extreme, values, known.astype(np.uint8), groups)
+            else:
+                numbers[quantity] = joined_rows.added(dict(quantity.factors)[at], parts, groups)
+        return _Message(
+            windows[own][groups.first],
+            [values.take(first) for values in up],
+            {number: values.take(first) for number, values in keys.items()},
+            numbers,
+            best,
         )
 
-    def _join(self, at: int, child: int) -> str:
-        pairs = [f"m{at}.{WINDOW} = j{child}.{WINDOW}"]
-        for number, part in enumerate(self.body.members[child].parent_join):
-            pairs.append(f"{self._key(at, part.expression)} = j{child}.u{number}")
-        return f" JOIN j{child} ON {' AND '.join(pairs)}"
+    def _key(self, at: int, expression: Expression, rows: pa.RecordBatch) -> pa.Array:
+        return rows.column(f"k{self.readings[at].store.keys.index(expression)}")
 
-    def _key(self, at: int, expression: Expression) -> str:
-        return f"m{at}.k{self.readings[at].store.keys.index(expression)}"
-
-    def _product(self, at: int, quantity: _Quantity, careful: bool) -> str:
-        """What a joined row contributes."""
-        part = dict(quantity.factors)[at]
-        own = f"m{at}.{self._column(at, part)}"
-        below = [(child, quantity.below(self.below[child])) for child in self.children[at]]
-        messages = [f"j{child}.{self.name(each)}" for child, each in below]
-        if quantity.extreme:
-            found = (
-                own
-                if part.function == quantity.extreme
-                else next(f"j{child}.{self.name(each)}" for child, each in below if each.extreme)
-            )
-            others = [f"{own} > 0"] if part.function != quantity.extreme else []
-            others += [f"j{child}.{self.name(each.counts)} > 0" for child, each in below if not each.extreme]
-            return f"CASE WHEN {' AND '.join(others)} THEN {found} END" if others else found
-        if quantity.is_double:
-            counts = [f"m{at}.{self._column(at, part if part.function == 'count' else part.counted)}"]
-            counts += [f"j{child}.{self.name(each.counts)}" for child, each in below]
-            product = " * ".join(f"CAST({factor} AS DOUBLE)" for factor in (own, *messages))
-            # An infinite or undefined sum times no row at all is nothing.
-            return f"CASE WHEN {' AND '.join(f'{count} > 0' for count in counts)} THEN {product} ELSE 0.0 END"
-        if part.function == "sum":
-            own = f"CASE WHEN m{at}.{self._column(at, part.counted)} = 0 THEN 0 ELSE {own} END"
-        whole = [f"CAST({own} AS {self._whole(quantity)})", *messages]
-        product = " * ".join(whole)
-        return f"TRY({product})" if careful and messages else product
-
-    def _added(self, quantity: _Quantity, careful: bool) -> str:
-        """What rows with the same key add up to."""
-        name = self.name(quantity)
-        if quantity.extreme:
-            return f"{quantity.extreme}({name}) AS {name}"
-        if quantity.is_double:
-            return f"sum({name}) AS {name}"
-        if not careful:
-            return f"CAST(sum({name}) AS {self._whole(quantity)}) AS {name}"
-        parts = f"sum({name} // {_WORD}) AS {name}_high, sum({name} % {_WORD}) AS {name}_low"
-        return f"{parts}, bool_or({name} IS NULL) AS {name}_failed"
-
-    def columns(self, found: pa.Table) -> tuple[pa.RecordBatch, I64]:
-        """The keys and partials of the last step, of what the root's message holds."""
-        table = found.combine_chunks()
-        windows = _array(table, WINDOW).to_numpy()
-        names = [f"k{at}" for at in range(len(self.body.key_types))]
-        columns = [
-            _array(table, name).cast(arrow_type(kind)) for name, kind in zip(names, self.body.key_types, strict=True)
-        ]
-        for at, partial in enumerate(self.body.partials):
-            ((name, declared),) = partial.columns(at)
-            values, kind = _array(table, self.name(self.wanted[at])), arrow_type(declared)
-            counts = _array(table, self.name(self.counted[at]))
-            known = np.asarray(pc.fill_null(pc.not_equal(counts, 0), True).cast(pa.uint8())) != 0
-            if partial.function == "count" or (partial.function == "sum" and not self.wanted[at].is_double):
-                if partial.function == "count":
-                    known = np.ones(len(windows), bool)
-                words = fixed_width_words(values.cast(pa.decimal128(38, 0)))
-                low, high = (np.ascontiguousarray(words[:, half]) for half in range(2))
-                columns.append(of_words(low, high, known & np.asarray(values.is_valid()), kind))
+    def _columns(self, at: int) -> dict[Part, Numbers | pa.Array]:
+        """The partials of a member: counts and sums as numbers, without a scale, and extremes."""
+        (rows, _), store = self.members[at], self.readings[at].store
+        found: dict[Part, Numbers | pa.Array] = {}
+        for partial, stored in zip(self._partials[at], self.readings[at].partials, strict=True):
+            part = Part(partial.function, partial.argument, partial.filter)
+            columns = [rows.column(name) for name in store.columns_of(replace(part, filter=stored.filter))]
+            if part.function in ("min", "max"):
+                found[part] = columns[0]
+            elif columns[0].type == pa.float64():
+                found[part] = fixed_width(columns[0], np.float64)
             else:
-                missing = pa.array(~known)
-                columns.append(pc.if_else(missing, pa.scalar(None, values.type), values).cast(kind))
-            names.append(name)
-        return pa.RecordBatch.from_arrays(columns, names=names), windows
+                found[part] = _of_digits([fixed_width(column, np.int64) for column in columns])
+        return found
+
+    def result(self, partial: JoinPartial, message: _Message, kind: pa.DataType) -> pa.Array:
+        """A partial as the last step reads it: NULL where no row counts, or where its type does not hold it."""
+        positions = range(len(self.body.members))
+        values = message.values(_quantity(partial, positions, _factor))
+        if isinstance(values, pa.Array):
+            return values.cast(kind)
+        known = np.ones(len(values), bool)
+        if partial.function != "count":
+            known = np.asarray(message.numbers[_quantity(partial, positions, _counted)] != 0, bool)
+        if values.dtype == np.float64:
+            return pa.array(values, mask=~known).cast(kind)
+        if values.dtype == np.int64:
+            return of_words(values, values >> 63, known, kind)
+        low, high = _words(values)
+        return of_words(low, high, known & np.array([-(1 << 127) <= value < 1 << 127 for value in values], bool), kind)
 
 
-def _size(values: pa.ChunkedArray) -> float:
-    """The sum of the sizes of numbers."""
-    if not (pa.types.is_integer(values.type) or pa.types.is_decimal(values.type)):
-        return 0.0
-    return float(pc.sum(pc.abs(values.cast(pa.float64()))).as_py() or 0.0)
+class _JoinedRows:
+    """Rows of a member with one row of each child's message, and what they contribute."""
+
+    def __init__(self, columns: dict[Part, Numbers | pa.Array], own: I64, found: list[tuple[_Message, I64]]) -> None:
+        self._columns, self._own, self._found = columns, own, found
+
+    def added(self, part: Part, parts: list[_Quantity], groups: Groups) -> Numbers:
+        """The sums of products, by group."""
+        factors = [self._columns[part][self._own]]
+        factors += [message.numbers[of][rows] for (message, rows), of in zip(self._found, parts, strict=True)]
+        if any(factor.dtype == np.float64 for factor in factors):
+            counts = self._counts(part, parts)
+            product = np.where(counts, np.prod([factor.astype(np.float64) for factor in factors], axis=0), 0.0)
+            added = np.zeros(len(groups))
+            add_doubles(groups.ids, EVERY_ROW, product, added)
+            return added
+        sizes = np.prod([np.abs(factor.astype(np.float64)) for factor in factors], axis=0)
+        if np.bincount(groups.ids, sizes, len(groups)).max(initial=0.0) < _SAFE:
+            whole = np.zeros(len(groups), np.int64)
+            add_integers(groups.ids, EVERY_ROW, np.prod([factor.astype(np.int64) for factor in factors], axis=0), whole)
+            return whole
+        exact = np.zeros(len(groups), object)
+        np.add.at(exact, groups.ids, np.prod([factor.astype(object) for factor in factors], axis=0))
+        return exact
+
+    def _counts(self, part: Part, parts: list[_Quantity]) -> np.ndarray:
+        """Where all members have rows that count: an infinite sum times no row at all is nothing."""
+        counted = part if part.function == "count" else part.counted
+        known = self._columns[counted][self._own] > 0
+        for (message, rows), of in zip(self._found, parts, strict=True):
+            known &= np.asarray(message.numbers[of.counts][rows] > 0, bool)
+        return known
+
+    def extreme(self, part: Part, parts: list[_Quantity]) -> tuple[pa.Array, np.ndarray]:
+        """The values of the member that has them, and which of them count."""
+        if part.function != "count":
+            values = self._columns[part].take(pa.array(self._own))
+        for (message, rows), of in zip(self._found, parts, strict=True):
+            if of.extreme:
+                values = message.extremes[of].take(pa.array(rows))
+        return values, self._counts(part, parts) & np.asarray(values.is_valid())
 
 
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)
+def _quantity(partial: JoinPartial, positions: range, part: Callable[[JoinPartial, int], Part]) -> _Quantity:
+    return _Quantity(tuple((at, part(partial, at)) for at in positions))
 
 
-def _outer(name: str, quantity: _Quantity, careful: bool) -> str:
-    if not careful or quantity.extreme or quantity.is_double:
-        return name
-    whole = f"CAST({name}_high AS HUGEINT) * {_WORD} + CAST({name}_low AS HUGEINT)"
-    return f"CASE WHEN NOT {name}_failed THEN TRY({whole}) END AS {name}"
+def _parents(body: Factorized, child: int) -> tuple[KeyPart, ...]:
+    return body.members[child].parent_join
+
+
+def _codes(windows: I64, keys: list[pa.Array]) -> list[I64]:
+    return [windows, *(code for values in keys for code in key_codes(values))]
+
+
+def _matches(left: tuple[I64, list[pa.Array]], right: tuple[I64, list[pa.Array]]) -> tuple[I64, I64]:
+    """The pairs of rows with the same window and equal keys, none of them NULL."""
+    keys = [pa.concat_arrays([one, other.cast(one.type)]) for one, other in zip(left[1], right[1], strict=True)]
+    groups = grouped(_codes(np.concatenate((left[0], right[0])), keys))
+    known = np.ones(len(groups.ids), bool)
+    for values in keys:
+        known &= np.asarray(values.is_valid())
+    ids, others = groups.ids[: len(left[0])], groups.ids[len(left[0]) :]
+    stored = np.flatnonzero(known[len(left[0]) :])
+    order = stored[np.argsort(others[stored], kind="stable")]
+    counts = np.bincount(others[stored], minlength=len(groups))
+    begins = np.cumsum(counts) - counts
+    lengths = np.where(known[: len(ids)], counts[ids], 0)
+    chosen = np.repeat(np.arange(len(ids)), lengths)
+    places = np.repeat(begins[ids] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+    return chosen, order[places]
+
+
+def _of_digits(digits: list[I64]) -> Numbers:
+    """The numbers of normalized digits."""
+    if len(digits) == 1:
+        return digits[0]
+    if len(digits) == 2 and (digits[1] == digits[1].astype(np.int32)).all():
+        return (digits[1] << 32) | digits[0]
+    whole: Numbers = np.sum([digit.astype(object) << (32 * at) for at, digit in enumerate(digits)], axis=0)
+    return whole
+
+
+def _words(values: Numbers) -> tuple[I64, I64]:
+    """The lower 128 bits of Python's integers."""
+    low = np.array([value % _WORD for value in values], np.uint64).view(np.int64)
+    return low, np.array([(value >> 64) % _WORD for value in values], np.uint64).view(np.int64)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.aggregate.kernels import number_groups, number_small
+from watersmeet.model.types import type_of_arrow
 from watersmeet.store.codes import encode, fixed_width
 from watersmeet.store.kernels import I64
 
@@ -54,14 +55,14 @@ def _cells(columns: Sequence[I64], limit: int) -> tuple[I64 | None, int]:
     return (np.zeros(len(columns[0]), np.int64) if cells is None else np.ascontiguousarray(cells)), size
 
 
-def key_codes(values: pa.Array, declared: str) -> list[I64]:
+def key_codes(values: pa.Array) -> list[I64]:
     """The codes of a column; if it has NULLs there is a second column, which tells them from all values."""
     kind = values.type
     short = pa.types.is_decimal(kind) and kind.precision <= _SHORT_DECIMAL_DIGITS
     if not short and (pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind)):
         numbered = pc.dictionary_encode(values, null_encoding="encode").indices
         return [fixed_width(numbered, np.int32).astype(np.int64)]
-    codes = encode(values, declared)
+    codes = encode(values, type_of_arrow(kind))
     if not len(codes.valid):
         return [codes.values]
     return [np.where(codes.valid != 0, codes.values, 0), codes.valid.astype(np.int64)]

@@ -52,7 +52,7 @@ def finished(step: LastStep, relation: pa.RecordBatch, windows: I64) -> Finished
     names = [output.name for output in step.outputs]
     rows = np.arange(len(windows))
     if final.distinct and len(rows):
-        rows = grouped([windows, *(code for each in arrays for code in key_codes(each, ""))]).first
+        rows = grouped([windows, *(code for each in arrays for code in key_codes(each))]).first
     if final.order and len(rows):
         rows = _ordered(rows, windows, ordering, final.order)
     if final.limit is not None or final.offset:

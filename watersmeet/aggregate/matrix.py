@@ -119,12 +119,7 @@ class Matrix:
             return np.zeros(rows.num_rows, np.int64)
         arriving = pa.Table.from_batches([rows.select(self.store.key_names)])
         both = pa.concat_tables([self._keys, arriving]).combine_chunks()
-        arrays = [column.combine_chunks() for column in both.columns]
-        codes = [
-            code
-            for array, kind in zip(arrays, self.store.key_types, strict=True)
-            for code in key_codes(array.chunk(0) if isinstance(array, pa.ChunkedArray) else array, kind)
-        ]
+        codes = [code for column in both.columns for code in key_codes(_one_array(column))]
         groups = grouped(codes)
         if len(groups) > self._count:
             self._keys = both.take(pa.array(groups.first)).combine_chunks()
@@ -209,6 +204,10 @@ class Matrix:
         best = np.minimum(one, other) if part.function == "min" else np.maximum(one, other)
         known = difference(self.store.columns_of(part.counted)[0]) > 0
         return [value_of(best, known, self.store.schema.field(names[0]).type)]
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _is_exact_sum(part: Part) -> bool:

@@ -36,7 +36,7 @@ def partial_aggregates(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> Par
     values = arriving.values(list(dict.fromkeys(needed)))
     keys = [as_key(values[key]) for key in store.keys]
     slices = arriving.tau // store.width
-    codes = [slices, *(code for key, kind in zip(keys, store.key_types, strict=True) for code in key_codes(key, kind))]
+    codes = [slices, *(code for key in keys for code in key_codes(key))]
     groups = grouped(codes)
     order = np.argsort(slices[groups.first], kind="stable")
     columns = [key.take(pa.array(groups.first)) for key in keys]

@@ -81,7 +81,7 @@ class Tree:
                 pieces.append(held.rows.select(columns).take(pa.array(chosen)))
                 windows.append(np.repeat(owners, lengths))
         if not pieces:
-            return self.store.schema.empty_table().select(columns).to_batches()[0], np.empty(0, np.int64)
+            return _one_batch(self.store.schema.empty_table().select(columns)), np.empty(0, np.int64)
         made, window = combined_rows(self.store, _one_batch(pa.concat_tables(pieces)), np.concatenate(windows), wanted)
         counted = fixed_width(made.column(self.store.columns_of(present)[0]), np.int64) > 0
         if not counted.all():

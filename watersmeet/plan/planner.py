@@ -36,7 +36,7 @@ from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
-from watersmeet.plan.windows import stored_for_batches, with_windows
+from watersmeet.plan.windows import joins_below, stored_for_batches, with_windows
 from watersmeet.store.guard import within_bounds
 
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
@@ -74,6 +74,12 @@ class Plan:
     windowed: tuple[WindowedQuery, ...] = ()  # beside the others: no search is needed for them
     slices: Slices = field(default_factory=Slices)
 
+    @property
+    def asked(self) -> tuple[AnyQuery, ...]:
+        """The queries as they were asked for, without the joins below windowed ones."""
+        below = {query.name for query in self.windowed}
+        return (*(query for query in self.queries if query.name not in below), *self.windowed)
+
     @cached_property
     def individual_cost(self) -> float:
         return individual_cost(self.problem, INDIVIDUAL_SECONDS)
@@ -105,7 +111,7 @@ def make_plan(
     stored: StoredSlices | None = None,
 ) -> Plan:
     windowed = tuple(query for query in queries if isinstance(query, WindowedQuery))
-    joins = tuple(query for query in queries if isinstance(query, Query))
+    joins = (*(query for query in queries if isinstance(query, Query)), *joins_below(windowed))
     plan = _joined(occasion, stored_for_batches(windowed, streams), joins, options, statistics, in_force, sample)
     if not windowed:
         return plan

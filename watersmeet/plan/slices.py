@@ -17,7 +17,7 @@ from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.model import WindowedQuery
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.windowed import Partial
+from watersmeet.model.windowed import Continuous, Partial
 
 _NEVER = 1 << 62
 
@@ -71,10 +71,16 @@ def choose_slices(windowed: Sequence[WindowedQuery], stored: StoredSlices) -> Sl
     present = sorted(_founded(stored.founders), key=lambda store: (complete.get(store.name, _NEVER), store.name))
     readings: dict[str, tuple[Reading, ...]] = {}
     for query in windowed:
+        if isinstance(query.body, Continuous):
+            continue
         usable = [store for store in present if stored.reaches_back(store)] if query.backfill else present
         found = [_first(usable, wish) for wish in wishes(query)]
         if found and all(found):
             readings[query.name] = tuple(each for each in found if each is not None)
+    for query in windowed:
+        if isinstance(query.body, Continuous):  # its results are its own: nobody else may add to its slices
+            own = Founded((query.definition,), f"{query.name} {query.addition}")
+            readings |= own.readings
     founders = dict(stored.founders)
     for backfilled in (False, True):
         others = [query for query in windowed if query.name not in readings and query.backfill == backfilled]
@@ -84,7 +90,7 @@ def choose_slices(windowed: Sequence[WindowedQuery], stored: StoredSlices) -> Sl
         names = {each.store.name for found in founded.readings.values() for each in found}
         founders = {**dict.fromkeys(names, founded), **founders}
     named = sorted({each.store.name for found in readings.values() for each in found})
-    return Slices(readings, {name: founders[name] for name in named})
+    return Slices(readings, {name: founders[name] for name in named if name in founders})
 
 
 def _founded(founders: Founders) -> list[SliceStore]:

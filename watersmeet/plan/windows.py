@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from watersmeet.model import Stream, WindowedQuery
-from watersmeet.model.windowed import Batch
+from watersmeet.model import Query, Stream, WindowedQuery
+from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices
 
@@ -20,6 +20,15 @@ def with_windows(rules: Ruleset, windowed: Sequence[WindowedQuery], slices: Slic
     )
     identity = f"{rules.version} {made.windowed!r} {[store.name for store in made.slices]}"
     return replace(made, version=hashlib.sha256(identity.encode()).hexdigest()[:16])
+
+
+def joins_below(windowed: Iterable[WindowedQuery]) -> list[Query]:
+    """The continuous queries whose results are aggregated, under the names of those that aggregate them."""
+    return [
+        replace(query.body.query, since=query.since, addition=query.addition, resumed=query.resumed)
+        for query in windowed
+        if isinstance(query.body, Continuous)
+    ]
 
 
 def stored_for_batches(windowed: Iterable[WindowedQuery], streams: Sequence[Stream]) -> tuple[Stream, ...]:

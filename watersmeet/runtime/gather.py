@@ -19,9 +19,9 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
+from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
-from watersmeet.runtime.windows.slicing import Slicing
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64, count_bits

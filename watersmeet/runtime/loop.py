@@ -316,7 +316,7 @@ class TickLoop:
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
         probed = self._probing.probe(tick, gathered)
-        probed += self._windows.of_slices(tick, gathered)
+        probed += self._windows.of_slices(tick, gathered, probed)
         probed += self._windows.of_batches(tick, gathered)
         merged = merging.result()
         raise_first(merged)

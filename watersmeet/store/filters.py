@@ -118,7 +118,7 @@ def _comparisons(alternatives: Bit) -> list[_Comparison] | None:
 def _comparison(condition: Expression) -> _Comparison | None:
     condition = unnested(condition)
     if isinstance(condition, ColumnRef) and condition.type == "boolean":  # as materialized stores keep filters
-        return condition.name, "=", 1
+        return condition.label, "=", 1
     if not isinstance(condition, Operation) or condition.operator not in COMPARISONS:
         return None
     one, other, operator = *map(unnested, condition.operands), condition.operator
@@ -127,7 +127,7 @@ def _comparison(condition: Expression) -> _Comparison | None:
     number = constant(other)
     if not isinstance(one, ColumnRef) or number is None or not is_integer(one.type) or not is_integer(number.type):
         return None
-    return one.name, operator, int(number.number)
+    return one.label, operator, int(number.number)
 
 
 def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:

@@ -109,3 +109,19 @@ def two_streams(random: Random) -> Asked:
     return Asked(
         f"SELECT window_start, {listed} {joined(window)}", f"SELECT {{start}} AS window_start, {listed} {joined('')}"
     )
+
+
+def continuous(random: Random) -> Asked:
+    """Aggregates of the results of a continuous join, in the windows of their newest members."""
+    length, span = random.choice([5, 10]), random.choice([3, 8])
+    keys = random.sample(JOINED_KEYS, random.randint(0, 2))
+    wanted = [*keys, *random.sample(JOINED, random.randint(1, 3))]
+    listed = ", ".join(f"{each} AS c{at}" for at, each in enumerate(wanted))
+    grouped = ", ".join([*keys, f"window(result_time(), '{length} seconds')"])
+    ours = f"FROM r [RANGE {span} SECONDS] x JOIN t [RANGE {span} SECONDS] y ON x.k = y.k GROUP BY {grouped}"
+    newest = "greatest(epoch_us(x.ts), epoch_us(y.ts))"
+    near = f"abs(epoch_us(x.ts) - epoch_us(y.ts)) <= {span * SECOND}"
+    inside = f"{newest} >= {{first}} AND {newest} < {{last}}"
+    by = f" GROUP BY {', '.join(keys)}" if keys else " HAVING count(*) > 0"
+    theirs = f"FROM all_r x JOIN all_t y ON x.k = y.k WHERE {near} AND {inside}{by}"
+    return Asked(f"SELECT window_start, {listed} {ours}", f"SELECT {{start}} AS window_start, {listed} {theirs}")

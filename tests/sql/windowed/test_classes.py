@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.windowed.conftest import Build
+from watersmeet.errors import SqlError
+from watersmeet.model import Stream
 from watersmeet.model.windowed import Batch, Continuous, Factorized, Grid, Sliced
+from watersmeet.sql import build_query
+from watersmeet.sql.registration import register
 
 MINUTE = 60_000_000
 JOIN = "FROM bids {w} b JOIN auctions {w} a ON b.auction = a.id"
@@ -41,6 +45,7 @@ BATCH = {
     "SELECT max(exp(d)) AS p FROM bids {w}": "a function that only Spark computes",
     "SELECT sum(amount / share) AS p FROM bids {w}": "a quotient of decimals",
     "SELECT sum(long) AS p FROM bids {w}": "may need more than 38 digits",
+    "SELECT kind, rank() OVER (ORDER BY count(*)) AS r FROM bids {w} GROUP BY kind": "it has a function with OVER",
     "SELECT count(*) AS n FROM bids {w} WHERE at > window_start": "reads the ends of the window",
     "SELECT count(*) AS n FROM bids {w} WHERE n IN (SELECT id FROM auctions {w})": "it has a subquery",
     "SELECT kind, count(*) AS n FROM bids {w} GROUP BY kind HAVING count(*) > (SELECT max(id) FROM auctions {w})": (
@@ -90,6 +95,13 @@ def test_batch(sql: str, query: Build) -> None:
     assert isinstance(built.body, Batch)
     assert BATCH[sql] in built.reason
     assert built.reason.startswith("Spark computes each window from its rows, because")
+
+
+def test_a_registered_predicate_is_rejected(streams: dict[str, Stream]) -> None:
+    function = register("alike", lambda left, right: left == right, True, 1.0)
+    text = "SELECT count(*) AS n FROM bids [TUMBLE 1 DAY] WHERE alike(kind, kind)"
+    with pytest.raises(SqlError, match="alike cannot be called in a windowed query"):
+        build_query("q", text, streams, functions={"alike": function})
 
 
 def test_equal_partials_are_stored_once(query: Build) -> None:

@@ -114,6 +114,21 @@ def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in cut)
 
 
+def test_what_raises_in_spark_is_null(query: Build, session: Any) -> None:
+    """Of each row, so that one bad row does not stop a window."""
+    outputs = "n / 0 AS a, n % 0 AS b, n div 0 AS c, CAST('x' AS INT) AS e, arr[7] AS f, element_at(arr, 9) AS g"
+    more = "price * 9223372036854775807 AS h, kind > 5 AS i, kind = day AS j, CAST(300 + n AS TINYINT) AS k"
+    built = query(f"SELECT {outputs}, {more} FROM bids {{w}} WHERE n > 0 AND price > 1 AND kind > ''")
+    assert isinstance(built.body, Batch)
+    rows = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert rows
+    assert {value for row in rows for value in row} == {None}
+    total = query("SELECT sum(9223372036854775807 + n - n) AS s, count(DISTINCT n) AS c FROM bids {w} WHERE n > 0")
+    assert isinstance(total.body, Batch)
+    (row,) = session.sql(total.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert row[0] is None
+
+
 def test_literals_reach_spark_as_they_are(query: Build, session: Any) -> None:
     texts = ["it's", "a\\b", "${spark.master} $1", ":window_start", "`--/*", "é\n\t", '"']
     listed = ", ".join(

@@ -51,6 +51,12 @@ RECOVERY_POINTS = ("recover.publish", "recover.clear")
 TWIN, TWIN_OF = "twin", "paid"  # with --twin, a query like another that fails when its folder is lost
 GUEST = "guest"  # a query like these that comes and goes
 OUTSIDE = "stock"  # the query that writes outside the home, where recovery has to look too
+# Windowed queries: one of slices, one that Spark computes
+WINDOWED = {
+    "per_customer": "SELECT window_start, customer, count(*) AS n, sum(v) AS s FROM orders {} GROUP BY customer",
+    "payers": "SELECT window_start, count(DISTINCT customer) AS n FROM payments {}",
+}
+WINDOWS = {"per_customer": "[RANGE 8 SECONDS SLIDE 4 SECONDS]", "payers": "[TUMBLE 6 SECONDS]"}
 PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can be materialized is
 
 
@@ -91,6 +97,8 @@ def build(given: argparse.Namespace) -> Engine:
         if not given.queries or query.name in given.queries:
             outside = Sink(path=str(given.input.parent / OUTSIDE)) if query.name == OUTSIDE else None
             engine.query(query.name, computed_by_spark(query.sql) if given.by_spark else query.sql, outside)
+    for name, sql in WINDOWED.items() if given.windowed else ():
+        engine.query(name, sql.format(WINDOWS[name]))
     if given.twin:
         engine.query(TWIN, _sql_of(TWIN_OF), Sink(path=str(given.input.parent / TWIN)))
     return engine
@@ -171,6 +179,7 @@ def main() -> None:
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
     parser.add_argument("--in-parts", action="store_true", help="also a tick of few rows is shared out")
     parser.add_argument("--by-spark", action="store_true", help="Spark computes some keys and filters")
+    parser.add_argument("--windowed", action="store_true", help="with windowed queries, all windows closed at the end")
     parser.add_argument("--residents", default="auto")
     parser.add_argument("--resident-seconds", type=float, default=30.0)
     parser.add_argument("--master", default="", help="empty: what an engine takes by itself")
@@ -203,7 +212,7 @@ def main() -> None:
     threading.Thread(target=cancel_jobs, args=(engine, given.strikes / CANCEL), daemon=True).start()
     print("started", flush=True)
     with engine:
-        engine.run_once()
+        engine.run_once(flush=given.windowed)
     print("done", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""`watersmeet demo`: an auction site whose events arrive in files while seven queries join them."""
+"""`watersmeet demo`: an auction site whose events arrive in files while nine queries join and count them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 
 HELP = help_text(
-    "Watch seven join queries over the live events of an auction site, with their rates and latencies.",
+    "Watch nine queries over the live events of an auction site, with their rates and latencies.",
     "The demo writes the events into files at a steady rate; Spark tasks read them, and the results are Parquet files. "
     "It stops by itself; Ctrl-C stops it earlier.",
     examples=("watersmeet demo", "watersmeet demo --seconds 60 --rate 10000"),

@@ -57,3 +57,15 @@ SELECT bidder.name AS bidder, seller.name AS seller, seller.state, a.item, b.pri
 FROM bids [RANGE 5 SECONDS] b, auctions [RANGE 20 SECONDS] a, persons [UNBOUNDED] seller, persons [UNBOUNDED] bidder
 WHERE b.auction = a.id AND a.seller = seller.id AND b.bidder = bidder.id AND seller.state = bidder.state
   AND b.price > 1000000;
+
+-- Every two seconds, of the last ten: the categories with most bids on what was opened in that time.
+CREATE QUERY top_categories AS
+SELECT a.category, count(*) AS bids, max(b.price) AS highest, window_start, window_end
+FROM bids [RANGE 10 SECONDS SLIDE 2 SECONDS] b JOIN auctions [RANGE 10 SECONDS SLIDE 2 SECONDS] a ON b.auction = a.id
+GROUP BY a.category ORDER BY bids DESC LIMIT 3;
+
+-- And the most active bidders.
+CREATE QUERY active_bidders AS
+SELECT bidder, count(*) AS bids, sum(price) AS offered, window_start, window_end
+FROM bids [RANGE 10 SECONDS SLIDE 2 SECONDS]
+GROUP BY bidder ORDER BY bids DESC LIMIT 5;

@@ -1,4 +1,4 @@
-"""The embedded demo: an auction site whose events arrive in files while seven queries join them."""
+"""The embedded demo: an auction site whose events arrive in files while nine queries join and count them."""
 
 from __future__ import annotations
 

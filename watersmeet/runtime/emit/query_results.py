@@ -17,6 +17,7 @@ from watersmeet.model import ColumnRef, Sink, member_column
 from watersmeet.plan.ruleset import ResultRule
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.confine import Confinement
+from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
 from watersmeet.runtime.tick.tick import too_many_matches
@@ -45,6 +46,12 @@ class QueryResults:
         self._found: Counter[str] = Counter()  # matches, by query
         self._bytes: Counter[str] = Counter()  # before compression
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
+        # Results of joins below windowed queries are no results of anyone: they are aggregated.
+        self._slicings = {
+            query: Slicing(order, (each.store for each in readings), f"{task}-{query}")
+            for query, readings in order.rules.readings
+            if query in self._rules
+        }
 
     @property
     def bytes(self) -> int:
@@ -71,6 +78,9 @@ class QueryResults:
 
     def write(self, query: str, rows: Assembly) -> None:
         outputs = self._outputs(self._rules[query], rows)
+        if query in self._slicings:
+            self._slicings[query].add(_at_rest(outputs), rows.partial.latest)
+            return
         self._bytes[query] += outputs.nbytes
         limit = self.order.rules.limits.result_bytes
         if limit and self._bytes[query] > limit:
@@ -125,6 +135,10 @@ class QueryResults:
                     self.counts.results[query] += result.rows
             if query in self.suspended:
                 file.discard()
+        for query, slicing in self._slicings.items():
+            with self.confined(query):
+                if query not in self.suspended:
+                    self.report.kept += slicing.finish(self.counts)
         self._file_counts()
 
     def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:
@@ -175,3 +189,10 @@ class QueryResults:
         file.write(rows)
         self.report.results.append(replace(file.close(COUNTS), rows=sum(found.values())))
         self.counts.results.update(found)
+
+
+def _at_rest(rows: pa.Table) -> pa.RecordBatch:
+    """Outputs in the types that the engine keeps: an instant is its UTC microseconds."""
+    types = [pa.timestamp("us") if pa.types.is_timestamp(field.type) else field.type for field in rows.schema]
+    schema = pa.schema(list(zip(rows.schema.names, types, strict=True)))
+    return rows.cast(schema).combine_chunks().to_batches()[0]

@@ -161,7 +161,9 @@ class Results:
         return self._report
 
     def _count_work(self) -> None:
-        done, kept, results = self.counts.done, self._report.kept, self._report.results
+        done, results = self.counts.done, self._report.results
+        slices = {store.name for store in self.order.rules.slices}
+        kept = [info for info in self._report.kept if info.store not in slices]
         done[KEPT_ROWS] += sum(info.rows for info in kept)
         done[KEPT_ENTRIES] += sum(info.rows * len(self.order.rules.store(info.store).keys) for info in kept)
         done[KEPT_FILES] += len(kept)

@@ -24,8 +24,10 @@ class ClosingWindows:
         raise_first(reports)
         return reports
 
-    def of_slices(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
-        order = tick.slices_order(gathered)
+    def of_slices(
+        self, tick: Tick, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]
+    ) -> list[ProbeReport]:
+        order = tick.slices_order(gathered, probed)
         if order is None or not order.tasks:
             return []
         reports: list[ProbeReport] = self._executor.submit(order).result()

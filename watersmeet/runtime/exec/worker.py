@@ -28,6 +28,7 @@ from watersmeet.model import Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
+from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.open_targets import OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
@@ -62,7 +63,6 @@ from watersmeet.runtime.tick.tick import walk_phases
 from watersmeet.runtime.windows.from_slices import WindowsFromSlices
 from watersmeet.runtime.windows.merge_slices import merge_slices
 from watersmeet.runtime.windows.occupied import occupied
-from watersmeet.runtime.windows.slicing import Slicing
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
@@ -252,7 +252,7 @@ class Worker:
                 raise_first(report.merged)
                 walk = WalkOrder(order.gather.home, order.tick, tuple(report.gathered), order.rules)
                 report.probed = self._all(walk, f"{name}p")
-                slices = order.tick.slices_order(report.gathered)
+                slices = order.tick.slices_order(report.gathered, report.probed)
                 if slices is not None:
                     report.probed += self._all(slices, f"{name}s")
             except WatersmeetError as problem:

@@ -21,6 +21,7 @@ from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspensio
 from watersmeet.home.outbox import Lanes, posted
 from watersmeet.model import AnyQuery, KeyPart, Query, Stream, WindowedQuery
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
+from watersmeet.plan.windows import joins_below
 from watersmeet.runtime.tick.closing import Closing
 from watersmeet.runtime.tick.orders import (
     FillOrder,
@@ -121,8 +122,10 @@ class Tick:
         new = [bucket for report in gathered for bucket in report.buckets]
         kept = [bucket for report in probed for bucket in report.kept]
         buckets: dict[str, list[BucketInfo]] = {}
+        slices = {store.name for store in self.rules.slices}  # which nothing probes
         for bucket in (*self.standing(), *new, *kept):
-            buckets.setdefault(bucket.store, []).append(bucket)
+            if bucket.store not in slices:
+                buckets.setdefault(bucket.store, []).append(bucket)
         starts = tuple(start for start in self.rules.starts if start.phase == phase)
         if phase == 0:
             starts = tuple(start for start in starts if self._is_due(start))
@@ -185,6 +188,7 @@ class Tick:
         marks = watermarks(self.streams, newest, raised)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
         asking = [query for query in self._known if isinstance(query, Query)]
+        asking += joins_below(query for query in self.left_out if isinstance(query, WindowedQuery))
         kept = {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
         for store, horizon in self._windows.horizons(first_open).items():
             kept[store] = min(kept.get(store, horizon), horizon)
@@ -206,22 +210,23 @@ class Tick:
 
     # Windows -------------------------------------------------------------------------------------
 
-    def closing(self, gathered: Sequence[GatherReport]) -> Closing:
+    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport] = ()) -> Closing:
         """What this tick does about windows."""
-        suspended = self.suspended()
+        suspended = self.suspended(probed)
+        new = [bucket for report in gathered for bucket in report.buckets]
         return Closing(
             self.home,
             self.number,
             self.attempt,
             self._windows,
             {query.name: query for query in self.windowed if query.name not in suspended},
-            (*self.standing(), *(bucket for report in gathered for bucket in report.buckets)),
+            (*self.standing(), *new, *(bucket for report in probed for bucket in report.kept)),
             self._newest(gathered),
             frozenset(spoke(gathered)),
         )
 
-    def slices_order(self, gathered: Sequence[GatherReport]) -> SlicesOrder | None:
-        return self.closing(gathered).slices_order() if self.rules.slices else None
+    def slices_order(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> SlicesOrder | None:
+        return self.closing(gathered, probed).slices_order() if self.rules.slices else None
 
     def fill_order(self) -> FillOrder:
         """Stored rows that are aggregated for slice stores which are new."""

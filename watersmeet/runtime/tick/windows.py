@@ -18,7 +18,7 @@ from functools import cached_property
 
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Stream, WindowedQuery
-from watersmeet.model.windowed import Batch
+from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.orders import Due
 from watersmeet.runtime.tick.suspension import is_new
@@ -62,13 +62,17 @@ class Windows:
         """The stores that a query reads, each with its stream."""
         if isinstance(query.body, Batch):
             return [(stream, stream) for stream in query.streams]
-        return [(each.store.name, each.store.source) for each in self.rules.read_slices.get(query.name, ())]
+        readings = self.rules.read_slices.get(query.name, ())
+        if isinstance(query.body, Continuous):
+            return [(each.store.name, stream) for each in readings for stream in query.streams]
+        return [(each.store.name, each.store.source) for each in readings]
 
     @cached_property
     def filled(self) -> dict[str, str]:
         """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
         backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
-        read = [pair for query in backfilled if not isinstance(query.body, Batch) for pair in self.read_by(query)]
+        filled = [query for query in backfilled if not isinstance(query.body, Batch | Continuous)]
+        read = [pair for query in filled for pair in self.read_by(query)]
         complete = self.before.complete
         return {store: stream for store, stream in read if store not in complete and stream in complete}
 
@@ -123,10 +127,13 @@ class Windows:
     def complete(self, newest: Mapping[str, int], horizons: Mapping[str, int]) -> dict[str, int]:
         """By store, after the tick, the event time from which it has all rows that have come. This concerns stores that
         all rows of a stream go into; rows before the horizon of a store may be gone."""
-        found = {}
+        found: dict[str, int] = {}
         stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
-        for store, stream in {**stores, **{each.name: each.source for each in self.rules.slices}}.items():
+        sliced = [
+            pair for query in self.queries if query.name in self.rules.read_slices for pair in self.read_by(query)
+        ]
+        for store, stream in dict.fromkeys((*stores.items(), *sliced)):
             if store in horizons and stream in newest:
                 begin = self._begin(store, stream) if stream in self.before.newest else KEEP_ALL
-                found[store] = max(begin, min(horizons[store], newest[stream] + 1))
+                found[store] = max(begin, min(horizons[store], newest[stream] + 1), found.get(store, KEEP_ALL))
         return found

@@ -49,7 +49,7 @@ def build_windowed(
     if _calls(windows, "RESULT_TIME"):
         return build_continuous(name, text, streams, sink, site, windows, binder, max_aliases)
     parsed = parse_query(site, windows.blanked, windows.tokens)
-    resolver = Resolver(site, streams)
+    resolver = Resolver(site, streams, binder)
     query = resolver.whole(parsed)
     if len(resolver.tables) > max_aliases:
         site.fail(

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
-from watersmeet.sql.spark_types import nested
-from watersmeet.sql.tree import Aggregate, Call, Node, Ordered
+from watersmeet.sql.spark_types import nested, wider
+from watersmeet.sql.tree import Aggregate, Call, Node, Ordered, Over, SortKey
 from watersmeet.sql.windowed.groups import bare
 from watersmeet.sql.windowed.resolved import (
     Bound,
@@ -25,7 +25,8 @@ from watersmeet.sql.windowed.resolved import (
 )
 from watersmeet.sql.windowed.typing import SparkTyping
 
-_INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "&", "|", "^", "||")
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+_INFIX = (*_COMPARISONS, "&", "|", "^", "||")
 _PATTERNS = {"like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
 _TRIED = {
     **{"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod", "mod": "try_mod"},
@@ -125,6 +126,8 @@ class _Writer:
                 return self._call(node)
             case Aggregate():
                 return self._aggregate(node)
+            case Over():
+                return self._over(node)
             case Nested():
                 return self._nested(node)
             case tree.Parenthesized():
@@ -150,7 +153,18 @@ class _Writer:
             if name in _UNITS and isinstance(first, tree.Text) and first.value.isalpha():
                 written[0] = first.value.upper()
             return f"{name}({', '.join(written)})"
-        return _operator(name, written, node)
+        return _operator(name, self._converted(node, written) if name in _COMPARISONS else written, node)
+
+    def _converted(self, node: Call, written: list[str]) -> list[str]:
+        """Two sides of a comparison: Spark converts a string to the type of the other side, and raises if it cannot."""
+        kinds = [self._typing.typed(each).type for each in node.arguments]
+        common = wider(*kinds)
+        if kinds.count("string") != 1 or common is None or common == "string":
+            return written
+        return [
+            f"TRY_CAST({text} AS {common})" if kind == "string" else text
+            for text, kind in zip(written, kinds, strict=True)
+        ]
 
     def _aggregate(self, node: Aggregate) -> str:
         name = _TRIED.get(node.name, node.name)
@@ -162,6 +176,16 @@ class _Writer:
         text = f"{name}({'DISTINCT ' if node.distinct else ''}{listed})"
         return f"{text} FILTER (WHERE {self._value(node.filter)})" if node.filter is not None else text
 
+    def _over(self, node: Over) -> str:
+        called = self._aggregate(Aggregate(node.name, node.arguments, False, node.filter))
+        parts = []
+        if node.partition:
+            parts.append(f"PARTITION BY {', '.join(self._value(each) for each in node.partition)}")
+        if node.order:
+            keys = [_direction(self._value(each.value), each) for each in node.order]
+            parts.append(f"ORDER BY {', '.join(keys)}")
+        return f"{called} OVER ({' '.join(parts)})"
+
     def _nested(self, node: Nested) -> str:
         query = self.query(node.query)
         if node.kind == "exists":
@@ -171,7 +195,7 @@ class _Writer:
 
 def is_constant(node: Node) -> bool:
     """Whether it is the same for all rows of a window."""
-    return not any(isinstance(each, Bound | Nested | Aggregate) for each in node.walk())
+    return not any(isinstance(each, Bound | Nested | Aggregate | Over) for each in node.walk())
 
 
 def _operator(name: str, written: list[str], node: Call) -> str:
@@ -224,7 +248,7 @@ def _end(end: bool) -> str:
     return f"timestamp_micros(:window_{'end' if end else 'start'})"
 
 
-def _direction(text: str, order: Ordered) -> str:
+def _direction(text: str, order: Ordered | SortKey) -> str:
     return f"{text} {'DESC' if order.descending else 'ASC'} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
 
 

@@ -16,7 +16,7 @@ from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.runtime.tick.orders import GatherOrder
+from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import combine, encode
 from watersmeet.store.kernels import I64, partition_of
@@ -27,7 +27,7 @@ LAYOUT = "all keys"  # how rows of a slice store are placed, where there are sev
 class Slicing:
     """What one task aggregates for some slice stores in a tick."""
 
-    def __init__(self, order: GatherOrder, slices: Iterable[SliceStore], task: str) -> None:
+    def __init__(self, order: GatherOrder | ProbeOrder, slices: Iterable[SliceStore], task: str) -> None:
         self._order, self._task = order, task
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, int] = {}

@@ -1,0 +1,40 @@
+"""Kills while windows are computed: each window is answered once, by slices and by Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import duckdb
+import pyarrow.compute as pc
+
+from tests.support.faults.program import WINDOWED
+from tests.support.faults.victim import Victim, check_state, clean_start
+from tests.support.windowed import in_windows, plain
+from watersmeet.model.windowed import Grid
+
+SECOND = 1_000_000
+GRIDS = {"per_customer": ("orders", Grid(8 * SECOND, 4 * SECOND)), "payers": ("payments", Grid(6 * SECOND, 6 * SECOND))}
+
+
+def test_windows_survive_kills(victim: Callable[..., Victim]) -> None:
+    home = victim(ticks=5, options=["--windowed", "--queries", "paid"])
+    # The engine dies when Spark has computed a window that is not committed; then a task dies with a result file half
+    # written, and the engine between two renames.
+    home.killed_at("window.after:1")
+    home.killed_at("results.write:2", "publish.between:2")
+    home.finish()
+    check_windows(home)
+    clean_start(home)
+    check_state(home)
+
+
+def check_windows(victim: Victim) -> None:
+    streams = {stream.name: stream.rows for stream in victim.case.streams}
+    for name, (stream, grid) in GRIDS.items():
+        rows = streams[stream].filter(pc.is_valid(streams[stream]["ts"]))
+        asked = WINDOWED[name].format("").replace("window_start", "{start}")
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            found = connection.sql(f"SELECT * FROM read_parquet('{victim.results(name)}/*.parquet')").fetchall()
+        assert Counter(map(plain, found)) == in_windows(grid, asked, {stream: rows}, 1 << 60), name
