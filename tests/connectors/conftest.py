@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.brokers.kafka import KafkaBroker, running_broker
+from tests.support.faults.fixtures import say
+
+__all__ = ["say"]
 
 
 @pytest.fixture(scope="session")

@@ -92,15 +92,6 @@ class Flow:
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    def tell(text: str) -> None:
-        with capsys.disabled():
-            print(text, flush=True)
-
-    return tell
-
-
-@pytest.fixture
 def flow(broker: KafkaBroker, tmp_path: Path, say: Callable[[str], None]) -> Iterator[Flow]:
     say("")
     yield Flow(tmp_path, broker, f"flow-{tmp_path.name}-", say)
