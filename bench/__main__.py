@@ -19,12 +19,14 @@ from bench.report import write_json
 from bench.scratch import in_scratch
 from bench.suite import register
 from bench.three_streams import query_sql, streams_sql, write_streams
+from bench.windows.command import windows
 
 WARM_UP = 5  # ticks at the start of which no single one counts
 
 app = typer.Typer(add_completion=False, help=__doc__)
 register(app)
 app.command("multistream")(multistream)
+app.command("windows")(windows)
 
 
 def report(workload: str, title: str, columns: list[str], rows: list[list[str]], figures: dict[str, Any]) -> None:

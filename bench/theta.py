@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import Query, Stream
+from watersmeet.model import Stream
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.ruleset import Emit, Keep
@@ -67,7 +67,7 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
     streams: dict[str, Stream] = {
         one.stream.name: one.stream for one in parse_script(_STREAMS) if isinstance(one, CreateStream)
     }
-    query: Query = build_query("q", f"SELECT r.k FROM r, s WHERE {condition} WINDOW 1 HOUR", streams)
+    query = build_query("q", f"SELECT r.k FROM r, s WHERE {condition} WINDOW 1 HOUR", streams)
     rules = make_plan(START, tuple(streams.values()), [query], Options()).rules
     buckets: dict[str, tuple[BucketInfo, ...]] = {}
     for name, count, tick in (("r", probing, 2), ("s", stored, 1)):

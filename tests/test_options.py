@@ -43,6 +43,7 @@ WRONG = [
     ("task_memory", "-1", "0 or more"),
     ("max_outbox_ticks", "0", "1 or more"),
     ("stop_seconds", "-1", "0 or more"),
+    ("window_seconds", "-1", "0 or more"),
     ("max_query_length", "0", "1 or more"),
     ("max_terms", "0", "1 or more"),
     ("max_depth", "0", "1 or more"),

@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.adapt.founders_file import recall_founders
 from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
 from watersmeet.control.active_queries import ActiveQueries
 from watersmeet.control.changes import Asked, Verdict
@@ -92,13 +93,15 @@ class Engine:
         lateness: str | timedelta | int = 0,
         ahead: str | timedelta | int | None = DAY,
         retain: str | timedelta | int | None = 0,
+        idle: str | timedelta | int | None = None,
     ) -> Stream:
         """Add a stream: any streaming DataFrame with its event-time column, or a declared Stream.
 
         `lateness` is how far a row may be behind the newest row: "5 seconds", a timedelta, or microseconds.
         `ahead` is how far a row may be ahead of both the rows before it and the clock; None: no limit.
         `retain` is how long rows are retained even if no query needs them, so that later queries have history; None
-        retains them for ever.
+        retains them for ever. `idle` is how long the stream may be silent before it stops holding back windows; None:
+        for ever.
         """
         with self._active.changing:
             if isinstance(source, Stream):
@@ -106,7 +109,16 @@ class Engine:
             else:
                 check_frame(name, source)
                 columns, late = columns_of(source.schema), _micros(lateness)
-                stream = Stream(name, columns, time, late, None, _micros_or_none(ahead), _micros_or_none(retain))
+                stream = Stream(
+                    name,
+                    columns,
+                    time,
+                    late,
+                    None,
+                    _micros_or_none(ahead),
+                    _micros_or_none(retain),
+                    _micros_or_none(idle),
+                )
             self._active.pipeline = self.pipeline.with_stream(stream)
             if not isinstance(source, Stream):
                 self._frames[name] = source
@@ -226,11 +238,14 @@ class Engine:
             raise no_space(str(self.home)) from problem
         return self
 
-    def run_once(self) -> Engine:
+    def run_once(self, *, flush: bool = False) -> Engine:
         """Run ticks until everything that the sources contain now is processed and delivered, then return.
 
-        What a target cannot be given stays in the outbox."""
+        Windows that may still get rows stay open, and the next run closes them; with `flush` they are closed now. What
+        a target cannot be given stays in the outbox."""
         self.start(once=True).wait()
+        if flush:
+            self.flush()
         self._feeds.running.clear()
         self._outbox.drain(self.options.stop_seconds)
         self.settle(0)
@@ -251,6 +266,11 @@ class Engine:
                 self.stop()
                 raise failure
         return True
+
+    def flush(self) -> None:
+        """Close all windows of windowed queries, as if no row would come for them any more."""
+        if self._loop is not None:
+            self._loop.flush()
 
     def settle(self, idle: float) -> None:
         """Activate changes that have waited `idle` seconds for a tick, in a tick of their own."""
@@ -307,7 +327,8 @@ class Engine:
             groups = Groups(self.home)
             groups.join(self.streams)
             sample = Sampler(executor, self.home, manifest)
-            plan, slow = first_plan(self.home, manifest, self.streams, queries, self.options, sample)
+            founders = recall_founders(self.home, self.pipeline.query)
+            plan, slow = first_plan(self.home, manifest, self.streams, queries, self.options, sample, founders)
             loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
             self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
             for name, reason in {**troubled, **slow}.items():

@@ -14,7 +14,7 @@ from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import spark_path
-from watersmeet.model import Query
+from watersmeet.model import AnyQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ class Owner(Protocol):
 class QueryHandle:
     """One query of an engine, and its results."""
 
-    def __init__(self, engine: Owner, query: Query) -> None:
+    def __init__(self, engine: Owner, query: AnyQuery) -> None:
         self._engine = engine
         self.query = query
         self.name = query.name
@@ -93,5 +93,4 @@ class QueryHandle:
             )
 
     def __repr__(self) -> str:
-        joined = " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.query.aliases)
-        return f"<Query {self.name}: {joined}>"
+        return f"<Query {self.name}: {self.query.title}>"

@@ -125,6 +125,11 @@ class Options:
         1024, "megabytes of DuckDB's memory for the expressions of a task; 0: no limit", _at_least(0)
     )
     task_memory: int = _option(4096, "megabytes of memory that a Spark task may have; 0: no limit", _at_least(0))
+    window_seconds: float = _option(
+        600.0,
+        "seconds that Spark may take for one window of a query; beyond them it is suspended; 0: no limit",
+        _at_least(0),
+    )
     max_outbox_ticks: int = _option(
         10_000, "limit for the ticks of a query that wait to be delivered; beyond it, it is suspended", _at_least(1)
     )
@@ -149,6 +154,7 @@ class Options:
             self.expression_seconds,
             self.expression_memory,
             self.task_memory,
+            self.window_seconds,
         )
 
     @property

@@ -18,7 +18,8 @@ from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
 from watersmeet.io.connectors.kafka.source import check_topic, is_topic
 from watersmeet.io.into import check_into, check_source, resolved_sink
 from watersmeet.io.sinks import check_sink, is_outside, result_folder
-from watersmeet.model import Query, Registered, Sink, Stream
+from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
+from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -29,7 +30,7 @@ class Pipeline:
     options: Options = field(default_factory=Options)
     home: Path = Path("watersmeet-home")  # results without INTO go there
     streams: Mapping[str, Stream] = field(default_factory=dict)
-    queries: Mapping[str, Query] = field(default_factory=dict)
+    queries: Mapping[str, AnyQuery] = field(default_factory=dict)
     predicates: Mapping[str, Registered] = field(default_factory=dict)  # by lower-case name
 
     @classmethod
@@ -62,7 +63,7 @@ class Pipeline:
 
     def query(
         self, name: str, sql: str, sink: Sink | None = None, backfill: bool = False, origin: Place | None = None
-    ) -> Query:
+    ) -> AnyQuery:
         """The query of a SELECT, not yet part of the pipeline."""
         return build_query(
             name,
@@ -76,7 +77,7 @@ class Pipeline:
             limits=self.options.text_limits,
         )
 
-    def created_by(self, statement: CreateQuery, folder: str) -> Query:
+    def created_by(self, statement: CreateQuery, folder: str) -> AnyQuery:
         """The query of a statement; a relative path in it is relative to a folder."""
         sink = statement.sink
         if sink.is_delivered:
@@ -85,7 +86,7 @@ class Pipeline:
             sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 
-    def with_query(self, query: Query) -> Pipeline:
+    def with_query(self, query: AnyQuery) -> Pipeline:
         name = query.name
         if name in self.queries:
             raise ModelError(f"a query named {name} exists already", hint=f"drop it first: DROP QUERY {name}")
@@ -101,7 +102,7 @@ class Pipeline:
         self._check_apart(query)
         return replace(self, queries={**self.queries, name: query})
 
-    def check_executor(self, query: Query) -> None:
+    def check_executor(self, query: AnyQuery) -> None:
         """Reject a query that needs Spark where there is none."""
         if query.by_spark and self.options.executor == "local":
             call = next(iter(query.by_spark.values()))[0].shown
@@ -109,18 +110,29 @@ class Pipeline:
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
             )
+        if isinstance(query, WindowedQuery) and isinstance(query.body, Continuous):
+            raise ModelError(
+                f"query {query.name}: aggregates over continuous joins are not executed yet",
+                hint="give the streams windows with SLIDE or TUMBLE, or aggregate where results are read",
+            )
+        if isinstance(query, WindowedQuery) and isinstance(query.body, Batch) and self.options.executor == "local":
+            raise ModelError(
+                f"query {query.name}: its windows are computed by Spark, and with executor=local there is none",
+                detail=query.reason,
+                hint="use the default executor, or a query that is computed from slices (docs/windows.md)",
+            )
 
     def without_query(self, name: str) -> Pipeline:
         self.known_query(name)
         return replace(self, queries={other: query for other, query in self.queries.items() if other != name})
 
-    def known_query(self, name: str) -> Query:
+    def known_query(self, name: str) -> AnyQuery:
         if name not in self.queries:
             listed = ", ".join(sorted(self.queries)) or "none"
             raise ModelError(f"there is no query named {name}", detail=f"Queries: {listed}.")
         return self.queries[name]
 
-    def _check_apart(self, query: Query) -> None:
+    def _check_apart(self, query: AnyQuery) -> None:
         """No two queries write into one folder. Without INTO, the folders of two differ as their names do."""
         home = Path(os.path.realpath(self.home))
         folder = result_folder(home, query.name, query.sink)
@@ -131,7 +143,7 @@ class Pipeline:
                     hint="choose another path after INTO",
                 )
 
-    def folder_of(self, query: Query) -> Path:
+    def folder_of(self, query: AnyQuery) -> Path:
         """Where the results of a query go."""
         return result_folder(self.home, query.name, query.sink)
 

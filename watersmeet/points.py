@@ -14,6 +14,7 @@ POINTS = {
     "tick.begin": "it is, and no file of the tick is known to the driver",
     "gather.after": "the new buckets are",
     "phase.between": "and those of a materialized store that a later phase probes",
+    "window.after": "the results of one window that Spark has computed",
     "probe.after": "its results and merged buckets too",
     "commit.before": "about: the files that the tick makes superfluous, and those of them that were merged",
     "manifest.draft": "the manifest is written under the name of a draft",

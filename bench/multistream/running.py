@@ -32,7 +32,8 @@ from bench.workloads.model import MICROS, Workload
 from bench.workloads.texts import watersmeet_script
 from watersmeet.adapt.statistics_file import as_json
 from watersmeet.home import layout
-from watersmeet.optimize.joingraph import graph_of, stream_of
+from watersmeet.model import AnyQuery, Query
+from watersmeet.optimize.joingraph import QueryGraph, graph_of, stream_of
 from watersmeet.optimize.statistics import Statistics, named_ends
 
 if TYPE_CHECKING:
@@ -151,10 +152,15 @@ class Worker:
         raise Failed(f"the process with the engines ended; see its log: {self.log}")
 
 
+def _graph(query: AnyQuery) -> QueryGraph:
+    assert isinstance(query, Query)
+    return graph_of(query)
+
+
 def statistics_for(engine: Engine, rows: Mapping[str, int], kept: Sequence[tuple[str, str, float]]) -> Statistics:
     """What is true of the whole input, as if an earlier life of the engine had measured it."""
     share = {frozenset((left, right)): value for left, right, value in kept}
-    links = [link for handle in engine.queries for link in graph_of(handle.query).links]
+    links = [link for handle in engine.queries for link in _graph(handle.query).links]
     return Statistics(
         {name: float(count) for name, count in rows.items()},
         {frozenset(named_ends(link)): share[frozenset(map(stream_of, link.relations))] for link in links},
@@ -163,7 +169,7 @@ def statistics_for(engine: Engine, rows: Mapping[str, int], kept: Sequence[tuple
 
 def expected_probed(engine: Engine, plan: RenderedPlan, known: Statistics) -> float:
     """The tuples that the plan sends to places, by the cost model, without what looking at rows costs there."""
-    (graph,) = (graph_of(handle.query) for handle in engine.queries)
+    (graph,) = (_graph(handle.query) for handle in engine.queries)
     total = 0.0
     for step in plan.steps:
         joined = graph.within(frozenset(step.joined.split("⋈")))

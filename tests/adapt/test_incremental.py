@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.declarations import bigint_streams
+from tests.support.declarations import bigint_streams, continuous_query
 from tests.support.optimizer_problems import mixed_problem
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.heuristic.incremental import extended
@@ -18,7 +18,6 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.planner import CHANGE, START, Plan, make_plan
 from watersmeet.plan.ruleset import Step
-from watersmeet.sql import build_query
 
 COLUMNS = {"r": "ad", "s": "ab", "t": "bc", "u": "c", "v": "d"}
 CHAIN = "r.a = s.a AND s.b = t.b AND t.c = u.c"
@@ -69,7 +68,7 @@ def streams() -> dict[str, Stream]:
 def query(name: str, condition: str, names: str = "rstu", window: int = 5) -> Query:
     listed = ", ".join(f"{one} [RANGE {window} SECONDS]" for one in names)
     selected = ", ".join(f"{one}.id AS {one}" for one in names)
-    return build_query(name, f"SELECT {selected} FROM {listed} WHERE {condition}", streams())
+    return continuous_query(name, f"SELECT {selected} FROM {listed} WHERE {condition}", streams())
 
 
 def with_a_store() -> Plan:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.support.answers import oracle_answers, stored_answers
 from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.declarations import continuous_query
 from tests.support.in_process import InProcess
 from tests.support.plans import plans
 from watersmeet.model import Query
-from watersmeet.sql import build_query
 from watersmeet.store.bucket import verify_file
 
 Answers = dict[str, Counter[tuple[object, ...]]]
@@ -80,7 +80,7 @@ def live(data: st.DataObject, case: Case, lived: list[Life], home: Path, retaine
         alive = [life for life in lived if life.begin <= tick < life.end]
         for life in alive:
             if life not in present:
-                built = build_query(life.query.name, life.query.sql, engine.streams, backfill=life.backfill)
+                built = continuous_query(life.query.name, life.query.sql, engine.streams, backfill=life.backfill)
                 present[life] = replace(built, since=engine.manifest.tick + 1, addition=str(life))
         engine.change([present[life] for life in alive])
         engine.follow(data.draw(plans(engine.problem)))

@@ -119,6 +119,23 @@ def test_rows_are_stored_until_they_have_told_all(tmp_path: Path, tasks: int, la
     assert min(bucket.tau_max for bucket in engine.manifest.buckets) > newest - 15 * SECOND
 
 
+@pytest.mark.parametrize("lateness", [(2, 0), (0, 2)])
+def test_another_lateness_neither_loses_nor_doubles_an_absence(tmp_path: Path, lateness: tuple[int, int]) -> None:
+    """LATENESS is part of the declaration, which may be another one at the next start."""
+    first, then = (row_by_row(seconds, 1) for seconds in lateness)
+    ordered = tuple(replace(stream, lateness=first.streams[0].lateness) for stream in row_by_row(0, 1).streams)
+    engine = InProcess(tmp_path, replace(first, streams=ordered))
+    for tick in range(first.ticks):
+        if tick == first.ticks // 2:
+            engine.streams = {
+                name: replace(stream, lateness=then.streams[0].lateness) for name, stream in engine.streams.items()
+            }
+            engine.change(engine.queries)
+            engine.restart()
+        engine.tick(engine.case.pieces(tick))
+    check_answers(replace(then, streams=ordered), tmp_path)
+
+
 def row_by_row(lateness: int, tasks: int) -> Case:
     streams = tuple(steady_stream(f"s{at}", lateness * SECOND, seed) for at, seed in enumerate((7, 11)))
     windows = {"a": 5 * SECOND, "b": 2 * SECOND, "c": 3 * SECOND}

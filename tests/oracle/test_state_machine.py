@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.oracle.test_changes import Life, expected
 from tests.support.answers import stored_answers
 from tests.support.cases import Case, StreamCase, cases
+from tests.support.declarations import continuous_query
 from tests.support.in_process import InProcess
 from tests.support.plans import plans
 from watersmeet.model import Query, Sink
-from watersmeet.sql import build_query
 
 COUNTED = ("q1", "q4")  # these have their matches counted, the others have files of results
 POINTS = (
@@ -65,7 +65,7 @@ class Changes(RuleBasedStateMachine):
     def add(self, data: st.DataObject, backfill: bool) -> None:
         asked = data.draw(st.sampled_from([query for query in self.case.queries if query.name not in self.alive]))
         sink = Sink("count") if asked.name in COUNTED else Sink()
-        built = build_query(asked.name, asked.sql, self.engine.streams, sink, backfill=backfill)
+        built = continuous_query(asked.name, asked.sql, self.engine.streams, sink, backfill=backfill)
         name = f"{asked.name} in tick {self.now}, {len(self.lives)}"
         self.alive[asked.name] = replace(built, since=self.engine.manifest.tick + 1, addition=name), self.now
         self.change()

@@ -37,6 +37,21 @@ def test_the_text_is_as_in_the_golden_file(name: str, options: dict[str, object]
     assert show_plan(engine(**options).pipeline, STATISTICS, "text") + "\n" == (GOLDEN / f"{name}.txt").read_text()
 
 
+def test_leaf_checks_are_shown_with_what_they_wait_for_and_whom_they_serve() -> None:
+    given = engine(materialize="off")
+    text = "SELECT r.a FROM r {0} JOIN s {0} ON r.a = s.a {1} t {0} ON s.b = t.b WINDOW 1 SECOND"
+    for name, kind in (("left_over", "LEFT JOIN"), ("alone", "ANTI JOIN"), ("met", "SEMI JOIN")):
+        given.query(name, text.format("", kind))
+    shown = show_plan(given.pipeline, STATISTICS, "text")
+    assert shown.partition("\nleaf checks\n")[2].splitlines() == [
+        "  r⋈s without a partner in t on s.b = t.b, when the watermark of t passes the deadline: 100"
+        "  ⇒ left_over, alone",
+        "  r⋈s with a partner in t on s.b = t.b, when the first partner or last row arrives: 300  ⇒ met",
+    ]
+    plan = json.loads(show_plan(given.pipeline, STATISTICS, "json"))
+    assert [(check["preserved"], check["leaf"], check["by"]) for check in plan["checks"]] == [("r⋈s", "t", "hash")] * 2
+
+
 def test_json_has_the_costs_of_the_papers_example() -> None:
     plan = json.loads(show_plan(engine(materialize="off", searcher="exact").pipeline, STATISTICS, "json"))
     assert (plan["probe_cost"], plan["cost"], plan["bound"], plan["individual_cost"]) == (800, 800, 800, 950)

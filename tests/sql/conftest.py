@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.declarations import streams_of
+from tests.support.declarations import continuous_query, streams_of
 from watersmeet.model import Query, Stream
-from watersmeet.sql import build_query
 
 SCRIPT = """
 CREATE STREAM orders (id BIGINT, customer INT, price DECIMAL(10, 2), Note STRING, day DATE, ts TIMESTAMP)
@@ -28,4 +27,4 @@ def streams() -> dict[str, Stream]:
 
 @pytest.fixture(scope="session")
 def query(streams: dict[str, Stream]) -> Callable[[str], Query]:
-    return lambda sql: build_query("q", sql, streams)
+    return lambda sql: continuous_query("q", sql, streams)

@@ -58,6 +58,20 @@ def test_lateness(written: str, microseconds: int) -> None:
 @pytest.mark.parametrize(
     ("written", "microseconds"),
     [
+        ("", None),
+        ("IDLE AFTER 10 SECONDS", 10_000_000),
+        ("LATENESS 5 SECONDS RETAIN UNBOUNDED idle after INTERVAL '1' MINUTE", 60_000_000),
+    ],
+)
+def test_idle_after(written: str, microseconds: int | None) -> None:
+    (found,) = parse_script(f"CREATE STREAM s {TIMED} {written} FROM csv 'p'")
+    assert isinstance(found, CreateStream)
+    assert found.stream.idle == microseconds
+
+
+@pytest.mark.parametrize(
+    ("written", "microseconds"),
+    [
         ("", 0),
         ("RETAIN 10 MINUTES", 600_000_000),
         ("LATENESS 5 SECONDS RETAIN INTERVAL '10' MINUTE", 600_000_000),
@@ -180,6 +194,10 @@ def test_errors_of_a_query_point_into_the_script() -> None:
         ),
         (f"CREATE STREAM s {TIMED} AHEAD 1 DAY LATENESS 1 DAY FROM csv 'p'", 1, 67, "LATENESS must precede AHEAD"),
         (f"CREATE STREAM s {TIMED} RETAIN 1 DAY AHEAD 1 DAY FROM csv 'p'", 1, 68, "AHEAD must precede RETAIN"),
+        (f"CREATE STREAM s {TIMED} IDLE AFTER 0 SECONDS FROM csv 'p'", 1, 55, "IDLE AFTER needs a length above 0"),
+        (f"CREATE STREAM s {TIMED} IDLE AFTER UNBOUNDED FROM csv 'p'", 1, 55, "IDLE AFTER UNBOUNDED means nothing"),
+        (f"CREATE STREAM s {TIMED} IDLE 10 SECONDS FROM csv 'p'", 1, 60, "expected AFTER, found 10"),
+        (f"CREATE STREAM s {TIMED} IDLE AFTER 1 DAY RETAIN 1 DAY FROM csv 'p'", 1, 72, "RETAIN must precede IDLE"),
         ("CREATE QUERY q INTO json 'p' BACKFILL AS SELECT 1", 1, 30, "BACKFILL must precede INTO"),
         ("CREATE QUERY q BACKFILL BACKFILL AS SELECT 1", 1, 25, "BACKFILL is written twice"),
         ("CREATE QUERY q INTO avro AS SELECT 1", 1, 21, "Formats: parquet, json, csv, console"),

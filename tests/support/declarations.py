@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from watersmeet.model import Query, Stream
 from watersmeet.sql import CreateStream, build_query, parse_script
@@ -24,6 +25,13 @@ def bigint_streams(columns: Mapping[str, Iterable[str]]) -> dict[str, Stream]:
     )
 
 
+def continuous_query(*arguments: Any, **options: Any) -> Query:
+    """As build_query, of a query that is not windowed."""
+    built = build_query(*arguments, **options)
+    assert isinstance(built, Query), built
+    return built
+
+
 def numbered_queries(texts: Iterable[str], streams: Mapping[str, Stream]) -> list[Query]:
     """Queries q0, q1, …"""
-    return [build_query(f"q{at}", text, streams) for at, text in enumerate(texts)]
+    return [continuous_query(f"q{at}", text, streams) for at, text in enumerate(texts)]

@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 
 from tests.support.cases import Case
 from tests.support.deaths import Died, dying_at
-from tests.support.declarations import streams_of
+from tests.support.declarations import continuous_query, streams_of
 from tests.support.plans import simple
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
-from watersmeet.model import Query, Registered, Stream
+from watersmeet.model import Query, Registered, Stream, WindowedQuery
 from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
@@ -38,7 +38,6 @@ from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
-from watersmeet.sql import build_query
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 
@@ -49,6 +48,7 @@ class Plan:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     left_out: tuple[Query, ...] = ()
+    windowed: tuple[WindowedQuery, ...] = ()
 
 
 @dataclass(eq=False)
@@ -73,7 +73,9 @@ class InProcess:
         self._numbers = itertools.count()
         self.streams = streams_of("".join(stream.reading("nowhere") for stream in case.streams))
         self.loop: TickLoop | None = None
-        self.change([build_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries])
+        self.change(
+            [continuous_query(query.name, query.sql, self.streams, functions=functions) for query in case.queries]
+        )
         self.restart()
 
     def change(self, queries: list[Query]) -> None:

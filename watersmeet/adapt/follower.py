@@ -159,7 +159,17 @@ class Follower:
         known, told = self.statistics, samples or {}
         options = self.options
         return Request(
-            plan.streams, plan.queries, options, known, renewed, plan.solution, plan.rules, plan.groups, told
+            plan.streams,
+            plan.queries,
+            options,
+            known,
+            renewed,
+            plan.solution,
+            plan.rules,
+            plan.groups,
+            told,
+            plan.windowed,
+            plan.slices,
         )
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
@@ -247,10 +257,14 @@ class Follower:
 
 def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
-        return f"the engine started; queries: {len(plan.queries)}"
-    old, new = ({query.name for query in one.queries} for one in (before, plan))
+        return f"the engine started; queries: {len(plan.queries) + len(plan.windowed)}"
+    old, new = (_names(one) for one in (before, plan))
     parts = [f"{what} {_some(names)}" for what, names in (("new:", new - old), ("dropped:", old - new)) if names]
     return "; ".join(parts) or "streams or queries changed"
+
+
+def _names(plan: Plan) -> set[str]:
+    return {query.name for query in plan.queries} | {query.name for query in plan.windowed}
 
 
 def _some(names: set[str]) -> str:

@@ -10,13 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
+from watersmeet.adapt.founders_file import remember_founders
 from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.deadline import TookTooLong, within
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
-from watersmeet.model import Query, Stream
+from watersmeet.model import AnyQuery, Query, Stream
+from watersmeet.model.windowed import Batch
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, START, Plan, make_plan
+from watersmeet.plan.slices import Founders, StoredSlices
+from watersmeet.plan.windows import with_all_rows
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
@@ -57,7 +61,7 @@ class PlanKeeper:
         """How far the log of changes went at the last commit."""
         return self._loop.manifest.changes
 
-    def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
+    def plan_for(self, streams: Sequence[Stream], queries: Iterable[AnyQuery]) -> Plan:
         manifest = self._loop.manifest
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
         answered, left_out = divided(queries, manifest, self._failing)
@@ -70,12 +74,13 @@ class PlanKeeper:
             self.follower.statistics,
             self.current,
             Sampler(self._loop.executor, self._loop.home, manifest),
+            StoredSlices(complete=manifest.complete),
         )
         return replace(plan, left_out=left_out)
 
     def leave_out_suspended(self) -> None:
         """Plan without the queries that were suspended since the plan was made; ticks leave them out already."""
-        if not suspended_names(self.current.queries, self._loop.manifest):
+        if not suspended_names((*self.current.queries, *self.current.windowed), self._loop.manifest):
             return
         if self._changing.acquire(blocking=False):  # otherwise a plan is being made
             try:
@@ -90,12 +95,13 @@ class PlanKeeper:
             self.obey(self.plan_for(self.current.streams, self._known))
 
     @property
-    def _known(self) -> tuple[Query, ...]:
-        return (*self.current.queries, *self.current.left_out)
+    def _known(self) -> tuple[AnyQuery, ...]:
+        return (*self.current.queries, *self.current.windowed, *self.current.left_out)
 
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
         before = self.current
+        remember_founders(self._loop.home, plan.slices.founders, before.slices.founders)
         tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
         if not before.over_budget:
@@ -107,7 +113,8 @@ class PlanKeeper:
         if not self._changing.acquire(blocking=False):
             return False
         try:
-            if (plan.streams, plan.queries) != (self.current.streams, self.current.queries):
+            now = self.current
+            if (plan.streams, plan.queries, plan.windowed) != (now.streams, now.queries, now.windowed):
                 return False
             self._loop.adopt(plan)
             if not self.current.over_budget:
@@ -132,9 +139,10 @@ def first_plan(
     home: Path,
     manifest: Manifest,
     streams: Sequence[Stream],
-    queries: Iterable[Query],
+    queries: Iterable[AnyQuery],
     options: Options,
     sample: Sample,
+    founders: Founders,
 ) -> tuple[Plan, dict[str, str]]:
     """The plan, and why some queries are left out of it that were not suspended before: they take long to plan.
 
@@ -146,9 +154,12 @@ def first_plan(
     occasion = START if options.searcher or manifest.materialized else AT_ONCE
     slow: dict[str, str] = {}
 
-    def planned(wanted: Sequence[Query], seconds: float) -> Plan:
+    def planned(wanted: Sequence[AnyQuery], seconds: float) -> Plan:
         with within(seconds + _SEARCHES * options.plan_seconds):
-            return make_plan(occasion, stored_for(left_out, streams), wanted, options, known, sample=sample)
+            stored = StoredSlices(founders, manifest.complete)
+            return make_plan(
+                occasion, stored_for(left_out, streams), wanted, options, known, sample=sample, stored=stored
+            )
 
     try:
         plan = planned(answered, planning_seconds(options, len(answered)))
@@ -156,12 +167,13 @@ def first_plan(
         seconds = planning_seconds(options, 1)
         for query in answered:
             try:
-                if len(query.aliases) > _FEW_ALIASES:
+                if isinstance(query, Query) and len(query.aliases) > _FEW_ALIASES:
                     planned((query,), seconds)
             except TookTooLong:
                 slow[query.name] = f"it took more than {seconds:g} seconds to plan it (option check_seconds)"
         left_out = (*left_out, *(query for query in answered if query.name in slow))
         plan = planned([query for query in answered if query.name not in slow], math.inf)
+    remember_founders(home, plan.slices.founders, founders)
     return replace(plan, left_out=left_out), slow
 
 
@@ -171,8 +183,8 @@ def planning_seconds(options: Options, queries: int) -> float:
 
 
 def divided(
-    queries: Iterable[Query], manifest: Manifest, failing: Collection[tuple[str, str]] = ()
-) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    queries: Iterable[AnyQuery], manifest: Manifest, failing: Collection[tuple[str, str]] = ()
+) -> tuple[tuple[AnyQuery, ...], tuple[AnyQuery, ...]]:
     """The queries to be answered, and those that are suspended, or are about to be because they fail.
 
     What has been backfilled needs no rules for it any more."""
@@ -181,9 +193,7 @@ def divided(
     return tuple(q for q in known if q.name not in out), tuple(q for q in known if q.name in out)
 
 
-def stored_for(left_out: Iterable[Query], streams: Sequence[Stream]) -> tuple[Stream, ...]:
-    """The streams as they have to be stored if suspended queries are to find all rows when they are resumed.
-
-    A stream that is retained, however shortly, has a store with every row; how long rows stay, ticks decide."""
-    read = {alias.stream for query in left_out for alias in query.aliases}
-    return tuple(replace(s, retain=1) if s.name in read and s.retain == 0 else s for s in streams)
+def stored_for(left_out: Iterable[AnyQuery], streams: Sequence[Stream]) -> tuple[Stream, ...]:
+    """The streams as they have to be stored if suspended queries are to find all rows when they are resumed."""
+    reading_rows = [query for query in left_out if isinstance(query, Query) or isinstance(query.body, Batch)]
+    return with_all_rows({name for query in reading_rows for name in query.streams}, streams)

@@ -81,6 +81,8 @@ def show_plan(pipeline: Pipeline, statistics: str | None, kind: str) -> str:
 
 def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) -> str:
     """What one more query costs beside those that exist, and what it would cost alone."""
+    from watersmeet.plan.shown_windows import added_text
+
     before = _planned(pipeline, statistics) if pipeline.queries else None
     query = pipeline.query(WHAT_IF, select)
     after = _planned(pipeline.with_query(query), statistics)
@@ -98,6 +100,7 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
     lines += [
         f"  {step.start}: {step.joined} → {step.store} on {' and '.join(step.on)}: {shown(step.cost)}" for step in new
     ]
+    lines += added_text(WHAT_IF, (after.windows, after.slices), (before.windows, before.slices) if before else ((), ()))
     return "\n".join(lines)
 
 

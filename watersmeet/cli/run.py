@@ -33,12 +33,17 @@ HELP = help_text(
 def run(
     pipeline: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Process what the sources contain now, then stop.")] = False,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="With --once: at the end, close all windows, though rows may follow.")
+    ] = False,
     home: Annotated[
         Path, typer.Option(file_okay=False, help="The folder of all state; a run with the same folder resumes.")
     ] = HOME,
     set_: Settings = None,
 ) -> None:
     options = given_options(set_)
+    if flush and not once:
+        raise typer.BadParameter("use it together with --once: only then an end is reached", param_hint="--flush")
     with reporting(home):
         from watersmeet.cli.dashboard import Watch, as_line, as_table
         from watersmeet.cli.screen import WAIT, StopRequest, show_until, start_spark, step
@@ -68,6 +73,8 @@ def run(
                 lambda: Group(Text(), as_table(picture), hint) if picture.tick_times else waiting,
                 lambda: as_line(picture) if picture.tick_times else "waiting for the first tick …",
             )
+            if flush and not stop.wanted:
+                engine.flush()
             engine.stop()
         _summary(console, engine, stopped=stop.wanted)
 

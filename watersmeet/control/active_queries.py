@@ -34,7 +34,7 @@ from watersmeet.errors import ModelError, RunError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io.into import resolved_sink
 from watersmeet.io.sinks import prepare_folder
-from watersmeet.model import Query
+from watersmeet.model import AnyQuery, Query
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.planner import Plan
 from watersmeet.runtime.emit.confine import reason_of
@@ -43,7 +43,8 @@ from watersmeet.runtime.tick.failure import is_full
 
 def _aliases(asked: Asked) -> int:
     """What decides how long it takes to plan a request."""
-    return max((len(change.query.aliases) for change in asked.changes if isinstance(change, Add)), default=0)
+    added = [change.query for change in asked.changes if isinstance(change, Add)]
+    return max((len(query.aliases) for query in added if isinstance(query, Query)), default=0)
 
 
 def _name(change: Change) -> str:
@@ -59,7 +60,7 @@ class ActiveQueries:
         self._compaction: Compaction  # of the log, once it was read
 
     @property
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[AnyQuery, ...]:
         return tuple(self.pipeline.queries.values())
 
     # The life of the engine ----------------------------------------------------------------------
@@ -74,7 +75,7 @@ class ActiveQueries:
         due = {n: replace(query, since=min(query.since, following)) for n, query in self.pipeline.queries.items()}
         self.pipeline = replace(self.pipeline, queries=due)
 
-    def prepare(self, query: Query) -> None:
+    def prepare(self, query: AnyQuery) -> None:
         prepare_folder(self.pipeline.folder_of(query), query.sink, query.outputs)
 
     def prepare_all(self) -> dict[str, str]:
@@ -97,7 +98,7 @@ class ActiveQueries:
 
     # Changes -------------------------------------------------------------------------------------
 
-    def add(self, query: Query) -> None:
+    def add(self, query: AnyQuery) -> None:
         with self.changing:
             if query.name in (self._recalled or ()) and query.name in self.pipeline.queries:
                 # The same program ran before on this home and added it while running; now it does so again.

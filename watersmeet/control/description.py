@@ -11,7 +11,7 @@ from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.sinks import result_folder
-from watersmeet.model import Query
+from watersmeet.model import AnyQuery
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Described:
     backfill: bool
 
 
-def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
+def describe(home: Path, queries: Iterable[AnyQuery]) -> dict[str, Described]:
     return {
         query.name: Described(
-            " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in query.aliases),
+            query.title,
             query.sql,
             shown(query.sink) if query.sink.is_delivered else str(result_folder(home, query.name, query.sink)),
             query.backfill,
@@ -34,7 +34,7 @@ def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
     }
 
 
-def write_description(home: Path, queries: Iterable[Query]) -> None:
+def write_description(home: Path, queries: Iterable[AnyQuery]) -> None:
     described = {name: asdict(one) for name, one in describe(home, queries).items()}
     write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
 

@@ -21,7 +21,7 @@ from watersmeet.home.files import write_whole
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import Suspension, load_newest
 from watersmeet.io.sinks import check_folder
-from watersmeet.model import Column, Query, Stream
+from watersmeet.model import AnyQuery, Column, Stream
 from watersmeet.pipeline import Pipeline
 
 
@@ -49,7 +49,7 @@ def change_stopped(home: Path, asked: Asked) -> InForce:
         manifest = load_newest(home)
         suspended = still_suspended(manifest, read_entries(home))
         known = read_description(home)
-        queries: dict[str, Query] = {}
+        queries: dict[str, AnyQuery] = {}
         for change in asked.changes:
             known = _described_after(home, known, change, suspended, queries)
         tick, now = manifest.tick + 1, time.monotonic()
@@ -68,7 +68,7 @@ def _described_after(
     known: dict[str, Described],
     change: Change,
     suspended: dict[str, Suspension],
-    queries: dict[str, Query],
+    queries: dict[str, AnyQuery],
 ) -> dict[str, Described]:
     """The queries of a home after a change; raises if it cannot be done. `queries` are those that it is about."""
     name = change.query.name if isinstance(change, Add) else change.name

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     NO_TIME = "no event time"
     TIME_OUT_OF_RANGE = "event time out of range"
     LATE = "late"
+    SILENT = "after silence"  # its stream was silent for so long that windows were closed without it
     TOO_FAR_AHEAD = "too far ahead"  # of the rows before it and of the clock
     INVALID_TEXT = "invalid UTF-8"
     UNREADABLE_FILE = "unreadable files"

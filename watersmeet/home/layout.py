@@ -27,6 +27,7 @@ LOCK = "lock"  # held while an engine runs
 GROUPS = "groups.json"  # which streams share a feed, and their columns
 CHANGES = "changes.jsonl"  # queries added and dropped while the engine ran
 QUERIES = "queries.json"  # the queries as they were last activated
+SLICES = "slices.json"  # which queries the slice stores were founded by
 LANES = "outbox/lanes.jsonl"  # what was last known of deliveries
 TICKS = "ticks.jsonl"  # rows, results and times of each tick
 PLANS = "plans.jsonl"  # decisions about the plan

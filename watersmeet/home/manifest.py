@@ -25,7 +25,8 @@ from watersmeet.home.outbox import Lanes, lanes_from
 # 1: result files have absolute names, and nothing is said about the log of changes
 # 2: no bucket has columns that Spark computed
 # 3: no results wait to be delivered
-FORMAT = 4
+# 4: there are no windowed queries, and nothing is said about which rows stores have
+FORMAT = 5
 _KEPT = 3
 
 
@@ -98,6 +99,10 @@ class Manifest:
     changes: LogMark | None = None  # the log of changes at the commit; None: not known
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
+    marks: dict[str, int] = field(default_factory=dict)  # stream -> the event time up to which absences are decided
+    windows: dict[str, int] = field(default_factory=dict)  # windowed query -> the start of its first open window
+    complete: dict[str, int] = field(default_factory=dict)  # store -> the event time from which it has all rows
+    silent: dict[str, int] = field(default_factory=dict)  # stream -> its watermark, where silence has raised it
     outbox: Lanes = ()  # results that are not known to be delivered
 
     def validate(self) -> None:

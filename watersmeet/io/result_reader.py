@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.io.sinks import extension, result_schema
-from watersmeet.model import Query
+from watersmeet.model import AnyQuery
 
 
-def set_up(reader: Any, query: Query) -> Any:
+def set_up(reader: Any, query: AnyQuery) -> Any:
     """`spark.read` or `spark.readStream` for the files of a query's folder."""
     from pyspark.sql.pandas.types import from_arrow_schema
 

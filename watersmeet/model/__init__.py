@@ -5,11 +5,15 @@ from watersmeet.model.predicate import CROSS, Band, Equality, KeyPart, Predicate
 from watersmeet.model.query import Alias, Leaf, Output, Query, Sink
 from watersmeet.model.spark_call import HIDDEN, SparkCall
 from watersmeet.model.stream import Column, Source, Stream
+from watersmeet.model.windowed import WindowedQuery
+
+AnyQuery = Query | WindowedQuery
 
 __all__ = [
     "CROSS",
     "HIDDEN",
     "Alias",
+    "AnyQuery",
     "Band",
     "Column",
     "ColumnRef",
@@ -26,5 +30,6 @@ __all__ = [
     "SparkCall",
     "Stream",
     "Theta",
+    "WindowedQuery",
     "member_column",
 ]

@@ -14,6 +14,7 @@ class Limits:
     expression_seconds: float = 0.0  # for an expression on a block of rows
     expression_megabytes: int = 0  # of DuckDB's memory, for the expressions of a task
     task_megabytes: int = 0  # of a Spark task's own memory
+    window_seconds: float = 0.0  # for a window that Spark computes
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,16 @@ class Query:
     def by_name(self) -> dict[str, Alias]:
         return {alias.name: alias for alias in self.aliases}
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Each stream that it reads, once."""
+        return tuple(dict.fromkeys(alias.stream for alias in self.aliases))
+
+    @property
+    def title(self) -> str:
+        """What it reads, for people."""
+        return " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.aliases)
+
     @cached_property
     def position(self) -> dict[str, int]:
         return {alias.name: at for at, alias in enumerate(self.aliases)}

@@ -56,6 +56,7 @@ class Stream:
     source: Source | None = None  # None: a streaming DataFrame was handed over
     ahead: int | None = DAY  # microseconds that a row may be ahead of the rows before it and of the clock; None: any
     retain: int | None = 0  # microseconds that rows are kept whether a query needs them or not; None is UNBOUNDED
+    idle: int | None = None  # microseconds of silence after which it does not hold back windows; None: it always does
 
     def __post_init__(self) -> None:
         check_name("stream", self.name)
@@ -73,6 +74,8 @@ class Stream:
             raise ModelError(f"stream {self.name}: ahead must not be negative")
         if self.retain is not None and self.retain < 0:
             raise ModelError(f"stream {self.name}: retain must not be negative")
+        if self.idle is not None and self.idle <= 0:
+            raise ModelError(f"stream {self.name}: the time after which it is idle must be above 0")
         time = self.column(self.time)
         if time.type not in ("timestamp", "timestamp_ntz", "date") and not is_integer(time.type):
             raise ModelError(

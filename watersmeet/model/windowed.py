@@ -15,7 +15,7 @@ of its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
@@ -132,6 +132,11 @@ class Sliced:
     def streams(self) -> tuple[str, ...]:
         return (self.stream,)
 
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        """The expressions that are evaluated for the rows that arrive."""
+        return _given((self.filter, *self.keys, *(each for p in self.partials for each in (p.argument, p.filter))))
+
 
 @dataclass(frozen=True)
 class Member:
@@ -143,9 +148,7 @@ class Member:
     parent: int | None  # position of another member, which comes before it; None: this one is the root
     join: tuple[KeyPart, ...] = ()  # over rows of this member
     parent_join: tuple[KeyPart, ...] = ()  # over rows of the parent, in the same order
-    keys: tuple[
-        tuple[int, Expression], ...
-    ] = ()  # (number of the key of the query, expression over rows of this member)
+    keys: tuple[tuple[int, Expression], ...] = ()  # keys of the query that this member has, with their numbers
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,14 @@ class Factorized:
     def streams(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(member.stream for member in self.members))
 
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        filters = [member.filter for member in self.members]
+        joins = [part.expression for member in self.members for part in (*member.join, *member.parent_join)]
+        keys = [key for member in self.members for _, key in member.keys]
+        inside = [each for partial in self.partials for _, each in (*partial.arguments, *partial.filters)]
+        return _given((*filters, *joins, *keys, *inside))
+
 
 @dataclass(frozen=True)
 class Continuous:
@@ -187,7 +198,12 @@ class Continuous:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(alias.stream for alias in self.query.aliases))
+        return self.query.streams
+
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        filters = [alias.filter for alias in self.query.aliases]
+        return _given((*filters, *self.keys, *(each for p in self.partials for each in (p.argument, p.filter))))
 
 
 @dataclass(frozen=True)
@@ -211,7 +227,11 @@ class Batch:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return tuple(view.stream for view in self.views)
+        return tuple(dict.fromkeys(view.stream for view in self.views))
+
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        return ()
 
 
 Body = Sliced | Factorized | Continuous | Batch
@@ -249,6 +269,11 @@ class WindowedQuery:
         return self.body.streams
 
     @property
+    def title(self) -> str:
+        """What it reads, for people."""
+        return f"{', '.join(self.streams)} in windows"
+
+    @property
     def kind(self) -> str:
         """How its windows are computed, for people."""
         return CLASSES[type(self.body)]
@@ -257,6 +282,10 @@ class WindowedQuery:
     def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
         """The hidden columns of streams that it needs: none, except for a continuous join below it."""
         return self.body.query.by_spark if isinstance(self.body, Continuous) else {}
+
+
+def _given(expressions: Iterable[Expression | None]) -> tuple[Expression, ...]:
+    return tuple(expression for expression in expressions if expression is not None)
 
 
 def key_column(at: int, declared: str) -> ColumnRef:

@@ -12,6 +12,7 @@ from watersmeet.plan.render import (
     seconds_text,
 )
 from watersmeet.plan.render_leaves import RenderedCheck
+from watersmeet.plan.shown_windows import windows_text
 
 
 def explain(plan: RenderedPlan) -> str:
@@ -54,7 +55,17 @@ def explain(plan: RenderedPlan) -> str:
     if plan.by_spark:
         lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
         lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
-    lines += ["", "probe trees"]
+    lines += windows_text(plan.windows, plan.slices)
+    if plan.steps or not plan.windows:
+        lines += _trees(plan)
+    if plan.checks:
+        lines += ["", "leaf checks"]
+        lines += [_check_line(plan, check) for check in plan.checks]
+    return "\n".join(lines)
+
+
+def _trees(plan: RenderedPlan) -> list[str]:
+    lines = ["", "probe trees"]
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:
         children.setdefault(step.parent, []).append(step)
@@ -63,10 +74,7 @@ def explain(plan: RenderedPlan) -> str:
         for step in children.get(None, []):
             if step.start == start:
                 lines += _lines(plan, step, children, "    ")
-    if plan.checks:
-        lines += ["", "leaf checks"]
-        lines += [_check_line(plan, check) for check in plan.checks]
-    return "\n".join(lines)
+    return lines
 
 
 def _check_line(plan: RenderedPlan, check: RenderedCheck) -> str:

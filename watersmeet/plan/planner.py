@@ -15,7 +15,7 @@ from math import isclose
 import pyarrow as pa
 
 from watersmeet.home.counters import Counters
-from watersmeet.model import Query, Stream
+from watersmeet.model import AnyQuery, Query, Stream, WindowedQuery
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.incremental import extended, kept_paths
@@ -35,6 +35,8 @@ from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
+from watersmeet.plan.windows import stored_for_batches, with_windows
 from watersmeet.store.guard import within_bounds
 
 INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
@@ -68,7 +70,9 @@ class Plan:
     rules: Ruleset
     groups: Groups = ()  # of the queries that need more than one word
     storage_budget: float = 0.0  # 0: no limit
-    left_out: tuple[Query, ...] = ()  # suspended queries: no rules, but their streams are stored
+    left_out: tuple[AnyQuery, ...] = ()  # suspended queries: no rules, but their streams are stored
+    windowed: tuple[WindowedQuery, ...] = ()  # beside the others: no search is needed for them
+    slices: Slices = field(default_factory=Slices)
 
     @cached_property
     def individual_cost(self) -> float:
@@ -93,12 +97,33 @@ class Plan:
 def make_plan(
     occasion: Occasion,
     streams: Sequence[Stream],
-    queries: Sequence[Query],
+    queries: Sequence[AnyQuery],
     options: Options,
     statistics: Statistics | None = None,
     in_force: Plan | None = None,
     sample: Sample | None = None,
+    stored: StoredSlices | None = None,
 ) -> Plan:
+    windowed = tuple(query for query in queries if isinstance(query, WindowedQuery))
+    joins = tuple(query for query in queries if isinstance(query, Query))
+    plan = _joined(occasion, stored_for_batches(windowed, streams), joins, options, statistics, in_force, sample)
+    if not windowed:
+        return plan
+    known = stored or StoredSlices()
+    slices = choose_slices(windowed, replace(known, founders=in_force.slices.founders) if in_force else known)
+    return replace(plan, windowed=windowed, slices=slices, rules=with_windows(plan.rules, windowed, slices))
+
+
+def _joined(
+    occasion: Occasion,
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    options: Options,
+    statistics: Statistics | None,
+    in_force: Plan | None,
+    sample: Sample | None,
+) -> Plan:
+    """The plan of the continuous queries."""
     problem = problem_of(queries, options, statistics or Statistics(), in_force)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, in_force)
@@ -266,6 +291,8 @@ class Request:
     rules: Ruleset
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
+    windowed: tuple[WindowedQuery, ...] = ()
+    slices: Slices = field(default_factory=Slices)
 
 
 @dataclass(frozen=True)
@@ -293,7 +320,7 @@ def propose(request: Request) -> Proposal:
     problem = problem_of(queries, options, request.statistics)
     in_force = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
     sample = request.samples.get if request.samples else None
-    found = make_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample)
+    found = _joined(EPOCH, streams, queries, options, request.statistics, in_force, sample)
     now = price(problem, request.solution.paths, request.solution.layouts)
     cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
     compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
@@ -302,14 +329,15 @@ def propose(request: Request) -> Proposal:
         same = replace(now, searcher=request.solution.searcher)
         found = _compiled(streams, queries, options, problem, same, found.groups)
         compared = Comparison(compared.before, compared.before)
-    return Proposal(found.solution, found.rules, found.groups, compared, regrouped)
+    rules = with_windows(found.rules, request.windowed, request.slices) if request.windowed else found.rules
+    return Proposal(found.solution, rules, found.groups, compared, regrouped)
 
 
-def window_seconds(queries: Sequence[Query]) -> dict[str, float]:
+def window_seconds(queries: Iterable[AnyQuery]) -> dict[str, float]:
     """For each stream its longest bounded window, by which a rate becomes a size."""
     found: dict[str, float] = {}
     for query in queries:
-        for alias in query.aliases:
+        for alias in query.aliases if isinstance(query, Query) else ():
             if alias.window is not None:
                 found[alias.stream] = max(found.get(alias.stream, 0.0), alias.window / 1e6)
     return found

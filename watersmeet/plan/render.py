@@ -25,6 +25,7 @@ from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, p
 from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.ruleset import Ruleset, Step
+from watersmeet.plan.shown_windows import ShownSlices, ShownWindows, shown_slices, shown_windows
 
 MOST_COMPARED = 100  # queries; for more, the plans to compare with would take seconds
 SECONDS, TUPLES = "seconds", "tuples"  # units of costs
@@ -97,6 +98,8 @@ class RenderedPlan:
     estimate: dict[str, float]  # CPU seconds of a tick, by what is done
     by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
     checks: tuple[RenderedCheck, ...] = ()  # of queries with leaves
+    windows: tuple[ShownWindows, ...] = ()  # windowed queries
+    slices: tuple[ShownSlices, ...] = ()
 
     def amount(self, cost: float) -> str:
         """A cost as people read it."""
@@ -163,6 +166,8 @@ def render(
             for text in sorted(column.shown for column in rule.computed)
         ),
         checks,
+        shown_windows(rules) if rules else (),
+        shown_slices(rules) if rules else (),
     )
 
 

@@ -23,8 +23,11 @@ whose deadline the watermark of that stream passes in this tick.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta
+from watersmeet.aggregate.reading import Reading
+from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta, WindowedQuery
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
@@ -222,6 +225,13 @@ class Ruleset:
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
     limits: Limits = field(default_factory=Limits)
+    windowed: tuple[WindowedQuery, ...] = ()
+    slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive,
+    readings: tuple[tuple[str, tuple[Reading, ...]], ...] = ()  # and what windowed queries read of it, by query
+
+    @cached_property
+    def read_slices(self) -> dict[str, tuple[Reading, ...]]:
+        return dict(self.readings)
 
     def store(self, name: str) -> StoreRule:
         return next(rule for rule in self.stores if rule.name == name)

@@ -21,6 +21,7 @@ from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
+from watersmeet.runtime.windows.slicing import Slicing
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64, count_bits
@@ -35,6 +36,7 @@ _REASONS = (
     Reason.LATE,
     Reason.TOO_FAR_AHEAD,
     Reason.INVALID_TEXT,
+    Reason.SILENT,
 )
 
 
@@ -44,7 +46,8 @@ class Gather:
     def __init__(self, order: GatherOrder, rule: StoreRule, stored: bool, task: str) -> None:
         self.order = order
         self.rule = rule
-        self.stored = stored  # False: no query reads the stream, so its rows are only counted
+        self.stored = stored  # False: no query reads its rows as they are, so they are aggregated or only counted
+        self._slicing = Slicing(order, (each for each in order.rules.slices if each.source == rule.name), task)
         self.task = task
         self.report = GatherReport(rule.name)
         self._schema = pa.schema([(column.name, column.arrow) for column in rule.columns])
@@ -56,7 +59,7 @@ class Gather:
         with self.report.counts.timed(GATHER):
             self._run(batches)
         done, rows = self.report.counts.done, self.report.counts.rows[self.rule.name]
-        stored = sum(info.rows for info in self.report.buckets)
+        stored = sum(info.rows for info in self.report.buckets if info.store == self.rule.name)
         done[ROWS] += rows
         done[INDEX_ENTRIES] += stored * len(self.rule.keys)
         done[FILTER_BITS] += rows * sum(map(len, self.rule.blocks))
@@ -71,6 +74,7 @@ class Gather:
                 self._store()
                 rows = size = 0
         self._store()
+        self.report.buckets += self._slicing.finish(self.report.counts)
         self._set_aside()
 
     def _take(self, batch: pa.RecordBatch) -> None:
@@ -79,6 +83,8 @@ class Gather:
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
         reason[invalid_text(rows)] = 6
+        if raised := self.order.raised.get(self.rule.name):
+            reason[tau < raised] = 7
         reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
         impossible = (tau < TAU_MIN) | (tau > TAU_MAX)
         if limit := self.order.limits.get(self.rule.name):
@@ -98,7 +104,7 @@ class Gather:
             rows, tau = rows.take(pa.array(good)), tau[good]
         if len(tau):
             self.report.newest = max(int(tau.max()), self.report.newest if self.report.newest is not None else TAU_MIN)
-            if self.stored:
+            if self.stored or self._slicing:
                 self._waiting.append((rows, tau))
 
     def _store(self) -> None:
@@ -107,6 +113,10 @@ class Gather:
         rows = pa.Table.from_batches([batch for batch, _ in self._waiting]).combine_chunks().to_batches()[0]
         tau = np.concatenate([tau for _, tau in self._waiting])
         self._waiting = []
+        if self._slicing:
+            self._slicing.add(rows, tau)
+        if not self.stored:
+            return
         whole = Bucket(rows, tau)
         if self.rule.computed:
             self.report.buckets.append(self._unfinished(whole))

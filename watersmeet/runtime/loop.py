@@ -12,11 +12,10 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
@@ -28,7 +27,10 @@ from watersmeet.home.recovery import discard, discard_staged, publish
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed
+from watersmeet.model import AnyQuery
 from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
+from watersmeet.runtime.exec.closing_windows import ClosingWindows
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.plan_files import PlanInForce
@@ -36,7 +38,6 @@ from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure
 from watersmeet.runtime.tick.orders import (
-    GatherOrder,
     GatherReport,
     MergeReport,
     ProbeReport,
@@ -45,43 +46,8 @@ from watersmeet.runtime.tick.orders import (
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, may_pass
-from watersmeet.runtime.tick.tick import Tick
-
-
-class Batch(Protocol):
-    """New rows of the streams of a group, as a feed has found them."""
-
-    group: str
-    number: int
-
-    @property
-    def bytes(self) -> int | None:
-        """The size of its files, if it has files."""
-
-    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
-        """The order with what each task has to read."""
-
-    def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
-        """Begin to make buckets of the rows."""
-
-    def begin(self) -> None:
-        """Write down what the batch has, so that it has the same after a crash. It may be gathered by then."""
-
-    def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        """What else is to be reported of the input, or an error if not all of it was read. `SmallerBatch` if the
-        batch is to be gathered once more, without what could be read in part only."""
-
-
-class SmallerBatch(Exception):
-    """A batch has found that it has less than it was gathered with."""
-
-
-class Observer(Protocol):
-    """Is told of every tick, by the thread that runs it."""
-
-    def gathered(self, reports: Sequence[GatherReport]) -> None: ...
-
-    def committed(self, manifest: Manifest) -> None: ...
+from watersmeet.runtime.tick.tick import Tick, spoke
+from watersmeet.runtime.windows.silence import Silence
 
 
 @dataclass
@@ -100,6 +66,11 @@ class _Reports:
     merged: list[MergeReport]
     gather_seconds: float
     probe_seconds: float
+
+
+def answered_by(plan: PlanInForce | Tick) -> Iterator[AnyQuery]:
+    yield from plan.queries
+    yield from plan.windowed
 
 
 class TickLoop:
@@ -125,12 +96,15 @@ class TickLoop:
         self._ahead: _Begun | None = None
         self._beside = MergesBeside(executor)
         self._probing = Probing(executor)
+        self._windows = ClosingWindows(executor)
+        self._silence = Silence()
+        self._flush = False  # whether the next tick closes all windows
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
         self.delivered: Callable[[], Mapping[LaneName, int]] = dict  # what targets have of the outbox
         self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
-        if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in plan.queries):
+        if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in answered_by(plan)):
             self._waiting_since = time.monotonic()
 
     # The plan ------------------------------------------------------------------------------------
@@ -145,7 +119,7 @@ class TickLoop:
         """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)
-            self._signs.replaced(*({q.name for q in (*p.queries, *p.left_out)} for p in (self.plan, plan)))
+            self._signs.replaced(*({q.name for q in (*answered_by(p), *p.left_out)} for p in (self.plan, plan)))
             self.plan = plan
             self._waiting_since = time.monotonic()
             self._keep_off(self._off)
@@ -181,6 +155,8 @@ class TickLoop:
 
     def settle(self, idle: float) -> None:
         """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
+        if self._waiting_since is None and self._silence.moves(self.plan, self.manifest):
+            self._waiting_since = time.monotonic()
         since = self._waiting_since
         if since is None or time.monotonic() - since < idle:
             return
@@ -191,6 +167,12 @@ class TickLoop:
                 self._try(lambda: self._run_tick(None, lambda: None))  # while it runs, another change may come
                 if idle:
                     break
+
+    def flush(self) -> None:
+        """Run a tick that closes all windows, though rows may still come for them."""
+        if self.plan.windowed:
+            self._flush, self._waiting_since = True, time.monotonic()
+            self.settle(0)
 
     def finish(self, seconds: float | None = None) -> None:
         """Wait for the running tick to end, or give it up after `seconds`; the next start takes what was not done."""
@@ -244,8 +226,8 @@ class TickLoop:
             begun, following = self._new(batch, self.manifest), lambda: None
 
     def _suspend_those_at_fault(self, problem: Confined, tick: Tick) -> bool:
-        found = at_fault(problem, tick.queries)
-        present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
+        found = at_fault(problem, answered_by(tick))
+        present = found & {query.name for query in answered_by(self.plan)}  # one may have been dropped meanwhile
         if not found or present & self._suspending.keys() or self.replan is None:
             return False
         for query in present:
@@ -283,11 +265,14 @@ class TickLoop:
         attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
         active = (plan.rules, plan.streams, plan.queries)
         tick = Tick(str(self.home), group, number, attempt, *active, before, off, now, plan.left_out, suspending)
+        if plan.windowed:
+            tick = replace(tick, windowed=plan.windowed, silent=self._silence.silent(plan.streams), flush=self._flush)
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
         rules = begun.tick.rules
         may_be = begun.gathering is None and rules.partitions == 1 and not rules.by_spark
+        may_be = may_be and not begun.tick.fill_order().tasks
         return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
@@ -302,7 +287,10 @@ class TickLoop:
         self._tell(gathered)
         raise_first(report.merged)
         raise_first(report.probed)
-        return _Reports(gathered, report.probed, report.merged, *report.seconds)
+        began = time.perf_counter()
+        probed = [*report.probed, *self._windows.of_batches(tick, gathered)]
+        seconds = time.perf_counter() - began
+        return _Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
 
     def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> tuple[Tick, _Reports]:
         """A tick in several orders, and the beginning of the next one beside it. The tick that is returned is one in
@@ -319,6 +307,7 @@ class TickLoop:
             tick, gathered = computed(tick, gathered, made)
         if batch is not None:
             self._tell(gathered)
+        gathered += self._windows.filled(tick)
         at_gathered = time.perf_counter()
         small, large = tick.merge_orders(self._beside.running)
         merging = self.executor.submit(small)
@@ -327,6 +316,8 @@ class TickLoop:
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
         probed = self._probing.probe(tick, gathered)
+        probed += self._windows.of_slices(tick, gathered)
+        probed += self._windows.of_batches(tick, gathered)
         merged = merging.result()
         raise_first(merged)
         return tick, _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
@@ -341,6 +332,7 @@ class TickLoop:
         return gathered + batch.check(gathered, self.executor)
 
     def _tell(self, gathered: list[GatherReport]) -> None:
+        self._silence.heard(spoke(gathered))
         for observer in self.observers:
             observer.gathered(gathered)
 
@@ -357,9 +349,10 @@ class TickLoop:
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         commit(self.home, manifest)
         self.manifest = manifest
+        self._flush = self._flush and not tick.flush
         with self._handover:
             self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
-        self._signs.committed([query.name for query in tick.queries])
+        self._signs.committed([query.name for query in answered_by(tick)])
         discard_staged(manifest, (file for report in reports.probed for file in report.results))
         points.reach("publish.before")
         for query, reason in publish(manifest).items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -23,7 +24,7 @@ from watersmeet.sql.functions.folding import database
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, shown
-from watersmeet.sql.syntax import Scalar
+from watersmeet.sql.syntax import Located, Scalar
 
 
 class Binder:
@@ -32,13 +33,6 @@ class Binder:
     def __init__(self, site: Site, registered: Mapping[str, Registered]) -> None:
         self._site = site
         self._registered = registered  # by lower-case name
-        self._cursor: Any = database().cursor()
-
-    def __enter__(self) -> Binder:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._cursor.close()
 
     def check_functions(self, scalar: Scalar) -> None:
         """Reject calls of functions that are neither proven nor computed by Spark."""
@@ -57,7 +51,7 @@ class Binder:
     def registered(self, name: str) -> Registered | None:
         return self._registered.get(name.lower())
 
-    def condition(self, scalar: Scalar, expression: Expression) -> Expression:
+    def condition(self, scalar: Located, expression: Expression) -> Expression:
         """An expression that has to be true or false."""
         found = self.bound(scalar, expression)
         if found.type != "boolean":
@@ -66,7 +60,7 @@ class Binder:
             )
         return found
 
-    def bound(self, scalar: Scalar, expression: Expression) -> Expression:
+    def bound(self, scalar: Located, expression: Expression) -> Expression:
         """The expression, which is made of `scalar` or a part of it, with its type; errors point at `scalar`."""
         if isinstance(expression, ColumnRef):
             return expression
@@ -76,11 +70,8 @@ class Binder:
             )
         if expression.type == VOID:
             self._site.fail(scalar.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
-        row = {column.label: pa.nulls(1, arrow_type(column.type)) for column in expression.columns}
         try:
-            self._cursor.register("one_row", pa.table(row or {"": pa.nulls(1)}))
-            found = self._cursor.sql(f"SELECT {expression.text} AS value FROM one_row").to_arrow_table()
-            kind = type_of_arrow(found.schema.field(0).type)
+            kind = _type_in_duckdb(expression.text, tuple((column.label, column.type) for column in expression.columns))
         except duckdb.Error as error:
             self._site.fail(scalar.span, _reason(str(error)), hint="convert a value to another type with CAST(… AS …)")
         except ModelError as error:
@@ -92,6 +83,16 @@ class Binder:
                 hint=f"CAST it to {shown(expression.type)}",
             )
         return expression
+
+
+@lru_cache(maxsize=1 << 14)
+def _type_in_duckdb(text: str, columns: tuple[tuple[str, str], ...]) -> str:
+    """Thousands of queries have the same few expressions: each is asked for once."""
+    row = {label: pa.nulls(1, arrow_type(kind)) for label, kind in columns}
+    with database().cursor() as cursor:
+        cursor.register("one_row", pa.table(row or {"": pa.nulls(1)}))
+        found: Any = cursor.sql(f"SELECT {text} AS value FROM one_row").to_arrow_table()
+    return type_of_arrow(found.schema.field(0).type)
 
 
 def _reason(message: str) -> str:

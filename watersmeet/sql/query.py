@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from watersmeet.errors import ModelError, Place
-from watersmeet.model import Alias, Query, Registered, Sink, Stream
+from watersmeet.errors import Place
+from watersmeet.model import AnyQuery, Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.condition import Condition
-from watersmeet.sql.leaves import LeafCondition, find_leaf
+from watersmeet.sql.joins import read_join
 from watersmeet.sql.limits import check_length, check_tokens
 from watersmeet.sql.outputs import build_outputs
-from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Select
 from watersmeet.sql.unsupported import reject
+from watersmeet.sql.windowed.build import build_windowed, is_windowed
 from watersmeet.sql.windows import Windows, cut_windows
 
 
@@ -34,7 +32,7 @@ def build_query(
     max_aliases: int = MAX_ALIASES,
     functions: Mapping[str, Registered] | None = None,
     limits: TextLimits | None = None,
-) -> Query:
+) -> AnyQuery:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
     `origin` is where the SELECT stands in a script: its text is the script and its start the offset there. `functions`
@@ -52,92 +50,29 @@ def build_query(
         tokens = tokens[:-1]
     text = select[: tokens[-1].end]
     windows = cut_windows(site, tokens, text)
-    parsed = parse_select(site, windows.blanked, windows.tokens)
-    if parsed.unsupported:
-        reject(site, parsed.unsupported[0])
-    if not parsed.tables:
-        site.fail(tokens[0].span, "this SELECT has no FROM", hint="name the streams to read after FROM")
-    if len(parsed.tables) > max_aliases:
-        site.fail(
-            parsed.tables[max_aliases].alias.span,
-            f"query {name} joins {len(parsed.tables)} aliases; the limit is {max_aliases}",
-            hint="split it into two queries, or raise the option max_aliases",
-        )
     try:
-        with Binder(site, functions or {}) as binder:
-            query = _build(name, text, streams, sink or Sink(), site, parsed, windows, binder)
+        binder = Binder(site, functions or {})
+        build = build_windowed if is_windowed(windows) else _continuous
+        query: AnyQuery = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     return replace(query, backfill=backfill)
 
 
-def _build(
+def _continuous(
     name: str,
     text: str,
     streams: Mapping[str, Stream],
     sink: Sink,
     site: Site,
-    parsed: Select,
     windows: Windows,
     binder: Binder,
+    max_aliases: int,
 ) -> Query:
-    scope = Scope(site)
-    condition = Condition(site, scope, binder)
-    lengths = _lengths(site, parsed, windows)
-    at_leaf = find_leaf(site, parsed.tables)
-    leaf = LeafCondition(site, scope, binder, at_leaf, condition) if at_leaf else None
-    # All members come first, since ON may name what stands behind it in a comma join.
-    for table in parsed.tables:
-        member = scope.add(table, streams)
-        for column in table.using:
-            where = leaf.on if leaf and table.kind else condition
-            where.add_using(column, *scope.merge(column, member, preserved=table.kind == "right"))
-    if leaf:
-        leaf.add(parsed)
-    else:
-        for scalar in (*(table.on for table in parsed.tables), parsed.where):
-            if scalar:
-                condition.add(scalar)
-    outputs = build_outputs(site, scope, binder, parsed.items)
-    for at, table in enumerate(parsed.tables):
-        if table.cross:
-            earlier = [member for member in scope.members[:at] if not leaf or member is not leaf.member]
-            condition.add_cross(earlier[-1], scope.members[at])
-    condition.check_connected(leaf.preserved if leaf else scope.members)
-    aliases = [
-        Alias(member.alias, member.stream.name, length, condition.filter_of(member))
-        for member, length in zip(scope.members, lengths, strict=True)
-    ]
-    try:
-        if leaf is None:
-            joins = condition.equalities(), condition.predicates()
-            return Query(name, tuple(aliases), joins[0], outputs, sink, text, predicates=joins[1])
-        leaf.check(parsed, lengths)
-        own = replace(aliases.pop(leaf.table.at), filter=leaf.on.filter_of(leaf.member))
-        joins = leaf.equalities(), leaf.predicates()
-        whole = (*aliases, own)
-        return Query(name, whole, joins[0], outputs, sink, text, predicates=joins[1], leaf=leaf.leaf())
-    except ModelError as error:
-        site.adopt(scope.members[0].span, error)
-
-
-def _lengths(site: Site, parsed: Select, windows: Windows) -> list[int | None]:
-    """The window of each table, from the brackets behind its name or alias or from the query-wide clause."""
-    free = list(windows.brackets)
-    lengths: list[int | None] = []
-    for table in parsed.tables:
-        mine = [bracket for bracket in free if bracket.after in (table.stream.span[1], table.alias.span[1])]
-        if len(mine) > 1:
-            site.fail(mine[1].span, f"alias {table.alias.text} has two windows", hint="remove one of them")
-        if not mine and not windows.has_overall:
-            site.fail(
-                table.alias.span,
-                f"alias {table.alias.text} has no window",
-                hint=f"write {table.stream.text} [RANGE 10 SECONDS] or [UNBOUNDED],"
-                " or WINDOW 10 SECONDS at the end of the query",
-            )
-        lengths.append(mine[0].window if mine else windows.overall)
-        free = [bracket for bracket in free if bracket not in mine]
-    if free:
-        site.fail(free[0].span, "this window belongs to no stream", hint="move it after a stream's name or alias")
-    return lengths
+    parsed = parse_select(site, windows.blanked, windows.tokens)
+    if parsed.unsupported:
+        reject(site, parsed.unsupported[0])
+    join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
+    outputs = build_outputs(site, join.scope, binder, parsed.items)
+    join.check_connected()
+    return join.query(name, outputs, sink, text)

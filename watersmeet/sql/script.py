@@ -17,7 +17,7 @@ from watersmeet.sql.duration import duration
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
-_CLAUSES = ("LATENESS", "AHEAD", "RETAIN", "FROM")
+_CLAUSES = ("LATENESS", "AHEAD", "RETAIN", "IDLE", "FROM")
 _AHEAD: int | None = DAY
 _RETAIN_NOTHING: int | None = 0
 
@@ -122,6 +122,7 @@ def _create_stream(cursor: Cursor) -> CreateStream:
         ahead = _length(cursor, word)
     if word := cursor.take("RETAIN"):
         retain = _length(cursor, word)
+    idle = _idle(cursor)
     cursor.expect("FROM", hint="write FROM, a format and a path, for example FROM parquet 'events'")
     source_format = cursor.name("format").text.lower()
     path = cursor.string("path").text
@@ -129,7 +130,7 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     cursor.finish()
     source = Source(source_format, path, options)
     try:
-        stream = Stream(name.text, columns, time.text, lateness, source, ahead, retain)
+        stream = Stream(name.text, columns, time.text, lateness, source, ahead, retain, idle)
     except ModelError as error:
         site.adopt(time.span, error)
     return CreateStream(stream, site.place(name.span))
@@ -142,11 +143,24 @@ def _length(cursor: Cursor, word: Token) -> int | None:
     before = _CLAUSES[: _CLAUSES.index(word.text.upper())]
     for clause in before:
         if following and following.means(clause):
-            hint = "write LATENESS … AHEAD … RETAIN … FROM …"
+            hint = "write LATENESS … AHEAD … RETAIN … IDLE AFTER … FROM …"
             cursor.site.fail(following.span, f"{clause} must precede {word.text.upper()}", hint=hint)
     if len(written) == 1 and written[0].is_word("UNBOUNDED"):
         return None
     return duration(cursor.site, written, word.span)
+
+
+def _idle(cursor: Cursor) -> int | None:
+    """After how long a silence the stream does not hold back windows; None: it always does."""
+    word = cursor.take("IDLE")
+    if word is None:
+        return None
+    cursor.expect("AFTER", hint="write IDLE AFTER 10 SECONDS")
+    length = _length(cursor, word)
+    if not length:
+        problem = "IDLE AFTER needs a length above 0" if length == 0 else "IDLE AFTER UNBOUNDED means nothing"
+        cursor.site.fail(word.span, problem, hint="write IDLE AFTER 10 SECONDS, or leave it out")
+    return length
 
 
 def _columns(cursor: Cursor, stream: Token) -> tuple[Column, ...]:

@@ -52,11 +52,13 @@ class UnsupportedClause:
     span: Span
 
 
-class Scalar(Protocol):
-    """A scalar expression in Spark's dialect."""
-
+class Located(Protocol):
     @property
     def span(self) -> Span: ...
+
+
+class Scalar(Located, Protocol):
+    """A scalar expression in Spark's dialect."""
 
     @property
     def is_true(self) -> bool: ...

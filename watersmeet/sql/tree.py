@@ -123,6 +123,126 @@ class Unknown(Node):
 
 @dataclass(frozen=True)
 class Star(Node):
-    """`*` or `alias.*`."""
+    """`*` or `alias.*`; also the argument of count(*)."""
 
-    qualifier: Name | None = field(default=None, compare=False)
+    qualifier: Name | None = None
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    name: str  # lower case
+    arguments: tuple[Node, ...]
+    distinct: bool = False
+    filter: Node | None = None
+
+
+@dataclass(frozen=True)
+class SubqueryValue(Node):
+    """(SELECT …) as a value: of its only column in its only row."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class Exists(Node):
+    query: Query
+
+
+@dataclass(frozen=True)
+class InSubquery(Node):
+    value: Node
+    query: Query
+
+
+# Queries -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TableName:
+    name: Name
+    alias: Name
+    columns: tuple[Name, ...] = ()  # other names for its columns
+
+
+@dataclass(frozen=True)
+class Derived:
+    """(SELECT …) AS alias."""
+
+    query: Query
+    alias: Name
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Join:
+    kind: str  # cross, inner, left, right, full, semi, anti
+    left: Source
+    right: Source
+    on: Node | None = None
+    using: tuple[Name, ...] = ()
+    natural: bool = False
+
+
+Source = TableName | Derived | Join
+
+
+@dataclass(frozen=True)
+class Item:
+    value: Node
+    name: Name | None
+
+    @property
+    def span(self) -> Span:
+        return self.value.span
+
+
+@dataclass(frozen=True)
+class Ordered:
+    value: Node
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What follows a SELECT or a set operation."""
+
+    order: tuple[Ordered, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Common:
+    """A name for a query, of WITH."""
+
+    name: Name
+    query: Query
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Select:
+    items: tuple[Item, ...]
+    source: Source | None
+    span: Span
+    where: Node | None = None
+    group: tuple[Node, ...] | None = None  # None: no GROUP BY
+    group_all: bool = False
+    having: Node | None = None
+    distinct: bool = False
+    ending: Ending = field(default_factory=Ending)
+    common: tuple[Common, ...] = ()
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    operator: str  # UNION, UNION ALL, INTERSECT, INTERSECT ALL, EXCEPT, EXCEPT ALL
+    left: Query
+    right: Query
+    span: Span
+    ending: Ending = field(default_factory=Ending)
+    common: tuple[Common, ...] = ()
+
+
+Query = Select | SetOperation

@@ -7,7 +7,7 @@ from typing import NoReturn
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import UnsupportedClause
 
-_AGGREGATE_HINT = "aggregate the results where they are read: they are emitted once and never revised"
+_AGGREGATE_HINT = "aggregate in windows: write [RANGE 1 HOUR SLIDE 1 MINUTE] at each stream (docs/windows.md)"
 # The problem and the hint for each kind; {} is what was written.
 _REASONS = {
     "clause": ("{} is not supported", "remove it and write SELECT … FROM … WHERE …"),

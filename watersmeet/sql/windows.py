@@ -1,7 +1,8 @@
 """The windows of a SELECT: `[RANGE 10 SECONDS]` or `[UNBOUNDED]` at a stream, `WINDOW …` at the end.
 
-They are not part of any SQL dialect. They are cut out before the text is parsed, with spaces in their
-place, so that every position the parser reports is still a position in the user's text.
+With SLIDE, or as `[TUMBLE 1 MINUTE]`, they make a windowed query (sql/windowed/). Windows are not part of any SQL
+dialect. They are cut out before the text is parsed, with spaces in their place, so that every position that the
+parser reports is still a position in the user's text.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ class Bracket:
     window: int | None
     span: Span
     after: int
+    slide: int | None = None  # None: of a continuous query
 
 
 @dataclass(frozen=True)
 class Windows:
     brackets: tuple[Bracket, ...]
-    overall: int | None  # of aliases without brackets, where `has_overall`
-    has_overall: bool
+    overall: Bracket | None  # of aliases without brackets
     blanked: str
     tokens: tuple[Token, ...]  # without those of the windows
 
@@ -39,31 +40,31 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
     at = 0
     while at < len(tokens):
         token = tokens[at]
-        if token.text == "[" and at + 1 < len(tokens) and tokens[at + 1].is_word("RANGE", "UNBOUNDED"):
+        if token.text == "[" and at + 1 < len(tokens) and tokens[at + 1].is_word("RANGE", "TUMBLE", "UNBOUNDED"):
             close = next((i for i in range(at, len(tokens)) if tokens[i].text == "]"), None)
             if close is None:
                 site.fail((token.start, tokens[at + 1].end), "this window has no closing bracket", hint="add ]")
             span = (token.start, tokens[close].end)
             if not kept:
                 site.fail(span, "this window belongs to no stream", hint="move it after a stream's name or alias")
-            brackets.append(Bracket(_window(site, tokens[at + 1 : close], span), span, kept[-1].end))
+            brackets.append(_bracket(site, tokens[at + 1 : close], span, kept[-1].end))
             spans.append(span)
             at = close + 1
             continue
         kept.append(token)
         at += 1
     start = _trailing(kept)
-    overall: int | None = None
+    overall: Bracket | None = None
     if start is not None:
         span = (kept[start].start, kept[-1].end)
         clause = tuple(kept[start + 1 :])
         _check_last(site, clause)
-        overall = _window(site, clause, span)
+        overall = _bracket(site, clause, span, span[0])
         spans.append(span)
         kept = kept[:start]
     for begin, end in spans:
         text = text[:begin] + "".join(char if char == "\n" else " " for char in text[begin:end]) + text[end:]
-    return Windows(tuple(brackets), overall, start is not None, text, tuple(kept))
+    return Windows(tuple(brackets), overall, text, tuple(kept))
 
 
 def _trailing(tokens: list[Token]) -> int | None:
@@ -71,7 +72,7 @@ def _trailing(tokens: list[Token]) -> int | None:
     for at in range(len(tokens) - 2, 0, -1):
         following = tokens[at + 1]
         if tokens[at].is_word("WINDOW") and (
-            following.kind in ("number", "string") or following.is_word("UNBOUNDED", "INTERVAL", "RANGE")
+            following.kind in ("number", "string") or following.is_word("UNBOUNDED", "INTERVAL", "RANGE", "TUMBLE")
         ):
             return at
     return None
@@ -79,9 +80,43 @@ def _trailing(tokens: list[Token]) -> int | None:
 
 def _check_last(site: Site, clause: tuple[Token, ...]) -> None:
     length = 1 if clause[0].is_word("UNBOUNDED") else 2
-    at = length + sum(token.is_word("RANGE", "INTERVAL") for token in clause[:2])
-    if len(clause) > at and clause[at].kind == "word":
+    at = length + sum(token.is_word("RANGE", "TUMBLE", "INTERVAL") for token in clause[:2])
+    if len(clause) > at and clause[at].kind == "word" and not clause[at].is_word("SLIDE"):
         site.fail(clause[at].span, "WINDOW must be the last clause of the query", hint="move WINDOW to the end")
+
+
+def _bracket(site: Site, tokens: tuple[Token, ...], span: Span, after: int) -> Bracket:
+    at = next((place for place, token in enumerate(tokens) if token.is_word("SLIDE")), None)
+    if tokens[0].is_word("TUMBLE"):
+        if at is not None:
+            site.fail(tokens[at].span, "TUMBLE has no SLIDE", hint="write RANGE … SLIDE …, or TUMBLE alone")
+        length = duration(site, tokens[1:], span)
+        _check_slide(site, length, length, span)
+        return Bracket(length, span, after, length)
+    if at is None:
+        return Bracket(_window(site, tokens, span), span, after)
+    range_, slide = _window(site, tokens[:at], span), duration(site, tokens[at + 1 :], tokens[at].span)
+    if range_ is None:
+        site.fail(
+            span,
+            "UNBOUNDED windows never end, so SLIDE means nothing",
+            hint="write [RANGE 1 HOUR SLIDE 1 MINUTE]",
+        )
+    _check_slide(site, range_, slide, (tokens[at].start, tokens[-1].end))
+    return Bracket(range_, span, after, slide)
+
+
+def _check_slide(site: Site, length: int, slide: int, span: Span) -> None:
+    if length == 0:
+        site.fail(span, "a window of length 0 contains nothing", hint="make it longer")
+    if slide == 0:
+        site.fail(span, "SLIDE must be above 0", hint="write for example SLIDE 1 MINUTE")
+    if slide > length:
+        site.fail(
+            span,
+            "SLIDE is longer than RANGE, so that some rows would be in no window",
+            hint="make SLIDE as long as RANGE or shorter",
+        )
 
 
 def _window(site: Site, tokens: tuple[Token, ...], span: Span) -> int | None:

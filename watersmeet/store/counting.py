@@ -102,7 +102,7 @@ def _add_bits(words: Any, used: int, counts: I64) -> None:
 
 
 @njit(cache=CACHED, inline="always")
-def _first_from(order: Any, tau: Any, low: int, high: int, time: int) -> int:
+def first_from(order: Any, tau: Any, low: int, high: int, time: int) -> int:
     """The first position of a slot whose row is not before a time."""
     while low < high:
         middle = (low + high) >> 1
@@ -188,20 +188,20 @@ def count_matches(
         earliest, last = newest - window, deadline[row]
         if pure and not with_stored_sets and not own_deadline:
             visited += 1
-            at = _first_from(order, stored_tau, at, stop, earliest)
-            stop = _first_from(order, stored_tau, at, stop, last + 1)
+            at = first_from(order, stored_tau, at, stop, earliest)
+            stop = first_from(order, stored_tau, at, stop, last + 1)
             found += stop - at
             if kinds == 0:
                 _add_times(wanted, stop - at, counts)
             for kind in range(kinds):
                 mask = wanted & masks[kind]
                 if mask != _NONE and deadlines[kind, row] >= newest:
-                    first = _first_from(order, stored_tau, at, stop, newest - windows[kind])
-                    end = _first_from(order, stored_tau, first, stop, deadlines[kind, row] + 1)
+                    first = first_from(order, stored_tau, at, stop, newest - windows[kind])
+                    end = first_from(order, stored_tau, first, stop, deadlines[kind, row] + 1)
                     _add_times(mask, end - first, counts)
             continue
         if stop - at > BISECT_FROM:
-            at = _first_from(order, stored_tau, at, stop, earliest)
+            at = first_from(order, stored_tau, at, stop, earliest)
         visited += stop - at
         inside = wanted  # the queries whose windows hold the rows up to the time `until`
         until = _NEVER if kinds == 0 else earliest - 1
@@ -328,7 +328,7 @@ def count_products(
                 union |= np.uint64(sets[one])
         earliest = oldest - window
         if stop - at > BISECT_FROM:
-            at = _first_from(order, stored_tau, at, stop, earliest)
+            at = first_from(order, stored_tau, at, stop, earliest)
         visited += stop - at
         used = 0
         for place in range(at, stop):

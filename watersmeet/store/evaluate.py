@@ -86,20 +86,32 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
         return Evaluated([values for values, _ in each], [count for _, count in each])
 
 
+def run(tables: dict[str, pa.Table], text: str) -> pa.Table:
+    """What a SELECT over these tables gives. Raises duckdb.Error, and TimeoutError."""
+    with _turn:
+        return _run(tables, text, end_of_time(), careful=False)
+
+
 def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) -> list[pa.Array]:
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
+    result = _run({"input_rows": table}, f"SELECT {listed} FROM input_rows", end, careful)
+    return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
+
+
+def _run(tables: dict[str, pa.Table], text: str, end: float, careful: bool) -> pa.Table:
     try:
         connection = _connection(careful, bounds().megabytes)
-        connection.register("input_rows", table)
+        for name, table in tables.items():
+            connection.register(name, table)
         try:
             with bounded(connection, end):
-                result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
+                return connection.sql(text).to_arrow_table()
         finally:
-            connection.unregister("input_rows")
+            for name in tables:
+                connection.unregister(name)
     except _BROKEN:
         _connection.cache_clear()  # such a database answers nothing more, or holds memory that others need
         raise
-    return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
 
 
 def _evaluate_carefully(table: pa.Table, expression: str, end: float) -> tuple[pa.Array, int]:

@@ -9,6 +9,7 @@ import numpy as np
 from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
 from numba import njit, types
 
+from watersmeet.store.counting import first_from
 from watersmeet.store.kernels import BISECT_FROM, GOLDEN, I32, I64, IN32, IN64, INT, WORDS, read_only
 
 
@@ -56,13 +57,7 @@ def clear_found(
         earliest = latest[row] - window
         last = deadline[row]
         if stop - at > BISECT_FROM:
-            high = stop
-            while at < high:
-                middle = (at + high) >> 1
-                if stored_tau[order[middle]] < earliest:
-                    at = middle + 1
-                else:
-                    high = middle
+            at = first_from(order, stored_tau, at, stop, earliest)
         while at < stop:
             stored = order[at]
             if stored_codes[stored] == code:

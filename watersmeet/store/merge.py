@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,17 +78,19 @@ def merge(
             living.append(bucket.keep(np.flatnonzero(alive)))
     if not living:
         return None
+    return concatenated(living).write(home, file, derived, **identity_of(job))
+
+
+def identity_of(job: MergeJob) -> dict[str, Any]:
+    """What a merged bucket has of those that it is made of."""
     first = job.inputs[0]
-    return concatenated(living).write(
-        home,
-        file,
-        derived,
-        store=first.store,
-        partition=first.partition,
-        layout=first.layout,
-        first_tick=min(info.first_tick for info in job.inputs),
-        last_tick=max(info.last_tick for info in job.inputs),
-    )
+    return {
+        "store": first.store,
+        "partition": first.partition,
+        "layout": first.layout,
+        "first_tick": min(info.first_tick for info in job.inputs),
+        "last_tick": max(info.last_tick for info in job.inputs),
+    }
 
 
 def without_unused(rows: pa.RecordBatch, derived: Derived) -> pa.RecordBatch:

@@ -23,11 +23,17 @@ KEEP_NONE = 1 << 62
 BEGIN = 3653 * DAY  # how far ahead of the clock a stream may begin
 
 
-def watermarks(streams: Iterable[Stream], newest: Mapping[str, int]) -> dict[str, int]:
-    """For each stream, the event time below which a row is late."""
-    return {
+def watermarks(
+    streams: Iterable[Stream], newest: Mapping[str, int], raised: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """For each stream, the event time below which a row is late, or too late because the stream was silent."""
+    marks = {
         stream.name: newest[stream.name] - stream.lateness if stream.name in newest else KEEP_ALL for stream in streams
     }
+    for stream, mark in (raised or {}).items():
+        if stream in marks:
+            marks[stream] = max(marks[stream], mark)
+    return marks
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,11 @@ from watersmeet.model.expression import ColumnRef, Expression, Literal
 from watersmeet.model.spark_call import Call, is_constant
 from watersmeet.model.types import arrow_type, outside
 from watersmeet.runtime.exec.call_steps import F64, STEPS_A_SECOND, blocks, steps_of
-from watersmeet.runtime.exec.jobs import collected, is_cancelled, task_context, task_name
+from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_context, task_name
 from watersmeet.runtime.exec.limited_job import LimitedJob
 from watersmeet.runtime.exec.worker import Worker, told, worker_of
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.pruning import Stopped
-from watersmeet.runtime.tick.failure import is_full, spark_has_ended
 from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
 from watersmeet.spark_settings import MEANINGS
 from watersmeet.sql.spark_types import nested
@@ -70,7 +69,7 @@ class SparkColumns:
         try:
             return self._collect(order, packed(order), order.rules.limits.expression_seconds)
         except Exception as problem:
-            if _concerns_all(problem):
+            if concerns_all(problem):
                 raise
             failed = self._culprits(order, packed)
             if not failed:  # each ends in its time, so all of them end
@@ -85,10 +84,9 @@ class SparkColumns:
             try:
                 self._job(alone, packed(alone), _passing, order.rules.limits.expression_seconds)
             except Exception as problem:
-                if _concerns_all(problem):
+                if concerns_all(problem):
                     raise
-                lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-                failed[column.shown] = next((line for line in lines if line.startswith("[")), lines[0])[:300]
+                failed[column.shown] = reason_of_spark(problem)
         return failed
 
     def _collect(self, order: ComputeOrder, packed: bytes, seconds: float) -> list[ComputeReport]:
@@ -122,11 +120,6 @@ class SparkColumns:
             for name, value in SETTINGS.items():
                 self._own.conf.set(name, value)
         return self._own
-
-
-def _concerns_all(problem: Exception) -> bool:
-    """Whether no column is to blame."""
-    return isinstance(problem, Stopped) or spark_has_ended(problem) or is_full(problem) or is_cancelled(problem)
 
 
 def inputs_of(order: ComputeOrder) -> list[Expression]:

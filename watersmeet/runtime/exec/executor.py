@@ -18,6 +18,7 @@ import pyarrow as pa
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.orders import (
+    BatchOrder,
     ComputeOrder,
     ComputeReport,
     HeadOrder,
@@ -65,6 +66,9 @@ class Executor(Protocol):
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         """Have Spark compute columns."""
+
+    def window(self, order: BatchOrder) -> list[ProbeReport]:
+        """Have Spark compute a window."""
 
     def close(self) -> None:
         """End the tasks."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.worker import worker_of
+from watersmeet.runtime.probe.pruning import Stopped
+from watersmeet.runtime.tick.failure import is_full, spark_has_ended
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext, TaskContext
@@ -55,6 +57,17 @@ def collected(found: RDD[Any] | DataFrame, is_given_up: Callable[[], bool] = lam
 
 def is_cancelled(problem: BaseException) -> bool:
     return "cancelled" in str(problem)
+
+
+def concerns_all(problem: BaseException) -> bool:
+    """Whether what Spark was asked for by one query is not to blame."""
+    return isinstance(problem, Stopped) or spark_has_ended(problem) or is_full(problem) or is_cancelled(problem)
+
+
+def reason_of_spark(problem: BaseException) -> str:
+    """A failure of Spark in one line."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    return next((line for line in lines if line.startswith("[")), lines[0])[:300]
 
 
 def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:

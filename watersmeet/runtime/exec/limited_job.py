@@ -1,4 +1,5 @@
-"""A job of Spark that is cancelled when one of its tasks takes too long for a block of rows, or when the engine stops.
+"""A job of Spark that is cancelled when one of its tasks takes too long for a block of rows, when all of it takes too
+long, when the query that it is for is dropped, or when the engine stops.
 
 Spark does not tell soon which tasks run, and a job may wait for others that have all slots. So the tasks give signs in
 the home, and the time counts from the last sign of each.
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from watersmeet.errors import RunError
-from watersmeet.home.signs import computing, engine_stops, stop_computing
+from watersmeet.home.signs import computing, dropped, engine_stops, stop_computing
 from watersmeet.runtime.probe.pruning import Stopped
 
 if TYPE_CHECKING:
@@ -29,13 +30,20 @@ class JobTookTooLong(RunError):
     """A task took longer for a block of rows than it may."""
 
 
+class Dropped(RunError):
+    """The query that a job is for was dropped some time ago."""
+
+
 class LimitedJob:
     """Its tasks give the sign `home.signs.computes` for its name."""
 
-    def __init__(self, context: SparkContext, home: Path, seconds: float) -> None:
-        """`seconds` are for a block of rows; 0: no limit."""
+    def __init__(self, context: SparkContext, home: Path, seconds: float, whole: float = 0, query: str = "") -> None:
+        """`seconds` are for a block of rows, `whole` for all of the job since a task has begun; 0: no limit."""
         self.name = f"watersmeet-{secrets.token_hex(8)}"
         self._context, self._home, self._seconds = context, home, seconds
+        self._whole, self._query = whole, query
+        self._begun: float | None = None  # when a task gave the first sign
+        self._dropped: float | None = None  # since when it is known that the query was dropped
         self._ended = threading.Event()
         self._problem: RunError | None = None
 
@@ -65,15 +73,25 @@ class LimitedJob:
             now = time.monotonic()
             found = computing(self._home, self.name)
             signs = {task: signs[task] if signs.get(task, (0,))[0] == at else (at, now) for task, at in found.items()}
+            if signs and self._begun is None:
+                self._begun = now
             if self._problem is None:
-                self._problem = self._why_given_up(now - min((seen for _, seen in signs.values()), default=now))
+                silent = now - min((seen for _, seen in signs.values()), default=now)
+                self._problem = self._why_given_up(now, silent)
             if self._problem is not None:  # each time: it may not have begun before
                 with contextlib.suppress(Exception):  # of a Spark that has ended
                     self._context.cancelJobsWithTag(self.name)
 
-    def _why_given_up(self, silent: float) -> RunError | None:
+    def _why_given_up(self, now: float, silent: float) -> RunError | None:
         if engine_stops(self._home):
             return Stopped("the engine stops, and does not wait for this tick")
         if self._seconds and silent > self._seconds:
             return JobTookTooLong(f"it took more than {self._seconds:g} seconds (option expression_seconds)")
+        if self._whole and self._begun is not None and now - self._begun > self._whole:
+            return JobTookTooLong(f"a window took more than {self._whole:g} seconds (option window_seconds)")
+        patience = dropped(self._home).get(self._query) if self._query else None
+        if patience is not None:
+            self._dropped = self._dropped or now
+            if now - self._dropped >= patience:
+                return Dropped("it was dropped")
         return None

@@ -13,7 +13,7 @@ from typing import Any
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.exec.worker import Worker
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import BatchOrder, ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
 
 
 class LocalExecutor:
@@ -61,6 +61,9 @@ class LocalExecutor:
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         raise AssertionError("a pipeline with executor=local has no query that needs Spark")
+
+    def window(self, order: BatchOrder) -> list[ProbeReport]:
+        raise AssertionError("a pipeline with executor=local has no query whose windows need Spark")
 
     def close(self) -> None:
         self._beside.shutdown(cancel_futures=True)

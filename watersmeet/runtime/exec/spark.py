@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.runtime.exec.batch_windows import SparkWindows
 from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
@@ -23,7 +24,15 @@ from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
 from watersmeet.runtime.exec.plan_files import PlanFiles, PlanInForce
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, DeliverOrder, Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import (
+    BatchOrder,
+    ComputeOrder,
+    ComputeReport,
+    DeliverOrder,
+    Order,
+    ProbeOrder,
+    ProbeReport,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +53,7 @@ class SparkExecutor:
         self._plans = PlanFiles(home, self.run)
         self._jobs = Jobs(self._context, self.run)
         self._columns = SparkColumns(spark, self.run)
+        self._windows = SparkWindows(spark, self.run)
         self.residents: Residents | None = None
         with _counting:
             self._share = self._fair_share()
@@ -85,6 +95,9 @@ class SparkExecutor:
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         return self._columns.compute(order, self._plans.pack)
+
+    def window(self, order: BatchOrder) -> list[ProbeReport]:
+        return self._windows.compute(order, self._plans.pack(order))
 
     def close(self) -> None:
         with _counting:

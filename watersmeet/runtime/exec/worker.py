@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
@@ -36,16 +37,19 @@ from watersmeet.runtime.tick.orders import (
     ComputeOrder,
     DeliverOrder,
     DeliveryReport,
+    FillOrder,
     GatherOrder,
     GatherReport,
     HeadOrder,
     InspectOrder,
     MergeOrder,
     MergeReport,
+    OccupiedOrder,
     Order,
     Phases,
     ProbeOrder,
     ProbeReport,
+    SlicesOrder,
     TickOrder,
     TickReport,
     VerifyOrder,
@@ -54,6 +58,10 @@ from watersmeet.runtime.tick.orders import (
 )
 from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
+from watersmeet.runtime.windows.from_slices import WindowsFromSlices
+from watersmeet.runtime.windows.merge_slices import merge_slices
+from watersmeet.runtime.windows.occupied import occupied
+from watersmeet.runtime.windows.slicing import Slicing
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
@@ -69,6 +77,7 @@ class Worker:
         self.exhausted = False  # of memory or address space: its process is better replaced
         self.buckets = OpenBuckets()
         self.plans = PlansRead()
+        self._windows = WindowsFromSlices()
         self._turn = threading.RLock()
         self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
             GatherOrder: self._gather,
@@ -79,6 +88,9 @@ class Worker:
             VerifyOrder: self._verify,
             HeadOrder: self._head,
             InspectOrder: self._inspect,
+            OccupiedOrder: self._occupied,
+            SlicesOrder: self._slices,
+            FillOrder: self._fill,
             DeliverOrder: self._deliver,
         }
         self.targets = OpenTargets()
@@ -209,6 +221,7 @@ class Worker:
     def _release_memory(self) -> None:
         self.exhausted = True
         self.buckets = OpenBuckets()
+        self._windows = WindowsFromSlices()
         close_databases()
 
     # Buckets are merged --------------------------------------------------------------------------
@@ -218,7 +231,10 @@ class Worker:
         file = layout.bucket_file(job.inputs[0].store, order.tick, order.attempt, f"{name}-m{task}")
         try:
             with memory_beside(MERGE_MEGABYTES):
-                return [MergeReport(job, merge(Path(order.home), job, file, order.derived[task], self.buckets.peek))]
+                home, how = Path(order.home), order.how[task]
+                if isinstance(how, SliceStore):
+                    return [MergeReport(job, merge_slices(home, job, file, how, self.buckets.peek))]
+                return [MergeReport(job, merge(home, job, file, how, self.buckets.peek))]
         except Exception as problem:
             return [MergeReport(job, failure=told(problem, order.home))]
 
@@ -235,6 +251,9 @@ class Worker:
                 raise_first(report.merged)
                 walk = WalkOrder(order.gather.home, order.tick, tuple(report.gathered), order.rules)
                 report.probed = self._all(walk, f"{name}p")
+                slices = order.tick.slices_order(report.gathered)
+                if slices is not None:
+                    report.probed += self._all(slices, f"{name}s")
             except WatersmeetError as problem:
                 report.probed = [ProbeReport(failure=problem)]
         report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)
@@ -242,6 +261,37 @@ class Worker:
 
     def _all(self, order: Order, name: str) -> list[Any]:
         return [report for task in range(order.tasks) for report in self.obey(order, task, f"{name}{task}")]
+
+    # Windows -------------------------------------------------------------------------------------
+
+    def _occupied(self, order: OccupiedOrder, task: int, name: str) -> list[list[int] | WatersmeetError]:
+        """For each query the windows with rows; or, if the state cannot be read, why."""
+        home = Path(order.home)
+        try:
+            return [
+                occupied(grid, due, (self.buckets.peek(home, info).tau for info in infos))
+                for due, grid, infos in order.asked
+            ]
+        except Exception as problem:
+            return [self._told(problem, order.home)]
+
+    def _slices(self, order: SlicesOrder, task: int, name: str) -> list[ProbeReport]:
+        try:
+            return [self._windows.answer(order, task, name, self.buckets.peek)]
+        except Exception as problem:
+            return [ProbeReport(failure=self._told(problem, order.home))]
+
+    def _fill(self, order: FillOrder, task: int, name: str) -> list[GatherReport]:
+        info = order.buckets[task]
+        report = GatherReport(info.store)
+        try:
+            bucket = self.buckets.peek(Path(order.gather.home), info)
+            slicing = Slicing(order.gather, (each for each in order.slices if each.source == info.store), f"{name}f")
+            slicing.add(bucket.rows, bucket.tau)
+            report.buckets += slicing.finish(report.counts)
+        except Exception as problem:
+            report.failure = self._told(problem, order.gather.home)
+        return [report]
 
     # Results leave -------------------------------------------------------------------------------
 

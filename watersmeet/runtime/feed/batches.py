@@ -24,10 +24,10 @@ from watersmeet.home.counters import Reason
 from watersmeet.home.files import advice_in, append, write_whole
 from watersmeet.io.folders import InputFile, Piece, share
 from watersmeet.model import Stream
+from watersmeet.runtime.exec.batches import SmallerBatch
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_context, task_name
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.loop import SmallerBatch
 from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watersmeet.runtime.loop import Batch, TickLoop
+from watersmeet.runtime.exec.batches import Batch
+from watersmeet.runtime.loop import TickLoop
 
 OFTEN = 0.02  # seconds from one look at the sources to the next,
 SELDOM = 1.0  # or as many, where a look takes long and ticks are more frequent

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.home.outbox import Parcel
 from watersmeet.io.connectors.kafka.reader import OffsetRange
 from watersmeet.io.folders import Piece
-from watersmeet.model import KeyPart, Sink, SparkCall, Stream
+from watersmeet.model import KeyPart, Sink, SparkCall, Stream, WindowedQuery
+from watersmeet.model.windowed import Batch, Grid
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
@@ -43,6 +45,7 @@ class GatherOrder:
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
     # By task what to read: files, ranges of offsets; none where Spark hands rows over.
     work: tuple[tuple[Piece | OffsetRange, ...], ...] = ()
+    raised: dict[str, int] = field(default_factory=dict)  # by stream, the watermark to which silence has raised it
 
     @property
     def tasks(self) -> int:
@@ -132,6 +135,82 @@ class ProbeReport:
 
 
 @dataclass(frozen=True)
+class Due:
+    """The windows of a query that a tick closes: those with rows that begin from `opened` on and before `until`."""
+
+    query: str
+    opened: int
+    until: int
+
+
+@dataclass(frozen=True)
+class SlicesOrder:
+    """Windows that are made of slices, for all queries together."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    buckets: dict[str, tuple[BucketInfo, ...]]  # by slice store
+    horizons: dict[str, int]  # by slice store, the first slice that is needed
+    work: tuple[tuple[int | None, tuple[Due, ...]], ...]  # by task the partition (None: all), and what is due
+    flush: bool = False  # slices that may still change are read
+
+    @property
+    def tasks(self) -> int:
+        return len(self.work)
+
+
+@dataclass(frozen=True)
+class FillOrder:
+    """Stored rows that are aggregated for new slice stores, a task for each bucket."""
+
+    gather: GatherOrder
+    slices: tuple[SliceStore, ...]
+    buckets: tuple[BucketInfo, ...]
+
+    @property
+    def tasks(self) -> int:
+        return len(self.buckets)
+
+    @property
+    def rules(self) -> Ruleset:
+        return self.gather.rules
+
+
+@dataclass(frozen=True)
+class OccupiedOrder:
+    """Which of the windows that are due have rows: for each query, with its grid, those among these buckets."""
+
+    home: str
+    asked: tuple[tuple[Due, Grid, tuple[BucketInfo, ...]], ...]
+
+    tasks = 1
+
+
+@dataclass(frozen=True)
+class BatchOrder:
+    """A window for Spark SQL to compute from the rows in it."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    query: WindowedQuery
+    start: int
+    buckets: dict[str, tuple[BucketInfo, ...]]  # by stream, those with rows of the window
+
+    @property
+    def body(self) -> Batch:
+        assert isinstance(self.query.body, Batch)
+        return self.query.body
+
+    @property
+    def end(self) -> int:
+        return self.query.grid.end(self.start)
+
+
+@dataclass(frozen=True)
 class ComputeOrder:
     """Columns for Spark to compute of buckets of one store, a task each. Those of this tick are finished then."""
 
@@ -162,7 +241,7 @@ class MergeOrder:
     tick: int
     attempt: str
     jobs: tuple[MergeJob, ...]
-    derived: tuple[Derived, ...]  # what each merged bucket is written with
+    how: tuple[Derived | SliceStore, ...]  # what each merged bucket is written with; rows of slices are combined
 
     @property
     def tasks(self) -> int:
@@ -184,6 +263,8 @@ class Phases(Protocol):
     def probe_order(
         self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
     ) -> ProbeOrder: ...
+
+    def slices_order(self, gathered: Sequence[GatherReport]) -> SlicesOrder | None: ...
 
 
 @dataclass(frozen=True)
@@ -284,6 +365,9 @@ Order = (
     | VerifyOrder
     | HeadOrder
     | InspectOrder
+    | OccupiedOrder
+    | SlicesOrder
+    | FillOrder
     | DeliverOrder
 )
 Report = GatherReport | ProbeReport | MergeReport | ComputeReport

@@ -13,14 +13,17 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from watersmeet import points
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
 from watersmeet.home.outbox import Lanes, posted
-from watersmeet.model import KeyPart, Query, Stream
+from watersmeet.model import AnyQuery, KeyPart, Query, Stream, WindowedQuery
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
+from watersmeet.runtime.tick.closing import Closing
 from watersmeet.runtime.tick.orders import (
+    FillOrder,
     GatherOrder,
     GatherReport,
     MergeOrder,
@@ -29,9 +32,11 @@ from watersmeet.runtime.tick.orders import (
     ProbeOrder,
     ProbeReport,
     Slice,
+    SlicesOrder,
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import idle_stores, is_new, is_suspended, suspended_names
+from watersmeet.runtime.tick.windows import Windows
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
 
@@ -53,9 +58,12 @@ class Tick:
     before: Manifest
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
-    left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
+    left_out: tuple[AnyQuery, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
     suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
     replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
+    windowed: tuple[WindowedQuery, ...] = ()
+    silent: frozenset[str] = frozenset()  # streams that do not hold back windows
+    flush: bool = False  # close all windows
 
     @property
     def number(self) -> int:
@@ -65,7 +73,17 @@ class Tick:
         marks = watermarks(self.streams, self.before.newest)
         keys = joined_keys(self.queries)
         limits = limits_ahead(self.streams, self.before.newest, self.now) if self.now is not None else {}
-        return GatherOrder(self.home, self.number, self.attempt, self.rules, marks, self.streams, keys, limits)
+        return GatherOrder(
+            self.home,
+            self.number,
+            self.attempt,
+            self.rules,
+            marks,
+            self.streams,
+            keys,
+            limits,
+            raised=dict(self.before.silent),
+        )
 
     def phases(self) -> list[int]:
         """The phases to run: 0 only where a store is new and has to be filled, or a query to be backfilled."""
@@ -78,9 +96,19 @@ class Tick:
 
     def suspended(self, probed: Sequence[ProbeReport] = ()) -> frozenset[str]:
         """The queries of the plan that are not answered."""
-        return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
+        answered: tuple[AnyQuery, ...] = (*self.queries, *self.windowed)
+        return suspended_names(answered, self.before).union(self.suspending, *(r.suspended for r in probed))
 
-    def _is_new(self, query: Query) -> bool:
+    @property
+    def _known(self) -> tuple[AnyQuery, ...]:
+        return (*self.queries, *self.windowed, *self.left_out)
+
+    @cached_property
+    def _windows(self) -> Windows:
+        known = tuple(query for query in self._known if isinstance(query, WindowedQuery))
+        return Windows(known, self.streams, self.rules, self.before, self.silent, self.flush)
+
+    def _is_new(self, query: AnyQuery) -> bool:
         return is_new(query, self.before)
 
     def _new_stores(self) -> set[str]:
@@ -115,9 +143,11 @@ class Tick:
         return replace(order, work=split(source, tasks))
 
     def _marks(self, gathered: Sequence[GatherReport]) -> dict[str, tuple[int, int]]:
-        """The watermark of each stream before the tick, and after it."""
-        before, after = (watermarks(self.streams, newest) for newest in (self.before.newest, self._newest(gathered)))
-        return {stream: (before[stream], after[stream]) for stream in before}
+        """The watermark of each stream before the tick, and after it. It never goes back, and nothing is between the
+        watermark after one tick and the one before the next, also if LATENESS is not what it was."""
+        before = {**watermarks(self.streams, self.before.newest, self.before.silent), **self.before.marks}
+        after = self._windows.marks(self._newest(gathered), spoke(gathered))
+        return {stream: (before[stream], max(before[stream], mark)) for stream, mark in after.items()}
 
     def _is_due(self, start: Start) -> bool:
         """Whether a start of phase 0 has to run."""
@@ -128,11 +158,12 @@ class Tick:
     def standing(self) -> list[BucketInfo]:
         """The buckets of earlier ticks that the plan still has a store for."""
         known = {rule.name for rule in self.rules.stores} - self._new_stores()
+        known |= {store.name for store in self.rules.slices}
         return [bucket for bucket in self.before.buckets if bucket.store in known]
 
     def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
         """The merges worth doing now, but for those that run already: to be done in this tick, and beside the ticks."""
-        alive = self._horizons(self.before.newest)
+        alive = self._horizons(self.before.newest, self.before.silent, self._windows.opened)
         taken = {bucket.file for job in running for bucket in job.inputs}
         free = [b for b in self.standing() if b.alive_until >= alive[b.store] and b.file not in taken]
         small: list[MergeJob] = []
@@ -144,14 +175,20 @@ class Tick:
         return self._merge_order(small), self._merge_order(large)
 
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
-        derived = tuple(self.rules.store(job.inputs[0].store).derived for job in jobs)
-        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), derived)
+        slices = {store.name: store for store in self.rules.slices}
+        how = tuple(slices.get(name) or self.rules.store(name).derived for name in (j.inputs[0].store for j in jobs))
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), how)
 
-    def _horizons(self, newest: Mapping[str, int]) -> dict[str, int]:
-        marks = watermarks(self.streams, newest)
+    def _horizons(
+        self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
+    ) -> dict[str, int]:
+        marks = watermarks(self.streams, newest, raised)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
-        asking = (*self.queries, *self.left_out)
-        return {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
+        asking = [query for query in self._known if isinstance(query, Query)]
+        kept = {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
+        for store, horizon in self._windows.horizons(first_open).items():
+            kept[store] = min(kept.get(store, horizon), horizon)
+        return kept
 
     def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
         newest = dict(self.before.newest)
@@ -162,7 +199,36 @@ class Tick:
 
     def foreseen(self, gathered: Sequence[GatherReport]) -> Manifest:
         """What the next tick needs of this one's manifest to be gathered: its number, and watermarks."""
-        return replace(self.before, tick=self.number, newest=self._newest(gathered))
+        newest = self._newest(gathered)
+        return replace(
+            self.before, tick=self.number, newest=newest, silent=self._windows.raised(newest, spoke(gathered))
+        )
+
+    # Windows -------------------------------------------------------------------------------------
+
+    def closing(self, gathered: Sequence[GatherReport]) -> Closing:
+        """What this tick does about windows."""
+        suspended = self.suspended()
+        return Closing(
+            self.home,
+            self.number,
+            self.attempt,
+            self._windows,
+            {query.name: query for query in self.windowed if query.name not in suspended},
+            (*self.standing(), *(bucket for report in gathered for bucket in report.buckets)),
+            self._newest(gathered),
+            frozenset(spoke(gathered)),
+        )
+
+    def slices_order(self, gathered: Sequence[GatherReport]) -> SlicesOrder | None:
+        return self.closing(gathered).slices_order() if self.rules.slices else None
+
+    def fill_order(self) -> FillOrder:
+        """Stored rows that are aggregated for slice stores which are new."""
+        filled = self._windows.filled if self.rules.slices else {}
+        stored = [bucket for bucket in self.before.buckets if bucket.store in filled.values()]
+        stores = tuple(store for store in self.rules.slices if store.name in filled)
+        return FillOrder(self.begin(), stores, tuple(stored) if stores else ())
 
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""
@@ -174,7 +240,8 @@ class Tick:
         """The manifest that commits the tick, and the state files that are unused after it.
 
         A merge that took several ticks counts only if all that it read is still part of the state."""
-        newest = self._newest(gathered)
+        newest, arrived = self._newest(gathered), spoke(gathered)
+        first_open, raised = self._windows.after(newest, arrived), self._windows.raised(newest, arrived)
         failed = self._suspended_now(probed)
         idle = idle_stores(self.rules, self.suspended(probed).union(failed))
         added = [bucket for report in gathered for bucket in report.buckets]
@@ -188,7 +255,7 @@ class Tick:
                     del candidates[bucket.file]
                 if merge.merged is not None:
                     candidates[merge.merged.file] = merge.merged
-        alive = self._horizons(newest)
+        alive = self._horizons(newest, raised, first_open)
         alive = {store: horizon for store, horizon in alive.items() if store not in idle}
         kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
         written = [*self.before.buckets, *self.replaced, *added]
@@ -203,7 +270,7 @@ class Tick:
         for file in written_files:
             if file.query in failed:
                 totals.results[file.query] -= file.rows
-        known = (*self.queries, *self.left_out)
+        known = self._known
         totals.forget_other_queries({query.name for query in known})
         before = {query.name: self.before.suspended[query.name] for query in known if self._was_suspended(query)}
         manifest = replace(
@@ -222,28 +289,32 @@ class Tick:
             },
             additions={query.name: query.addition for query in known if query.addition},
             outbox=self._outbox([file for file in written_files if file.query not in failed]),
+            marks={**self.before.marks, **{stream: after for stream, (_, after) in self._marks(gathered).items()}},
             suspended={
                 **before,
                 **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
             },
+            windows=first_open,
+            complete=self._windows.complete(newest, alive),
+            silent=raised,
         )
         manifest.validate()
         return manifest, [bucket.file for bucket in written if bucket.file not in named]
 
     def _outbox(self, files: Iterable[ResultFile]) -> Lanes:
-        sinks = {query.name: query.sink for query in self.queries if query.sink.is_delivered}
+        sinks = {query.name: query.sink for query in self._known if query.sink.is_delivered}
         if not sinks:
             return self.before.outbox
         names = ((file.query, file.rows, os.path.relpath(file.final, self.home)) for file in files)
         return posted(self.before.outbox, sinks, names, self.number)
 
-    def _was_suspended(self, query: Query) -> bool:
+    def _was_suspended(self, query: AnyQuery) -> bool:
         return is_suspended(query, self.before)
 
     def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
         """The queries that this tick suspends, and why: known before, reported by a task, or found by adding up."""
         # One that is suspended already stays so, under the same name.
-        known = {query.name for query in (*self.queries, *self.left_out) if not self._was_suspended(query)}
+        known = {query.name for query in self._known if not self._was_suspended(query)}
         failed = {name: why for name, why in self.suspending.items() if name in known}
         for report in probed:
             failed.update(report.suspended)
@@ -255,6 +326,11 @@ class Tick:
             if matches > limit:
                 failed.setdefault(name, too_many_matches(limit))
         return failed
+
+
+def spoke(gathered: Iterable[GatherReport]) -> set[str]:
+    """The streams that had rows in a tick."""
+    return {report.stream for report in gathered if report.newest is not None}
 
 
 def too_many_matches(limit: int) -> str:

@@ -63,6 +63,16 @@ def spark_call(name: str, arguments: list[Expression]) -> Expression:
     raise problem
 
 
+def spark_call_type(name: str, arguments: list[Expression]) -> str | None:
+    """The type of a call that Spark computes with the rest of a query, so that its arguments may be anything."""
+    for entry in BY_SPARK.get(name, ()):
+        try:
+            return entry.result(tuple(_checked(name, entry, arguments)))
+        except Unsupported:
+            continue
+    return None
+
+
 def _checked(name: str, entry: SparkEntry, arguments: list[Expression]) -> list[Expression]:
     """The arguments, if each is what it may be."""
     listed = list(entry.parameters)

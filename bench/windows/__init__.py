@@ -1,0 +1,1 @@
+"""Windowed queries against other systems: `bench/run windows`."""

@@ -1,0 +1,104 @@
+"""`bench/run windows`: windowed queries of each class, by CPU time, every result compared with DuckDB's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench.report import write_json
+from bench.scratch import in_scratch
+from bench.windows import inputs, joins, running
+from bench.windows.running import Run
+from bench.windows.workload import Aggregation, Workload, drawn, sliding_sum
+
+PARTS = ("sum", "many", "joins", "state")
+WARM_UP = 4  # ticks that do not count
+SAMPLE = 2  # queries of many that Spark runs; it shares nothing, so that the others cost as much
+
+
+def windows(
+    parts: Annotated[list[str], typer.Option("--part", help=f"of {', '.join(PARTS)}")] = list(PARTS),  # noqa: B006
+    rows: Annotated[int, typer.Option(help="rows of a tick of one second")] = 50_000,
+    ticks: int = 14,
+    keys: Annotated[int, typer.Option(help="of the single sum")] = 1_000,
+    counts: Annotated[list[int], typer.Option("--queries", help="numbers of aggregations")] = [1, 10, 100, 1000],  # noqa: B006
+    peers: Annotated[list[str], typer.Option("--peer", help="spark, flink")] = ["spark", "flink"],  # noqa: B006
+) -> None:
+    """Sliding aggregates by key, many of them at once, over joins, and their state."""
+    figures: dict[str, Any] = {}
+    for part in parts:
+        if part == "sum":
+            figures[part] = in_scratch(lambda folder: _sum(folder, ticks, rows, keys, peers))
+        elif part == "many":
+            figures[part] = in_scratch(lambda folder: _many(folder, ticks, rows, counts, peers))
+        elif part == "joins":
+            figures[part] = joins.measured()
+            joins.show(figures[part])
+        elif part == "state":
+            figures[part] = in_scratch(lambda folder: _state(folder, ticks, rows, keys))
+        write_json("windows-" + part, {"parts": {part: figures[part]}})
+
+
+def _sum(folder: Path, ticks: int, rows: int, keys: int, peers: list[str]) -> list[dict[str, Any]]:
+    """One sum by key, range / slide = 60."""
+    inputs.write_rows(folder / "in", ticks, rows, keys)
+    workload = Workload(str(folder / "in"), ticks, rows, sliding_sum())
+    found = [running.ours(workload, folder / "home", WARM_UP)]
+    found += [_peer(name, workload, folder) for name in peers]
+    return _show(f"sliding SUM by {keys:,} keys, range 60 × slide, {rows:,} rows per tick", found)
+
+
+def _many(folder: Path, ticks: int, rows: int, counts: list[int], peers: list[str]) -> list[dict[str, Any]]:
+    """Aggregations with ranges and slides drawn at random, by five keys."""
+    inputs.write_rows(folder / "in", ticks, rows, 5)
+    found = []
+    for count in counts:
+        workload = Workload(str(folder / "in"), ticks, rows, drawn(count))
+        found.append(running.ours(workload, folder / f"home{count}", WARM_UP))
+    compared = drawn(100)
+    for name in peers:
+        chosen = compared[:: len(compared) // SAMPLE] if name == "spark" else compared
+        found.append(_peer(name, Workload(str(folder / "in"), ticks, rows, chosen), folder))
+    return _show(f"aggregations by five keys, {rows:,} rows per tick", found)
+
+
+def _peer(name: str, workload: Workload, folder: Path) -> Run:
+    if name == "spark":
+        return running.spark(workload, folder / "spark", WARM_UP)
+    return running.flink(workload, folder / "flink")
+
+
+def _state(folder: Path, ticks: int, rows: int, keys: int) -> list[dict[str, Any]]:
+    """The same windows over ever more rows."""
+    found = []
+    for times in (1, 4, 16):
+        place = folder / str(times)
+        inputs.write_rows(place / "in", ticks, rows // 16 * times, keys)
+        query = (Aggregation("q0", 10, 1, "SUM(x)"),)
+        workload = Workload(str(place / "in"), ticks, rows // 16 * times, query)
+        found.append(running.ours(workload, place / "home", WARM_UP))
+    return _show(f"state of a sum over 10 s by {keys:,} keys", found)
+
+
+def _show(title: str, found: list[Run]) -> list[dict[str, Any]]:
+    first = found[0]
+    table = Table(title=title)
+    for column in ("system", "queries", "CPU s per million rows", "÷ the first", "CPU s per query", "state", "note"):
+        table.add_column(column, justify="left" if column in ("system", "note") else "right")
+    for one in found:
+        table.add_row(
+            one.system,
+            f"{one.queries:,}",
+            f"{one.cpu_per_million:.2f}",
+            f"{one.cpu_per_million / first.cpu_per_million:.2f} ×",
+            f"{one.cpu_per_million / one.queries:.3f}",
+            "" if one.state_bytes is None else f"{one.state_bytes / 1e6:,.2f} MB",
+            one.note,
+        )
+    Console(width=None if Console().is_terminal else 140).print(table)
+    return [{**asdict(one), "cpu_per_million": one.cpu_per_million} for one in found]

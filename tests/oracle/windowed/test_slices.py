@@ -1,0 +1,68 @@
+"""Windows that are made of slices give what DuckDB gives for the rows of each window."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.windowed.queries import declaration, one_stream, rows
+from tests.support.windowed import WindowedRun
+
+POINTS = (
+    "tick.begin",
+    "bucket.written",
+    "gather.after",
+    "results.written",
+    "probe.after",
+    "manifest.draft",
+    "manifest.linked",
+    "publish.between",
+    "discard.before",
+    "tick.end",
+)
+randoms = st.randoms(use_true_random=False)
+
+
+@settings(max_examples=12)
+@given(randoms, st.sampled_from([1, 3]), st.sampled_from([1, 2]))
+def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int, tasks: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = WindowedRun(Path(folder) / "home", declaration(random.choice([0, 4, 12])), partitions, tasks)
+        for at in range(random.randint(1, 4)):
+            run.add(f"q{at}", one_stream(random))
+        now = random.choice([0, 1_700_000_000])
+        for _ in range(random.randint(3, 9)):
+            now += random.choice([0, 2, 6, 30, 10**8])
+            killed = random.choice(POINTS) if random.random() < 0.25 else ""
+            run.tick({"r": rows(random, "r", now, 6)}, killed)
+            if random.random() < 0.15:
+                run.restart()
+        run.check()
+        run.flush()
+        run.check()
+
+
+@settings(max_examples=12)
+@given(randoms, st.sampled_from([1, 3]))
+def test_queries_come_and_go(random: Random, partitions: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = WindowedRun(Path(folder) / "home", declaration(5, retained=True), partitions)
+        now, names = 0, 0
+        for _ in range(random.randint(5, 12)):
+            now += random.choice([0, 2, 6, 30])
+            action = random.random()
+            active = [name for name, life in run.lives.items() if life.active]
+            if action < 0.35 or not active:
+                run.add(f"q{names}", one_stream(random), backfill=random.random() < 0.4, addition=f"x{names}")
+                names += 1
+            elif action < 0.5:
+                run.drop(random.choice(active))
+            elif action < 0.6:
+                run.restart()
+            run.tick({"r": rows(random, "r", now, 5)}, random.choice(POINTS) if random.random() < 0.1 else "")
+        run.flush()
+        run.check()

@@ -1,0 +1,155 @@
+"""Of which class a query is, with what partials, and why it is of no faster one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql.windowed.conftest import Build
+from watersmeet.model.windowed import Batch, Continuous, Factorized, Grid, Sliced
+
+MINUTE = 60_000_000
+JOIN = "FROM bids {w} b JOIN auctions {w} a ON b.auction = a.id"
+SLICED = [
+    "SELECT count(*) AS n FROM bids {w}",
+    "SELECT kind, n + 1 AS m, sum(price) + 1 AS s FROM bids {w} WHERE price > 3 GROUP BY kind, n + 1",
+    "SELECT upper(kind) AS k, max(at) AS m FROM bids {w} GROUP BY 1 HAVING count(*) > 2 ORDER BY 2 LIMIT 5",
+    "SELECT DISTINCT kind, price FROM bids {w}",
+    "SELECT avg(amount) AS a, avg(n) AS b, avg(d) AS c, stddev(d) AS e, var_pop(amount) AS f FROM bids {w}",
+    "SELECT count_if(ok) AS a, bool_and(ok) AS b, any(ok) AS c, count(*) FILTER (WHERE n > 3) AS e FROM bids {w}",
+    "SELECT sum(CASE WHEN ok THEN n END) AS s, window_start FROM bids {w} GROUP BY window_start",
+    "SELECT b.bidder, count(*) AS n FROM bids b GROUP BY b.bidder, window(b.at, '1 hour', '1 minute')",
+    "SELECT min(DISTINCT n) AS n FROM bids {w}",
+    "SELECT kind, sum(amount) / count(*) AS p, sum(amount) / sum(share) AS q FROM bids {w} GROUP BY kind",
+]
+FACTORIZED = [
+    f"SELECT count(*) AS n {JOIN}",
+    f"SELECT a.category, sum(b.price) AS s, avg(b.amount) AS m, max(a.name) AS x {JOIN} WHERE a.name > 'b' GROUP BY 1",
+    f"SELECT sum(b.amount * a.fee) AS s, count(b.n) FILTER (WHERE a.category = 1 AND b.price > 1) AS c {JOIN}",
+    "SELECT p.city, count(*) AS n FROM bids {w} b, auctions {w} a, persons {w} p"
+    " WHERE b.auction = a.id AND a.seller = p.id AND b.price > 3 GROUP BY p.city",
+    "SELECT count(*) AS n FROM auctions {w} a, auctions {w} b, persons {w} p"
+    " WHERE a.seller = b.seller AND b.seller = p.id AND p.id = a.seller",
+    "SELECT count(*) AS n FROM auctions {w} a JOIN persons {w} p USING (id, name)",
+    f"SELECT sum(b.amount * (1 - b.share) - a.fee * b.share + a.fee) AS s {JOIN}",
+    f"SELECT sum(CASE WHEN a.category = 1 AND b.ok THEN b.amount * a.fee ELSE 0 END) / sum(b.amount) AS s {JOIN}",
+]
+BATCH = {
+    "SELECT n FROM bids {w}": "it gives rows and not aggregates",
+    "SELECT count(DISTINCT n) AS n FROM bids {w}": "count(DISTINCT …) has no partial aggregates",
+    "SELECT percentile(n, 0.5) AS p FROM bids {w}": "percentile of several arguments",
+    "SELECT median(n) AS p FROM bids {w}": "median has no partial aggregates",
+    "SELECT max(exp(d)) AS p FROM bids {w}": "a function that only Spark computes",
+    "SELECT sum(amount / share) AS p FROM bids {w}": "a quotient of decimals",
+    "SELECT sum(long) AS p FROM bids {w}": "may need more than 38 digits",
+    "SELECT count(*) AS n FROM bids {w} WHERE at > window_start": "reads the ends of the window",
+    "SELECT count(*) AS n FROM bids {w} WHERE n IN (SELECT id FROM auctions {w})": "it has a subquery",
+    "SELECT kind, count(*) AS n FROM bids {w} GROUP BY kind HAVING count(*) > (SELECT max(id) FROM auctions {w})": (
+        "it has a subquery"
+    ),
+    "SELECT count(*) AS n FROM (SELECT DISTINCT n FROM bids {w})": "it has a subquery in FROM",
+    "SELECT n FROM bids {w} UNION ALL SELECT category FROM auctions {w}": "it has UNION ALL",
+    "SELECT count(*) AS n FROM bids {w} b LEFT JOIN auctions {w} a ON b.auction = a.id": "it has a LEFT JOIN",
+    "SELECT count(*) AS n FROM bids {w} b, auctions {w} a WHERE b.auction < a.id": "is no equality of two keys",
+    "SELECT count(*) AS n FROM bids {w} b, auctions {w} a": "not all aliases are joined by equalities",
+    f"SELECT b.n + a.category AS k, count(*) AS n {JOIN} GROUP BY 1": "a key of GROUP BY reads b and a",
+    f"SELECT sum(b.n * a.category) AS n {JOIN}": "an argument of sum reads several aliases",
+    f"SELECT max(b.amount * a.fee) AS n {JOIN}": "an argument of max reads b and a",
+    f"SELECT sum(b.n - a.category) AS n {JOIN}": "an argument of sum reads several aliases",
+    f"SELECT sum(CASE WHEN a.category = 1 THEN b.n ELSE 1 END) AS n {JOIN}": "other branches than 0",
+    f"SELECT sum(CASE WHEN a.category = b.n THEN b.n ELSE 0 END) AS n {JOIN}": "FILTER or CASE reads a and b",
+    f"SELECT sum(greatest(b.n, a.id)) AS n {JOIN}": "an argument of sum reads b and a",
+    f"SELECT stddev(b.n) AS n {JOIN}": "stddev is not pushed below a join",
+    "SELECT count(*) AS n FROM bids {w} b, auctions {w} a, persons {w} p"
+    " WHERE b.auction = a.id AND a.seller = p.id AND p.name = b.kind": "the join is cyclic",
+    "SELECT count(*) AS n FROM bids {w} b, auctions {w} a WHERE b.d = a.id": "keys of different types",
+}
+
+
+@pytest.mark.parametrize("sql", SLICED)
+def test_slices(sql: str, query: Build) -> None:
+    built = query(sql)
+    assert isinstance(built.body, Sliced)
+    assert (built.kind, built.reason, built.grid) == ("slices", "", Grid(60 * MINUTE, MINUTE))
+    assert built.streams == ("bids",)
+
+
+@pytest.mark.parametrize("sql", FACTORIZED)
+def test_factorized(sql: str, query: Build) -> None:
+    built = query(sql)
+    assert isinstance(built.body, Factorized), built.reason
+    assert [member.parent is None for member in built.body.members].count(True) == 1
+    for at, member in enumerate(built.body.members):
+        assert member.parent is None or member.parent < at
+        assert len(member.join) == len(member.parent_join)
+        assert bool(member.join) == (member.parent is not None)
+
+
+@pytest.mark.parametrize("sql", BATCH)
+def test_batch(sql: str, query: Build) -> None:
+    built = query(sql)
+    assert isinstance(built.body, Batch)
+    assert BATCH[sql] in built.reason
+    assert built.reason.startswith("Spark computes each window from its rows, because")
+
+
+def test_equal_partials_are_stored_once(query: Build) -> None:
+    body = query("SELECT sum(n) AS s, avg(n) AS a, count(n) AS c, sum(n) / count(n) AS q FROM bids {w}").body
+    assert isinstance(body, Sliced)
+    assert [(partial.function, partial.type) for partial in body.partials] == [
+        ("sum", "decimal(38,0)"),
+        ("count", "bigint"),
+    ]
+
+
+def test_a_group_by_without_keys_gives_nothing_where_no_row_passes(query: Build) -> None:
+    grouped = query("SELECT max(n) AS m FROM bids {w} WHERE n > 3 GROUP BY window_start").body
+    everything = query("SELECT max(n) AS m FROM bids {w} WHERE n > 3").body
+    assert isinstance(grouped, Sliced)
+    assert isinstance(everything, Sliced)
+    assert str(grouped.final.having) == '"p0" > CAST(0 AS BIGINT)'
+    assert everything.final.having is None
+
+
+def test_a_limit_is_decided_by_all_outputs(query: Build) -> None:
+    body = query("SELECT kind, count(*) AS n FROM bids {w} GROUP BY kind ORDER BY n DESC LIMIT 3").body
+    assert isinstance(body, Sliced)
+    assert [(str(each.expression), each.descending) for each in body.final.order] == [('"p0"', True), ('"k0"', False)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) AS n FROM bids [RANGE 1 HOUR SLIDE 1 MINUTE]",
+        "SELECT count(*) AS n FROM bids [RANGE INTERVAL '1' HOUR SLIDE 60 SECONDS] AS b",
+        "SELECT count(*) AS n FROM bids AS b [RANGE 1 HOUR SLIDE 1 MINUTE]",
+        "SELECT count(*) AS n FROM bids WINDOW 1 HOUR SLIDE 1 MINUTE",
+        "SELECT count(*) AS n FROM bids WINDOW RANGE 1 HOUR SLIDE 1 MINUTE",
+        "SELECT count(*) AS n FROM bids GROUP BY window(at, '1 hour', '1 minute')",
+        "SELECT count(*) AS n FROM bids [RANGE 1 HOUR SLIDE 1 MINUTE] b GROUP BY window(b.at, '1 hour', '1 minute')",
+    ],
+)
+def test_ways_to_write_a_grid(sql: str, query: Build) -> None:
+    assert query(sql).grid == Grid(60 * MINUTE, MINUTE)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["FROM bids [TUMBLE 1 MINUTE]", "FROM bids WINDOW TUMBLE 1 MINUTE", "FROM bids GROUP BY window(at, '1 minute')"],
+)
+def test_tumbling_windows(sql: str, query: Build) -> None:
+    assert query(f"SELECT count(*) AS n {sql}").grid == Grid(MINUTE, MINUTE)
+
+
+def test_aggregates_over_a_continuous_join(query: Build) -> None:
+    built = query(
+        "SELECT a.category, max(b.price + 1) AS p, window_end FROM bids [RANGE 10 SECONDS] b, auctions [UNBOUNDED] a"
+        " WHERE b.auction = a.id AND b.price > 5 GROUP BY a.category, window(result_time(), '1 minute')"
+    )
+    assert isinstance(built.body, Continuous)
+    inner = built.body.query
+    assert [(alias.name, alias.window) for alias in inner.aliases] == [("b", 10_000_000), ("a", None)]
+    assert [output.name for output in inner.outputs] == ["a.category", "b.price"]
+    assert [str(key) for key in built.body.keys] == ['"a.category"']
+    assert str(built.body.partials[0].argument) == '"b.price" + 1'
+    assert (built.grid, built.streams) == (Grid(MINUTE, MINUTE), ("bids", "auctions"))
+    assert "continuous join" in built.reason

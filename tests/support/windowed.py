@@ -1,0 +1,237 @@
+"""Windowed queries on the engine's own tick loop and a `LocalExecutor`: rows that a test hands over, deaths, restarts,
+changes of the queries; and what DuckDB gives for each window over the rows that were accepted."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.support.deaths import Died, dying_at
+from tests.support.declarations import streams_of
+from watersmeet.adapt.founders_file import recall_founders, remember_founders
+from watersmeet.adapt.plan_keeper import divided
+from watersmeet.home.manifest import Manifest
+from watersmeet.home.recovery import recover
+from watersmeet.io.folders import InputFile, Piece
+from watersmeet.io.sinks import prepare_folder, result_folder
+from watersmeet.io.taken_files import Stamp
+from watersmeet.model import WindowedQuery
+from watersmeet.model.windowed import Grid
+from watersmeet.options import Options
+from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
+from watersmeet.plan.slices import StoredSlices
+from watersmeet.runtime.exec.executor import verify
+from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.feed.batches import FileBatch
+from watersmeet.runtime.loop import TickLoop
+from watersmeet.runtime.tick.orders import GatherOrder
+from watersmeet.sql import build_query
+
+SECOND = 1_000_000
+GROUP = "0"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query for both: for DuckDB, {start} and {end} are the ends of a window whose rows are the streams."""
+
+    sql: str
+    oracle: str
+
+
+@dataclass
+class Life:
+    """Which windows a query has to answer: those that begin from `first` on and end at or before `until`."""
+
+    asked: Asked
+    query: WindowedQuery
+    first: int | None
+    until: int | None = None
+    active: bool = True
+
+
+@dataclass(eq=False)
+class _Split(FileBatch):
+    """Rows of which every task gets a file of each stream."""
+
+    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
+        longest = max((len(paths) for paths in self.files.values()), default=0)
+        work = [
+            tuple(Piece(name, paths[at].path, 0) for name, paths in self.files.items() if at < len(paths))
+            for at in range(longest)
+        ]
+        return replace(order, streams=self.streams, work=tuple(work))
+
+
+@dataclass
+class WindowedRun:
+    home: Path
+    declared: str
+    partitions: int = 1
+    tasks: int = 1
+    lives: dict[str, Life] = field(default_factory=dict)
+    accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        self.streams = streams_of(self.declared)
+        self._numbers = itertools.count()
+        self._input = self.home.parent / f"{self.home.name}-input"
+        self._input.mkdir()
+        self.restart()
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.loop.manifest
+
+    # Queries come and go -------------------------------------------------------------------------
+
+    def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "") -> None:
+        """With BACKFILL the streams have to be retained for so long that all their rows are stored."""
+        query = build_query(name, asked.sql, self.streams, backfill=backfill)
+        assert isinstance(query, WindowedQuery)
+        known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
+        first = None if backfill or not known else query.grid.beginning(max(known))
+        self.lives[name] = Life(asked, replace(query, addition=addition), first)
+        prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
+        self._adopt()
+
+    def drop(self, name: str) -> None:
+        self.lives[name].active = False
+        self._adopt()
+
+    def _adopt(self) -> None:
+        active, _ = divided((life.query for life in self.lives.values() if life.active), self.manifest)
+        before, options = self.plan, Options(partitions=self.partitions)
+        stored = StoredSlices(complete=self.manifest.complete)
+        self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, in_force=before, stored=stored)
+        remember_founders(self.home, self.plan.slices.founders, before.slices.founders if before else {})
+        self.loop.adopt(self.plan)
+
+    def restart(self) -> None:
+        executor = LocalExecutor(self.tasks)
+        manifest = recover(self.home, [], partial(verify, executor))
+        named = {bucket.file for bucket in manifest.buckets}
+        on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
+        assert on_disk == named, "state that no manifest names was left, or state is missing"
+        active, _ = divided((life.query for life in self.lives.values() if life.active), manifest)
+        founders = recall_founders(self.home, lambda name, text: build_query(name, text, self.streams))
+        stored = StoredSlices(founders, manifest.complete)
+        options = Options(partitions=self.partitions)
+        self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
+        remember_founders(self.home, self.plan.slices.founders, founders)
+        self.loop = TickLoop(self.home, manifest, self.plan, executor)
+
+    # Ticks ---------------------------------------------------------------------------------------
+
+    def tick(self, rows: dict[str, pa.Table], killed: str = "") -> None:
+        """One tick. At the point `killed` the process dies; after a restart the tick is repeated if it has to be."""
+        number = self.manifest.batches.get(GROUP, -1) + 1
+        files = {name: self._files(piece) for name, piece in rows.items() if piece.num_rows}
+        batch = _Split(GROUP, number, tuple(self.streams.values()), files, self.home)
+        with dying_at(killed), contextlib.suppress(Died):
+            self.loop.run(batch)
+        if killed:
+            self.restart()
+            if self.manifest.batches.get(GROUP, -1) < number:
+                self.loop.run(_Split(GROUP, number, batch.streams, files, self.home))
+        self._account(rows)
+
+    def flush(self) -> None:
+        self.loop.flush()
+        for life in self.lives.values():
+            times = [self.newest[stream] for stream in life.query.streams if stream in self.newest]
+            if life.active and times:
+                life.until = life.query.grid.end(life.query.grid.last(max(times)))
+
+    def _files(self, rows: pa.Table) -> list[InputFile]:
+        share = max(1, -(-rows.num_rows // self.tasks))
+        made = []
+        for begin in range(0, rows.num_rows, share):
+            path = str(self._input / f"{next(self._numbers)}.parquet")
+            pq.write_table(rows.slice(begin, share), path, row_group_size=7)
+            made.append(InputFile(path, Stamp(0, 0)))
+        return made
+
+    def _account(self, rows: dict[str, pa.Table]) -> None:
+        for name, piece in rows.items():
+            times = piece.column("ts").cast(pa.int64()).to_numpy()
+            late = self.newest[name] - self.streams[name].lateness if name in self.newest else None
+            kept = piece if late is None else piece.filter(pa.array(times >= late))
+            self.accepted.setdefault(name, []).append(kept)
+            if kept.num_rows:
+                self.newest[name] = max(int(times.max()), self.newest.get(name, int(times.max())))
+        for life in self.lives.values():
+            marks = [self.newest.get(name, -(1 << 61)) - self.streams[name].lateness for name in life.query.streams]
+            if life.active and min(marks) > -(1 << 60):
+                life.until = max(min(marks), life.until if life.until is not None else min(marks))
+
+    # What is expected ----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        assert self.manifest.suspended == {}
+        for name, life in self.lives.items():
+            found = self._found(name, life.query)
+            assert found == self._expected(life), name
+
+    def _found(self, name: str, query: WindowedQuery) -> Counter[tuple[object, ...]]:
+        folder = result_folder(self.home, name, query.sink)
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            relation = connection.sql(f"SELECT * FROM read_parquet('{folder}/*.parquet')")
+            return Counter(map(plain, relation.fetchall()))
+
+    def _expected(self, life: Life) -> Counter[tuple[object, ...]]:
+        tables = {
+            name: pa.concat_tables(self.accepted.get(name) or [_as_read(self.streams[name].schema.empty_table())])
+            for name in life.query.streams
+        }
+        return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first)
+
+
+def _as_read(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")))
+
+
+def in_windows(
+    grid: Grid, asked: str, tables: dict[str, pa.Table], until: int | None, first: int | None = None
+) -> Counter[tuple[object, ...]]:
+    """What DuckDB gives for all windows with rows that begin from `first` on and end at or before `until`."""
+    found: Counter[tuple[object, ...]] = Counter()
+    times = [time for table in tables.values() for time in table.column("ts").cast(pa.int64()).to_pylist()]
+    starts = {start for time in times for start in grid.containing(time)}
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, table in tables.items():
+            connection.register(f"all_{name}", table)
+        for start in sorted(starts):
+            end = grid.end(start)
+            if until is None or end > until or (first is not None and start < first):
+                continue
+            for name in tables:
+                inside = f"SELECT * FROM all_{name} WHERE epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
+                connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {inside}")
+            text = asked.format(start=f"make_timestamp({start})", end=f"make_timestamp({end})")
+            found.update(map(plain, connection.execute(text).fetchall()))
+    return found
+
+
+def plain(row: tuple[Any, ...]) -> tuple[object, ...]:
+    """Values as both engines agree on them: instants without a zone, doubles without their last digits."""
+    return tuple(_value(value) for value in row)
+
+
+def _value(value: Any) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value

@@ -1,0 +1,47 @@
+"""`slices.json` in the home: by which queries each slice store was founded, also if they are gone.
+
+What a store holds follows from its founders. Without the file, or where they are not valid any more, queries that read
+such a store read another one from then on, and answer the windows that begin after the rows so far.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from watersmeet.errors import WatersmeetError
+from watersmeet.home import layout
+from watersmeet.home.files import write_whole
+from watersmeet.model import AnyQuery, WindowedQuery
+from watersmeet.plan.slices import Founded, Founders
+
+
+def remember_founders(home: Path, founders: Founders, before: Founders) -> None:
+    """Write them down, if they are others than before."""
+    if founders == before:
+        return
+    numbers: dict[Founded, int] = {}
+    stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in founders.items()}
+    groups = [
+        {"salt": founded.salt, "queries": [[query.name, query.sql] for query in founded.queries]} for founded in numbers
+    ]
+    write_whole(home / layout.SLICES, json.dumps({"stores": stores, "founders": groups}, ensure_ascii=False))
+
+
+def recall_founders(home: Path, build: Callable[[str, str], AnyQuery]) -> Founders:
+    """`build` makes a query of its name and text."""
+    try:
+        found = json.loads((home / layout.SLICES).read_text("utf-8"))
+        groups = [Founded(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
+        return {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return {}
+
+
+def _built(group: list[list[str]], build: Callable[[str, str], AnyQuery]) -> tuple[WindowedQuery, ...]:
+    try:
+        queries = [build(name, text) for name, text in group]
+    except WatersmeetError:
+        return ()
+    return tuple(query.definition for query in queries if isinstance(query, WindowedQuery))

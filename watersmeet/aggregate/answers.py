@@ -1,0 +1,211 @@
+"""The results of all due windows of many queries, from caches of slice stores.
+
+Queries that read the same partials are one reading, and readings that end in the same step are finished together: a
+thousand queries that differ in their ranges and slides alone cost no more calls than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.aggregate.factorized import joined, with_empty_windows
+from watersmeet.aggregate.last_step import LastStep, finished
+from watersmeet.aggregate.reading import Reading
+from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.values import partial_columns
+from watersmeet.aggregate.windows import SliceCache, Span
+from watersmeet.model.types import arrow_type
+from watersmeet.model.windowed import END, START, Continuous, Factorized, Final, Sliced, WindowedQuery
+from watersmeet.store.guard import ExpressionError
+from watersmeet.store.kernels import I64
+
+Caches = Callable[[SliceStore], SliceCache]
+
+
+@dataclass(frozen=True)
+class Due:
+    """A query, what it reads, and which of its windows are due."""
+
+    query: WindowedQuery
+    readings: tuple[Reading, ...]
+    span: Span
+
+    @property
+    def step(self) -> LastStep:
+        body = self.query.body
+        assert isinstance(body, Sliced | Factorized | Continuous)
+        return LastStep(body.final, self.query.outputs)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the due windows of a query give."""
+
+    query: str
+    rows: pa.RecordBatch | None  # the outputs, in the order of windows; None where there is a problem
+    failures: dict[str, int] = field(default_factory=dict)  # expression -> on how many rows it raised, of all queries
+    problem: ExpressionError | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Combined partials of windows of several queries: `k0`, …, `p0`, …, `window_start`, `window_end`."""
+
+    rows: pa.RecordBatch
+    queries: I64  # of each row, in order; numbers of `Due`s
+    windows: I64  # of each row, by their starts or numbers; in order for each query
+
+
+def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
+    """The results of each query, in the order of `due`."""
+    made: dict[int, Answer] = {}
+    alike: dict[tuple[LastStep, str], list[Relation]] = {}
+    for relation in relations(due, caches):
+        if not relation.rows.num_rows:
+            continue
+        for step, part in _by_step(relation, due):
+            alike.setdefault((step, part.rows.schema.to_string()), []).append(part)
+    for (step, _), found in alike.items():
+        made.update(_finish(step, found, due))
+    return [made.get(number) or _nothing(each) for number, each in enumerate(due)]
+
+
+def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:
+    """The combined partials of all due windows, one relation for all queries that read the same."""
+    alike: dict[tuple[Reading, ...], list[int]] = {}
+    joins: dict[tuple[Factorized, tuple[Reading, ...]], list[int]] = {}
+    for number, each in enumerate(due):
+        body = each.query.body
+        if isinstance(body, Factorized):
+            joins.setdefault((replace(body, final=Final()), each.readings), []).append(number)
+        else:
+            alike.setdefault(each.readings, []).append(number)
+    for (reading,), numbers in alike.items():
+        windows = _Windows.of([due[number].span for number in numbers], caches(reading.store))
+        if not len(windows.starts):
+            continue
+        rows, chosen = windows.read(reading, caches)
+        names = list(reading.store.key_names)
+        columns = [rows.column(name) for name in names]
+        for at, partial in enumerate(reading.partials):
+            names += [name for name, _ in partial.columns(at)]
+            columns += partial_columns(reading.store, partial, rows)
+        yield windows.relation(pa.RecordBatch.from_arrays(columns, names=names), chosen, numbers)
+    for (body, readings), numbers in joins.items():
+        spans = [due[number].span for number in numbers]
+        members, present = readings[: len(body.members)], readings[len(body.members) :]
+        candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
+        windows = _Windows.united(candidates) if present else _Windows.common(candidates)
+        if not len(windows.starts):
+            continue
+        rows, chosen = joined(body, members, [windows.read(reading, caches) for reading in members])
+        if present:
+            rows, chosen = with_empty_windows(body, rows, chosen, len(windows.starts))
+        yield windows.relation(rows, chosen, numbers)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Windows of several queries, in order."""
+
+    spans: I64  # of each window, the number of its query among those at hand
+    starts: I64
+    ends: I64
+
+    @classmethod
+    def of(cls, spans: Sequence[Span], cache: SliceCache) -> _Windows:
+        """The due windows that have slices."""
+        numbers, starts = cache.due(spans)
+        ranges = np.array([span.grid.range for span in spans], np.int64)
+        return cls(numbers, starts, starts + ranges[numbers])
+
+    @classmethod
+    def united(cls, candidates: Sequence[_Windows]) -> _Windows:
+        """Those that are in one of several lists."""
+        every = np.unique(np.concatenate([each._table() for each in candidates], axis=1), axis=1)
+        return cls(*(np.ascontiguousarray(column) for column in every))
+
+    @classmethod
+    def common(cls, candidates: Sequence[_Windows]) -> _Windows:
+        """Those that are in all of several lists."""
+        tables = [each._table() for each in candidates]
+        every, counts = np.unique(np.concatenate(tables, axis=1), axis=1, return_counts=True)
+        return cls(*(np.ascontiguousarray(column[counts == len(tables)]) for column in every))
+
+    def _table(self) -> np.ndarray:
+        return np.stack((self.spans, self.starts, self.ends))
+
+    def read(self, reading: Reading, caches: Caches) -> tuple[pa.RecordBatch, I64]:
+        return caches(reading.store).read(reading.parts, reading.present, self.starts, self.ends)
+
+    def relation(self, rows: pa.RecordBatch, chosen: I64, numbers: list[int]) -> Relation:
+        """Rows with their windows, as the last step reads them."""
+        starts = self.starts[chosen]
+        times = [pa.array(each, pa.timestamp("us")) for each in (starts, self.ends[chosen])]
+        whole = pa.RecordBatch.from_arrays([*rows.columns, *times], names=[*rows.schema.names, START, END])
+        return Relation(whole, np.array(numbers, np.int64)[self.spans[chosen]], starts)
+
+
+def _by_step(relation: Relation, due: Sequence[Due]) -> Iterator[tuple[LastStep, Relation]]:
+    """The rows of queries with equal last steps."""
+    bounds = np.flatnonzero(np.diff(relation.queries, prepend=-1))
+    runs: dict[LastStep, list[tuple[int, int]]] = {}
+    for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(relation.queries)], strict=True):
+        runs.setdefault(due[int(relation.queries[begin])].step, []).append((begin, end))
+    if len(runs) == 1:
+        yield next(iter(runs)), relation
+        return
+    for step, pieces in runs.items():
+        rows = np.concatenate([np.arange(begin, end) for begin, end in pieces])
+        yield step, Relation(relation.rows.take(pa.array(rows)), relation.queries[rows], relation.windows[rows])
+
+
+def _finish(step: LastStep, found: list[Relation], due: Sequence[Due]) -> Iterator[tuple[int, Answer]]:
+    rows = pa.Table.from_batches([each.rows for each in found]).combine_chunks().to_batches()[0]
+    queries, starts = (np.concatenate([getattr(each, name) for each in found]) for name in ("queries", "windows"))
+    changes = (np.diff(queries, prepend=-1) != 0) | (np.diff(starts, prepend=0) != 0)
+    changes[0] = True
+    windows = np.cumsum(changes) - 1
+    of_window = queries[changes]  # the query of each window
+    try:
+        done = finished(step, rows, windows)
+    except ExpressionError as problem:
+        yield from _one_by_one(step, Relation(rows, queries, windows), due, problem)
+        return
+    owner = of_window[done.windows]
+    bounds = np.flatnonzero(np.diff(owner, prepend=-1))
+    failures = done.failures
+    ends = [*bounds[1:].tolist(), len(owner)] if len(owner) else []  # HAVING may leave nothing
+    for begin, end in zip(bounds.tolist(), ends, strict=True):
+        number = int(owner[begin])
+        yield number, Answer(due[number].query.name, done.rows.slice(begin, end - begin), failures)
+        failures = {}
+
+
+def _one_by_one(
+    step: LastStep, all_of_them: Relation, due: Sequence[Due], problem: ExpressionError
+) -> Iterator[tuple[int, Answer]]:
+    """Each query by itself, where one of them may be the only one to fail."""
+    numbers = np.unique(all_of_them.queries).tolist()
+    for number in numbers:
+        name = due[number].query.name
+        if len(numbers) == 1:
+            yield number, Answer(name, None, problem=problem)
+            return
+        chosen = all_of_them.queries == number
+        try:
+            done = finished(step, all_of_them.rows.filter(pa.array(chosen)), all_of_them.windows[chosen])
+        except ExpressionError as own:
+            yield number, Answer(name, None, problem=own)
+        else:
+            yield number, Answer(name, done.rows, done.failures)
+
+
+def _nothing(due: Due) -> Answer:
+    outputs = due.query.outputs
+    empty = [pa.array([], arrow_type(output.type)) for output in outputs]
+    return Answer(due.query.name, pa.RecordBatch.from_arrays(empty, names=[output.name for output in outputs]))

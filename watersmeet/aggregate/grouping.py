@@ -1,0 +1,143 @@
+"""Groups of equal keys, exact for every type that SQL can group by.
+
+Keys are compared as Spark compares them in GROUP BY: NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0 (and is
+shown as 0.0). A column becomes int64 codes that are equal where the values are: numbers, dates, times and short
+decimals are their own codes, all others get the numbers of their distinct values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.aggregate.kernels import number_groups, number_small
+from watersmeet.store.codes import encode, fixed_width
+from watersmeet.store.kernels import I64
+
+_SMALL = 1 << 16  # a table of so many cells is made for any number of rows
+_SHORT_DECIMAL_DIGITS = 18
+
+
+class Groups(NamedTuple):
+    ids: I64  # for each row the number of its group
+    first: I64  # for each group its first row
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def grouped(columns: Sequence[I64]) -> Groups:
+    """Rows with equal codes in all columns are a group; groups are numbered in the order in which they appear."""
+    rows = len(columns[0])
+    if not rows:
+        return Groups(np.empty(0, np.int64), np.empty(0, np.int64))
+    cells, size = _cells(columns, max(_SMALL, 2 * rows))
+    if cells is not None:
+        return Groups(*number_small(cells, size))
+    return Groups(*number_groups(np.stack(columns)))
+
+
+def _cells(columns: Sequence[I64], limit: int) -> tuple[I64 | None, int]:
+    """One small number for each combination of codes, if the codes are close together."""
+    cells, size = None, 1
+    for codes in columns:
+        low, high = int(codes.min()), int(codes.max())
+        size *= high - low + 1
+        if size > limit:
+            return None, size
+        if high > low:
+            cells = codes - low if cells is None else cells * (high - low + 1) + (codes - low)
+    return (np.zeros(len(columns[0]), np.int64) if cells is None else np.ascontiguousarray(cells)), size
+
+
+def key_codes(values: pa.Array, declared: str) -> list[I64]:
+    """The codes of a column; if it has NULLs there is a second column, which tells them from all values."""
+    kind = values.type
+    short = pa.types.is_decimal(kind) and kind.precision <= _SHORT_DECIMAL_DIGITS
+    if not short and (pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind)):
+        numbered = pc.dictionary_encode(values, null_encoding="encode").indices
+        return [fixed_width(numbered, np.int32).astype(np.int64)]
+    codes = encode(values, declared)
+    if not len(codes.valid):
+        return [codes.values]
+    return [np.where(codes.valid != 0, codes.values, 0), codes.valid.astype(np.int64)]
+
+
+def as_key(values: pa.Array) -> pa.Array:
+    """The values as they are shown when they are keys."""
+    if pa.types.is_floating(values.type):
+        return pc.add(values, pa.scalar(0.0, values.type))
+    return values
+
+
+def ordered_codes(values: pa.Array) -> I64:
+    """int64s in the order of the values as MIN, MAX and ORDER BY have it; those of NULLs mean nothing.
+
+    `value_of` turns the codes of fixed types back. The codes of others are ranks among the values at hand."""
+    kind = values.type
+    if not is_coded(kind):
+        return _ranks(values)
+    if pa.types.is_boolean(kind):
+        return fixed_width(values.cast(pa.uint8()), np.uint8).astype(np.int64)
+    if pa.types.is_floating(kind):
+        return _sortable(fixed_width(values.cast(pa.float64()), np.float64))
+    if pa.types.is_decimal(kind):
+        return np.ascontiguousarray(fixed_width_words(values)[:, 0])
+    if kind.bit_width == 64:
+        return fixed_width(values, np.int64)
+    return fixed_width(values, np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64)
+
+
+def is_coded(kind: pa.DataType) -> bool:
+    """Whether a value and its code in the order determine each other."""
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= _SHORT_DECIMAL_DIGITS)
+    return bool(pa.types.is_primitive(kind))
+
+
+def value_of(codes: I64, valid: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """The values of codes of a fixed type, NULL where they are not valid."""
+    codes, missing = np.where(valid, codes, 0), ~valid
+    if pa.types.is_decimal(kind):
+        return decimals(codes, codes >> 63, kind, valid)
+    if pa.types.is_floating(kind):
+        numbers = (codes ^ ((codes >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
+        return pa.array(numbers, pa.float64(), mask=missing).cast(kind)
+    if pa.types.is_boolean(kind):
+        return pa.array(codes != 0, kind, mask=missing)
+    narrow = np.dtype(f"i{kind.bit_width // 8}")
+    return pa.array(codes.astype(narrow), pa.from_numpy_dtype(narrow), mask=missing).view(kind)
+
+
+def fixed_width_words(values: pa.Array) -> np.ndarray:
+    """The two halves of the 128 bits of decimals, the lower one first."""
+    words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)
+    return words[values.offset : values.offset + len(values)]
+
+
+def decimals(low: np.ndarray, high: np.ndarray, kind: pa.DataType, valid: np.ndarray) -> pa.Array:
+    words = np.stack((low, high), axis=1)
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(low), [validity, pa.py_buffer(words)])
+
+
+def _sortable(numbers: np.ndarray) -> I64:
+    numbers = numbers + 0.0
+    numbers[np.isnan(numbers)] = np.nan  # one bit pattern, above that of infinity
+    bits = numbers.view(np.int64)
+    return np.asarray(bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF)))
+
+
+def _ranks(values: pa.Array) -> I64:
+    encoded = pc.dictionary_encode(values)
+    order = np.asarray(pc.sort_indices(encoded.dictionary))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    if not len(order):
+        return np.zeros(len(values), np.int64)
+    found: I64 = ranks[fixed_width(encoded.indices.fill_null(0), np.int32)]
+    return found

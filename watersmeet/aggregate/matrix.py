@@ -1,0 +1,229 @@
+"""Final slices as a matrix of slices and keys: any window of them costs one step for each key.
+
+What can be subtracted (counts, digits of sums) is kept as sums from the first slice on: a window is the difference of
+two rows. All else (sums of doubles, extremes, moments) is kept in tables of blocks (see block_kernels.py): a window is
+two entries, whatever its length, and no double is ever subtracted.
+
+A slice has a number, in the order of the slices that have rows; times without rows have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.aggregate.accumulate import normalized
+from watersmeet.aggregate.block_kernels import (
+    entries,
+    extend_extremes,
+    extend_moments,
+    extend_sums,
+    levels_for,
+    paired_moments,
+)
+from watersmeet.aggregate.grouping import grouped, is_coded, key_codes, ordered_codes, value_of
+from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
+from watersmeet.store.codes import fixed_width
+from watersmeet.store.kernels import I64
+
+_CELLS_AT_ONCE = 1 << 20
+_FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}
+
+
+def fits(store: SliceStore) -> bool:
+    """Whether all parts have values of 64 bits."""
+    return all(is_coded(kind) for part in store.parts for _, kind in part.columns(0))
+
+
+class Matrix:
+    def __init__(self, store: SliceStore, longest: int) -> None:
+        """`longest`: the slices of the longest window."""
+        self.store = store
+        self._levels = levels_for(longest)
+        self._keys = store.schema.empty_table().select(store.key_names).combine_chunks()
+        self._count = 0 if store.keys else 1  # of keys
+        self._offset = 0  # the number of the first slice
+        self._slices = 0
+        self._prefix = {name: np.zeros((1, self._count), np.int64) for name in self._additive()}
+        self._blocks: dict[str, np.ndarray] = {
+            name: np.zeros((self._levels, 0, self._count), kind) for name, kind in self._of_blocks().items()
+        }
+
+    def _additive(self) -> list[str]:
+        exact = [part for part in self.store.parts if part.function == "count" or _is_exact_sum(part)]
+        return [name for part in exact for name in self.store.columns_of(part)]
+
+    def _of_blocks(self) -> dict[str, type]:
+        found: dict[str, type] = {}
+        for part in self.store.parts:
+            columns = self.store.columns_of(part)
+            if part.function in ("min", "max"):
+                found[columns[0]] = np.int64
+            elif part.function == "moments":
+                found |= dict.fromkeys((*columns, _own_count(columns)), np.float64)
+            elif part.function == "sum" and not _is_exact_sum(part):
+                found[columns[0]] = np.float64
+        return found
+
+    @property
+    def cells(self) -> int:
+        return self._slices * self._count
+
+    def extend(self, rows: pa.RecordBatch, numbers: I64, end: int) -> None:
+        """Append slices up to number `end`, with the rows of each: one for each key."""
+        begin = self._offset + self._slices
+        ids = self._ids(rows)
+        self._reserve(end - self._offset)
+        at = numbers - self._offset
+        for name, prefix in self._prefix.items():
+            new = prefix[begin - self._offset + 1 : end - self._offset + 1]
+            new[:] = 0
+            new[at - (begin - self._offset), ids] = fixed_width(rows.column(name), np.int64)
+            new[0] += prefix[begin - self._offset]
+            np.cumsum(new, axis=0, out=new)
+        self._slices = end - self._offset
+        for part in self.store.parts:
+            self._extend_blocks(part, rows, (at, ids), begin)
+
+    def _extend_blocks(self, part: Part, rows: pa.RecordBatch, cells: tuple[I64, I64], begin: int) -> None:
+        names = self.store.columns_of(part)
+        if names[0] not in self._blocks:
+            return
+        at, ids = cells
+        end = self._offset + self._slices
+        new = slice(begin - self._offset, self._slices)
+        table = self._blocks[names[0]]
+        if part.function == "moments":
+            tables = n, mean, m2 = tuple(self._blocks[name] for name in (_own_count(names), *names))
+            counts = rows.column(self.store.columns_of(part.counted)[0]).cast(pa.float64())
+            for each, values in zip(tables, (counts, *(rows.column(name) for name in names)), strict=True):
+                each[0, new] = 0.0
+                each[0, at, ids] = fixed_width(values, np.float64)
+            extend_moments(n, mean, m2, self._offset, begin, end, self._count)
+        elif part.function == "sum":
+            table[0, new] = 0.0
+            table[0, at, ids] = fixed_width(rows.column(names[0]), np.float64)
+            extend_sums(table, self._offset, begin, end, self._count)
+        else:
+            column = rows.column(names[0])
+            known = np.asarray(column.is_valid())
+            table[0, new] = _FARTHEST[part.function]
+            table[0, at[known], ids[known]] = ordered_codes(column)[known]
+            extend_extremes(table, self._offset, begin, end, self._count, part.function == "max")
+
+    def _ids(self, rows: pa.RecordBatch) -> I64:
+        """The place of each row's key; new keys get new places."""
+        if not self.store.keys:
+            return np.zeros(rows.num_rows, np.int64)
+        arriving = pa.Table.from_batches([rows.select(self.store.key_names)])
+        both = pa.concat_tables([self._keys, arriving]).combine_chunks()
+        arrays = [column.combine_chunks() for column in both.columns]
+        codes = [
+            code
+            for array, kind in zip(arrays, self.store.key_types, strict=True)
+            for code in key_codes(array.chunk(0) if isinstance(array, pa.ChunkedArray) else array, kind)
+        ]
+        groups = grouped(codes)
+        if len(groups) > self._count:
+            self._keys = both.take(pa.array(groups.first)).combine_chunks()
+            self._count = len(groups)
+        return groups.ids[len(both) - rows.num_rows :]
+
+    def _reserve(self, slices: int) -> None:
+        """Room for so many slices and all keys."""
+        for name, prefix in self._prefix.items():
+            self._prefix[name] = _larger(prefix, (slices + 1, self._count), 0)
+        for name, table in self._blocks.items():
+            self._blocks[name] = _larger(table, (self._levels, slices, self._count), self._filling(name))
+
+    def _filling(self, name: str) -> int:
+        for part in self.store.parts:
+            if part.function in _FARTHEST and self.store.columns_of(part)[0] == name:
+                return int(_FARTHEST[part.function])
+        return 0
+
+    def trim(self, begin: int) -> None:
+        """Forget the slices before a number, when they are many, and keys that no other slice has."""
+        unused = begin - self._offset
+        if unused <= 0 or 2 * unused < self._slices:
+            return
+        left = self._slices - unused
+        rows = self._prefix[self.store.columns_of(ROWS)[0]]
+        alive = np.flatnonzero(rows[self._slices, : self._count] > rows[unused, : self._count])
+        if not self.store.keys:
+            alive = np.zeros(1, np.int64)
+        self._keys = self._keys.take(pa.array(alive)).combine_chunks()
+        for name, prefix in self._prefix.items():
+            self._prefix[name] = np.ascontiguousarray(prefix[unused : unused + left + 1][:, alive])
+        for name, table in self._blocks.items():
+            self._blocks[name] = np.ascontiguousarray(table[:, unused : unused + left][:, :, alive])
+        self._count, self._offset, self._slices = len(alive), begin, left
+
+    def read(self, parts: Sequence[Part], present: Part, begins: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
+        """For each window, of slices from begins[w] to ends[w], one row for each key that `present` counts.
+
+        Returns the rows, with the columns of the keys and parts, and the window of each, in order."""
+        begins, ends = begins - self._offset, ends - self._offset
+        counted = self._prefix[self.store.columns_of(present)[0]]
+        at_once = max(1, _CELLS_AT_ONCE // max(1, self._count))
+        windows, keys = [], []
+        for first in range(0, len(begins), at_once):
+            some = slice(first, first + at_once)
+            counts = counted[ends[some], : self._count] - counted[begins[some], : self._count]
+            found, places = np.nonzero(counts)
+            windows.append(found + first)
+            keys.append(places)
+        window, key = np.concatenate(windows), np.concatenate(keys)
+        names, columns = (
+            list(self.store.key_names),
+            [column.combine_chunks() for column in self._keys.take(pa.array(key)).columns],
+        )
+        cells = begins[window], ends[window], key
+        for part in parts:
+            names += self.store.columns_of(part)
+            columns += self._read(part, *cells)
+        return pa.RecordBatch.from_arrays(columns, names=names), window
+
+    def _read(self, part: Part, begins: I64, ends: I64, keys: I64) -> list[pa.Array]:
+        names = self.store.columns_of(part)
+
+        def difference(name: str) -> I64:
+            prefix = self._prefix[name]
+            found: I64 = prefix[ends, keys] - prefix[begins, keys]
+            return found
+
+        if names[0] in self._prefix:
+            return [pa.array(digit) for digit in normalized([difference(name) for name in names])]
+        absolute = begins + self._offset, ends + self._offset, keys
+        if part.function == "moments":
+            pairs = [entries(self._blocks[name], self._offset, *absolute) for name in (_own_count(names), *names)]
+            single = ends - begins == 1
+            left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+            right[0] = np.where(single, 0.0, right[0])
+            return [pa.array(values) for values in paired_moments(left, right)]
+        one, other = entries(self._blocks[names[0]], self._offset, *absolute)
+        if part.function == "sum":
+            return [pa.array(np.where(ends - begins == 1, one, one + other))]
+        best = np.minimum(one, other) if part.function == "min" else np.maximum(one, other)
+        known = difference(self.store.columns_of(part.counted)[0]) > 0
+        return [value_of(best, known, self.store.schema.field(names[0]).type)]
+
+
+def _is_exact_sum(part: Part) -> bool:
+    return part.function == "sum" and part.digits > 0
+
+
+def _own_count(columns: Sequence[str]) -> str:
+    return f"{columns[0]} n"
+
+
+def _larger(array: np.ndarray, shape: tuple[int, ...], filling: int) -> np.ndarray:
+    """The array, or a copy with room for twice as much where it is too small."""
+    if all(has >= needs for has, needs in zip(array.shape, shape, strict=True)):
+        return array
+    grown = [has if has >= needs else max(needs, 2 * has) for has, needs in zip(array.shape, shape, strict=True)]
+    larger = np.full(grown, filling, array.dtype)
+    larger[tuple(slice(0, has) for has in array.shape)] = array
+    return larger

@@ -1,0 +1,42 @@
+"""What queries need of slice stores, and where they find it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from watersmeet.aggregate.slice_store import Part, SliceStore, parts_of
+from watersmeet.model.expression import Expression
+from watersmeet.model.windowed import Grid, Partial
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Partials that a query needs of a source by key. Without keys a slice has a row for all rows, passing or not."""
+
+    source: str
+    filter: Expression | None
+    keys: tuple[Expression, ...]
+    partials: tuple[Partial, ...]
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where a wish is fulfilled: the store, the count that is above 0 where the query has a key, and the partials with
+    the filters that they have in the store."""
+
+    store: SliceStore
+    present: Part
+    partials: tuple[Partial, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # queries are grouped by it in every tick
+        return hash((self.store, self.present, self.partials))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(dict.fromkeys(part for partial in self.partials for part in parts_of(partial)))

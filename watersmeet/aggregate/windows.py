@@ -1,0 +1,142 @@
+"""The windows of all queries over one slice store: a cache of its final slices, which any run of them is read from.
+
+A worker keeps a `SliceCache` for each slice store between ticks. Each tick it appends the slices that have become
+final, those that end at or before the watermark: no row of them can come any more, so nothing in the cache changes.
+It is made anew from the buckets when there is none, as after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.aggregate.combined import combined_rows
+from watersmeet.aggregate.kernels import windows_due
+from watersmeet.aggregate.matrix import Matrix, fits
+from watersmeet.aggregate.slice_store import Part, SliceStore
+from watersmeet.aggregate.tree import Tree
+from watersmeet.model.windowed import Grid
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.kernels import I64
+
+Opened = Callable[[int, int], Iterable[Bucket]]  # the buckets with rows of slices that begin in [begin, end)
+_EVER = 1 << 60  # no event time is farther from 0
+_SMALL = 1 << 16  # cells of a matrix that are made for any number of rows
+_DENSE = 8  # a matrix has at most so many cells for each row of the store
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which windows of a query are due: those that begin from `opened` to before `until`."""
+
+    grid: Grid
+    opened: int
+    until: int
+
+    @property
+    def end(self) -> int:
+        """The end of the last window."""
+        return self.grid.end(self.grid.last(self.until - 1))
+
+
+class SliceCache:
+    def __init__(self, store: SliceStore, longest: int) -> None:
+        """`longest`: the range of the longest window that will be read."""
+        self.store = store
+        self.longest = longest
+        self._clear()
+
+    def _clear(self) -> None:
+        self.covered: int | None = None  # slices that begin before are there, as far back as they are needed
+        self._slices = np.empty(0, np.int64)  # their starts, of those that have rows
+        self._rows = np.empty(0, np.int64)  # how many rows each has
+        self._offset = 0  # the number of the first
+        self._is_provisional = False  # some slices are not final
+        self._form: Matrix | Tree = self._new_form(0, 0, 0)
+
+    def advance(self, opened: Opened, horizon: int, until: int, final: int | None = None) -> None:
+        """Append the slices that end at or before `until`, and forget those that begin before `horizon`.
+
+        Where slices are read that are not final, because windows are closed early, `final` is the watermark; the next
+        call then reads all slices again."""
+        until = until // self.store.width * self.store.width
+        if self._is_provisional:
+            self._clear()
+        begin = horizon if self.covered is None else max(self.covered, horizon)
+        if self.covered is None or until > self.covered:
+            self._append(self._read(opened, begin, until))
+            self.covered = until
+        until = self.covered
+        self._trim(horizon)
+        if self._is_unsuitable():
+            self._clear()
+            self._append(self._read(opened, horizon, until))
+            self.covered = until
+        self._is_provisional = final is not None and final < until
+
+    def due(self, spans: Sequence[Span]) -> tuple[I64, I64]:
+        """The due windows that have a slice: the number of the span, and the start of the window."""
+        if not spans or not len(self._slices):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        columns = [(s.grid.range, s.grid.slide, max(s.opened, -_EVER), min(s.until, _EVER)) for s in spans]
+        return windows_due(self._slices, *(np.array(column, np.int64) for column in zip(*columns, strict=True)))
+
+    def read(self, parts: Sequence[Part], present: Part, starts: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
+        """One row for each window and key that `present` counts, with the columns of the store's keys and the parts
+        (and perhaps more); and the window's number in `starts`, in order."""
+        begins = np.searchsorted(self._slices, starts) + self._offset
+        return self._form.read(parts, present, begins, np.searchsorted(self._slices, ends) + self._offset)
+
+    def _read(self, opened: Opened, begin: int, until: int) -> tuple[pa.RecordBatch, I64] | None:
+        chosen = []
+        for bucket in opened(begin, until):
+            inside = (bucket.tau >= begin) & (bucket.tau < until)
+            if inside.all():
+                chosen.append((bucket.rows, bucket.tau))
+            elif inside.any():
+                chosen.append((bucket.rows.filter(pa.array(inside)), bucket.tau[inside]))
+        if not chosen:
+            return None
+        if len(chosen) == 1 and (np.diff(chosen[0][1]) >= 0).all():
+            return chosen[0]  # a bucket has one row for each slice and key
+        rows = pa.Table.from_batches([rows for rows, _ in chosen]).combine_chunks().to_batches()[0]
+        return combined_rows(self.store, rows, np.concatenate([tau for _, tau in chosen]))
+
+    def _append(self, found: tuple[pa.RecordBatch, I64] | None) -> None:
+        if found is None:
+            return
+        rows, tau = found
+        if not len(self._slices):
+            self._form = self._new_form(len(tau), *_extent(self.store, rows, tau))
+            self._offset = 0
+        starts, places, rows_of = np.unique(tau, return_inverse=True, return_counts=True)
+        end = self._offset + len(self._slices)
+        self._slices = np.concatenate((self._slices, starts))
+        self._rows = np.concatenate((self._rows, rows_of))
+        self._form.extend(rows, places.astype(np.int64) + end, end + len(starts))
+
+    def _trim(self, horizon: int) -> None:
+        unused = int(np.searchsorted(self._slices, horizon))
+        self._slices, self._rows, self._offset = self._slices[unused:], self._rows[unused:], self._offset + unused
+        self._form.trim(self._offset)
+
+    def _new_form(self, rows: int, slices: int, keys: int) -> Matrix | Tree:
+        longest = self.longest // self.store.width
+        dense = slices * keys <= max(_SMALL, _DENSE * rows)
+        return Matrix(self.store, longest) if dense and fits(self.store) else Tree(self.store, longest)
+
+    def _is_unsuitable(self) -> bool:
+        if isinstance(self._form, Tree):
+            return False
+        return self._form.cells > 4 * max(_SMALL, _DENSE * int(self._rows.sum()))
+
+
+def _extent(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> tuple[int, int]:
+    """How many slices and keys there are; no key is counted where the number does not matter."""
+    slices = len(np.unique(tau))
+    if slices <= _DENSE or not store.keys:
+        return slices, len(tau) if store.keys else 1
+    return slices, len(combined_rows(store, rows, np.zeros(len(tau), np.int64), ())[1])

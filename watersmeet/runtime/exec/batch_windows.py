@@ -1,0 +1,142 @@
+"""Windows that Spark SQL computes: a job for each, whose tasks read the rows of the window and write results.
+
+    buckets ─(Python: the rows of the window)─► views ─► the SQL of the query ─(Python: writes result files)─► reports
+
+The text is the one of the model, made anew from the checked syntax tree: no text of a user is parsed by Spark. The
+session is one of its own, with the settings under which expressions mean what docs/semantics.md says.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import StateError, restore_hint
+from watersmeet.home.manifest import BucketInfo
+from watersmeet.home.signs import computes
+from watersmeet.model.windowed import View
+from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
+from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_context, task_name
+from watersmeet.runtime.exec.limited_job import Dropped, JobTookTooLong, LimitedJob
+from watersmeet.runtime.exec.worker import worker_of
+from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
+from watersmeet.runtime.windows.window_results import WindowResults
+from watersmeet.store.bucket import Bucket
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BLOCK = 65_536  # rows that are handed over at a time
+_REPORT_SCHEMA = "report binary"
+_UNREADABLE = "watersmeet cannot read its state"
+Batches = Iterable[pa.RecordBatch]
+
+
+class SparkWindows:
+    """Has windows computed, in a Spark session of its own."""
+
+    def __init__(self, spark: SparkSession, run: str) -> None:
+        self._spark, self._run = spark, run
+        self._own: SparkSession | None = None
+
+    def compute(self, order: BatchOrder, packed: bytes) -> list[ProbeReport]:
+        """The reports of the tasks; where Spark cannot compute the window, one that suspends the query."""
+        limits = order.rules.limits
+        job = LimitedJob(self._spark.sparkContext, Path(order.home), 0, limits.window_seconds, order.query.name)
+        try:
+            found = self._rows(order, packed, job.name).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
+            return [pickle.loads(row.report) for row in job.run(lambda: collected(found, lambda: job.is_given_up))]
+        except (JobTookTooLong, Dropped) as problem:
+            return [ProbeReport(suspended={order.query.name: problem.problem})]
+        except Exception as problem:
+            if _UNREADABLE in str(problem):
+                raise _unreadable(problem) from problem
+            if concerns_all(problem):
+                raise
+            return [ProbeReport(suspended={order.query.name: reason_of_spark(problem)})]
+
+    def _rows(self, order: BatchOrder, packed: bytes, job: str) -> DataFrame:
+        session = self._session
+        for number, view in enumerate(order.body.views):
+            files = len(order.buckets[view.stream])
+            schema = ", ".join(f"`{name}` {kind}" for name, kind in _columns(order, view))
+            reading = _reading(packed, self._run, job, number)
+            session.range(0, files, 1, max(1, files)).mapInArrow(reading, schema).createOrReplaceTempView(view.name)
+        return session.sql(order.body.text, {"window_start": order.start, "window_end": order.end})
+
+    @property
+    def _session(self) -> SparkSession:
+        if self._own is None:
+            self._own = self._spark.newSession()
+            parallelism = str(self._spark.sparkContext.defaultParallelism)
+            adaptive = {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": parallelism}
+            for name, value in {**SETTINGS, **adaptive}.items():
+                self._own.conf.set(name, value)
+        return self._own
+
+
+def _columns(order: BatchOrder, view: View) -> list[tuple[str, str]]:
+    declared = {column.name: column.type for column in order.rules.store(view.stream).columns}
+    return [(name, declared[name]) for name in view.columns]
+
+
+def _unreadable(problem: Exception) -> StateError:
+    lines = [line for line in str(problem).splitlines() if _UNREADABLE in line]
+    return StateError(lines[0].partition(_UNREADABLE)[2].strip(": "), hint=restore_hint("the file"))
+
+
+# In tasks ----------------------------------------------------------------------------------------
+
+
+def _reading(packed: bytes, run: str, job: str, view: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        order: BatchOrder = worker_of(run).plans.unpack(packed)
+        computes(Path(order.home), job, task_context().taskAttemptId())
+        asked = order.body.views[view]
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _in_window(order, asked, order.buckets[asked.stream][number])
+
+    return read
+
+
+def _in_window(order: BatchOrder, view: View, info: BucketInfo) -> Iterator[pa.RecordBatch]:
+    fields = [pa.field(name, spark_arrow(kind)) for name, kind in _columns(order, view)]
+    try:
+        bucket = Bucket.open(Path(order.home), info)
+    except StateError as problem:
+        raise RuntimeError(f"{_UNREADABLE}: {problem.problem}") from problem
+    chosen = np.flatnonzero((bucket.tau >= order.start) & (bucket.tau < order.end))
+    for begin in range(0, len(chosen), BLOCK):
+        rows = bucket.rows.select(list(view.columns)).take(pa.array(chosen[begin : begin + BLOCK]))
+        arrays = [column.cast(field.type) for column, field in zip(rows.columns, fields, strict=True)]
+        yield _batch(arrays, fields, rows.num_rows)
+
+
+def _batch(arrays: list[pa.Array], fields: list[pa.Field], rows: int) -> pa.RecordBatch:
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+def _writing(packed: bytes, run: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+        order: BatchOrder = worker_of(run).plans.unpack(packed)
+        report = ProbeReport()
+        results = WindowResults(order, order.query, f"w{task_name()}", report)
+        for batch in batches:
+            results.write(pa.Table.from_batches([batch]))
+        results.finish()
+        if report.results or report.suspended or report.counts.results:
+            yield _packed(report)
+
+    return write
+
+
+def _packed(report: Any) -> pa.RecordBatch:
+    return pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})

@@ -1,0 +1,53 @@
+"""The windows that a tick closes: those made of slices in one order, those that Spark computes in jobs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet import points
+from watersmeet.errors import WatersmeetError
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.tick.orders import GatherReport, ProbeReport, raise_first
+from watersmeet.runtime.tick.tick import Tick
+
+
+class ClosingWindows:
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def filled(self, tick: Tick) -> list[GatherReport]:
+        """What stored rows become in slice stores that are new."""
+        order = tick.fill_order() if tick.windowed else None
+        if order is None or not order.tasks:
+            return []
+        reports: list[GatherReport] = self._executor.submit(order).result()
+        raise_first(reports)
+        return reports
+
+    def of_slices(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
+        order = tick.slices_order(gathered)
+        if order is None or not order.tasks:
+            return []
+        reports: list[ProbeReport] = self._executor.submit(order).result()
+        raise_first(reports)
+        return reports
+
+    def of_batches(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
+        """Windows that Spark computes from rows."""
+        if not tick.windowed:
+            return []
+        closing = tick.closing(gathered)
+        order = closing.occupied_order()
+        reports: list[ProbeReport] = []
+        given_up: set[str] = set()
+        found = self._executor.submit(order).result() if order.asked else []
+        for (due, _, buckets), starts in zip(order.asked, found, strict=False):
+            if isinstance(starts, WatersmeetError):
+                raise starts
+            for start in starts:
+                if due.query not in given_up:
+                    made = self._executor.window(closing.batch_order(due.query, start, buckets))
+                    points.reach("window.after")
+                    reports += made
+                    given_up.update(*(report.suspended for report in made))
+        return reports

@@ -1,0 +1,132 @@
+"""The life of windows, without I/O: which are open, which of them a tick closes, and what has to be stored for them.
+
+For each windowed query the manifest has one number: the start of its first open window. All windows before it are done,
+or were never to be answered; no row of an earlier event time is in a window that is still to come. So a tick that is
+repeated closes the same windows, and a window that is done never comes again. Windows are never counted off one by one:
+event time may jump by years.
+
+A window is closed by the tick after which the watermarks of all streams of its query have passed its end: what comes
+later for it is late. A stream that is silent for longer than its declaration allows does not hold back the others:
+its watermark is raised to theirs, for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from watersmeet.home.manifest import Manifest
+from watersmeet.model import Stream, WindowedQuery
+from watersmeet.model.windowed import Batch
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.tick.orders import Due
+from watersmeet.runtime.tick.suspension import is_new
+from watersmeet.store.retention import KEEP_ALL, KEEP_NONE, watermarks
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of all windowed queries in one tick, also of those that are suspended."""
+
+    queries: tuple[WindowedQuery, ...]
+    streams: tuple[Stream, ...]
+    rules: Ruleset
+    before: Manifest
+    silent: frozenset[str] = frozenset()  # streams that have been silent for so long that they do not count
+    flush: bool = False  # all windows with rows are closed, whatever the watermarks
+
+    @cached_property
+    def opened(self) -> dict[str, int]:
+        """By query the first window that it answers, if this tick closes none."""
+        return {query.name: self._first_open(query) for query in self.queries}
+
+    def _first_open(self, query: WindowedQuery) -> int:
+        """One that is new answers the windows that begin after all rows that it has not seen: those of earlier ticks,
+        or with BACKFILL those that are not stored. One that is not new may have lost its stores to a suspension."""
+        fresh = is_new(query, self.before)
+        seen = [
+            self._begin(store, stream) if query.backfill or not fresh else self.before.newest[stream] + 1
+            for store, stream in self.read_by(query)
+            if stream in self.before.newest
+        ]
+        first = query.grid.beginning(max(seen)) if seen and max(seen) > KEEP_ALL else KEEP_ALL
+        return first if fresh else max(first, self.before.windows.get(query.name, KEEP_ALL))
+
+    def _begin(self, store: str, stream: str) -> int:
+        """From when on a store has all rows of this and earlier ticks."""
+        begin = self.before.complete.get(stream if store in self.filled else store)
+        return self.before.newest[stream] + 1 if begin is None else begin
+
+    def read_by(self, query: WindowedQuery) -> list[tuple[str, str]]:
+        """The stores that a query reads, each with its stream."""
+        if isinstance(query.body, Batch):
+            return [(stream, stream) for stream in query.streams]
+        return [(each.store.name, each.store.source) for each in self.rules.read_slices.get(query.name, ())]
+
+    @cached_property
+    def filled(self) -> dict[str, str]:
+        """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
+        backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
+        read = [pair for query in backfilled if not isinstance(query.body, Batch) for pair in self.read_by(query)]
+        complete = self.before.complete
+        return {store: stream for store, stream in read if store not in complete and stream in complete}
+
+    def marks(self, newest: Mapping[str, int], spoke: Collection[str]) -> dict[str, int]:
+        """The watermarks after the tick, in which the streams that `spoke` had rows."""
+        return watermarks(self.streams, newest, self.raised(newest, spoke))
+
+    def raised(self, newest: Mapping[str, int], spoke: Collection[str]) -> dict[str, int]:
+        """By stream, the watermark that it has after the tick because it was silent, where that is above its own.
+
+        For a query with streams that are silent the others decide; where all are silent, nothing moves."""
+        if not self.silent and not self.before.silent:
+            return {}
+        own, raised = watermarks(self.streams, newest), dict(self.before.silent)
+        known = {stream: max(mark, raised.get(stream, KEEP_ALL)) for stream, mark in own.items()}
+        quiet = self.silent - set(spoke)
+        for query in self.queries if quiet else ():
+            others = [known[stream] for stream in query.streams if stream not in quiet]
+            for stream in quiet.intersection(query.streams) if others else ():
+                raised[stream] = max(raised.get(stream, KEEP_ALL), min(others))
+        return {stream: mark for stream, mark in raised.items() if mark > own.get(stream, KEEP_NONE)}
+
+    def after(self, newest: Mapping[str, int], spoke: Collection[str]) -> dict[str, int]:
+        """By query the first window that is open after the tick."""
+        if not self.queries:
+            return {}
+        marks = self.marks(newest, spoke)
+        return {query.name: self._closed(query, newest, marks) for query in self.queries}
+
+    def _closed(self, query: WindowedQuery, newest: Mapping[str, int], marks: Mapping[str, int]) -> int:
+        times = [newest[stream] for stream in query.streams if stream in newest]
+        if self.flush and times:
+            until = query.grid.last(max(times)) + query.grid.slide
+        else:
+            until = query.grid.first(min(marks[stream] for stream in query.streams))
+        return max(self.opened[query.name], until)
+
+    def due(self, newest: Mapping[str, int], spoke: Collection[str]) -> list[Due]:
+        """What the tick closes, of each query that has something to close."""
+        until = self.after(newest, spoke)
+        found = [Due(name, opened, until[name]) for name, opened in self.opened.items()]
+        return [due for due in found if due.opened < due.until]
+
+    def horizons(self, first_open: Mapping[str, int]) -> dict[str, int]:
+        """For each store that windows are computed from, the event time from which its rows are needed."""
+        kept: dict[str, int] = {}
+        for query in self.queries:
+            for store, _ in self.read_by(query):
+                kept[store] = min(kept.get(store, KEEP_NONE), first_open[query.name])
+        return kept
+
+    def complete(self, newest: Mapping[str, int], horizons: Mapping[str, int]) -> dict[str, int]:
+        """By store, after the tick, the event time from which it has all rows that have come. This concerns stores that
+        all rows of a stream go into; rows before the horizon of a store may be gone."""
+        found = {}
+        stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
+        for store, stream in {**stores, **{each.name: each.source for each in self.rules.slices}}.items():
+            if store in horizons and stream in newest:
+                begin = self._begin(store, stream) if stream in self.before.newest else KEEP_ALL
+                found[store] = max(begin, min(horizons[store], newest[stream] + 1))
+        return found

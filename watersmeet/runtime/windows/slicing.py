@@ -1,0 +1,89 @@
+"""Rows that arrive become partial aggregates: one bucket for each slice store of the stream, and partition."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.aggregate.combined import combined_buckets
+from watersmeet.aggregate.partials import partial_aggregates
+from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.home import layout
+from watersmeet.home.counters import Counters
+from watersmeet.home.manifest import BucketInfo
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.tick.orders import GatherOrder
+from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.codes import combine, encode
+from watersmeet.store.kernels import I64, partition_of
+
+LAYOUT = "all keys"  # how rows of a slice store are placed, where there are several partitions
+
+
+class Slicing:
+    """What one task aggregates for some slice stores in a tick."""
+
+    def __init__(self, order: GatherOrder, slices: Iterable[SliceStore], task: str) -> None:
+        self._order, self._task = order, task
+        self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
+        self._failures: dict[str, int] = {}
+        self._numbers = itertools.count()
+
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
+    def add(self, rows: pa.RecordBatch, tau: I64) -> None:
+        for store, made in self._made.items():
+            found = partial_aggregates(store, rows, tau)
+            if found.rows is not None:
+                made.append(found.rows)
+            for text, failed in found.failures.items():
+                self._failures[text] = self._failures.get(text, 0) + failed
+
+    def finish(self, counts: Counters) -> Iterator[BucketInfo]:
+        """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
+        for text, failed in self._failures.items():
+            for query in _asking(self._order.rules, text):
+                counts.failed_values[query] += failed
+        for store, made in self._made.items():
+            rows = made[0] if len(made) == 1 else combined_buckets(store, made)
+            if rows is not None:
+                yield from self._write(store, rows)
+
+    def _write(self, store: SliceStore, rows: Bucket) -> Iterator[BucketInfo]:
+        partitions, tick = self._order.rules.partitions, self._order.tick
+        places = _places(store, rows, partitions)
+        for place in np.unique(places).tolist():
+            part = rows if partitions == 1 else rows.keep(np.flatnonzero(places == place))
+            file = layout.bucket_file(store.name, tick, self._order.attempt, f"{self._task}-a{next(self._numbers)}")
+            yield part.write(
+                Path(self._order.home),
+                file,
+                Derived(),
+                store=store.name,
+                first_tick=tick,
+                last_tick=tick,
+                partition=place,
+                layout=layout_text(partitions),
+            )
+
+
+def layout_text(partitions: int) -> str:
+    return f"{LAYOUT} % {partitions}" if partitions > 1 else ""
+
+
+def _places(store: SliceStore, rows: Bucket, partitions: int) -> np.ndarray:
+    if partitions == 1 or not store.keys:
+        return np.zeros(len(rows), np.int32)
+    keys = zip(store.key_names, store.key_types, strict=True)
+    codes = combine([encode(rows.rows.column(name), kind) for name, kind in keys])
+    values = np.where(codes.valid != 0, codes.values, 0) if len(codes.valid) else codes.values
+    return partition_of(values, partitions)
+
+
+def _asking(rules: Ruleset, text: str) -> list[str]:
+    return [query.name for query in rules.windowed if any(each.text == text for each in query.body.over_rows)]

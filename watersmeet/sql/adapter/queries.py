@@ -1,0 +1,265 @@
+"""Whole queries of Spark's dialect as the plain tree of sql/tree.py: joins of all kinds, groups, subqueries, WITH."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from watersmeet.sql import tree
+from watersmeet.sql.adapter.expressions import Reader
+from watersmeet.sql.adapter.parsing import name_units, parsed, unsupported_kind
+from watersmeet.sql.adapter.places import Places
+from watersmeet.sql.adapter.select import CLAUSES, JOIN_WORDS
+from watersmeet.sql.functions.rejected import AGGREGATES
+from watersmeet.sql.site import Site, Span
+from watersmeet.sql.syntax import Name, Token, UnsupportedClause
+from watersmeet.sql.unsupported import reject
+
+_SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "hint", "kind"}
+_QUERY_ARGS = {"this", "expression", "order", "limit", "offset", "with_", "alias", "side", "by_name", "on"}
+_TABLE_ARGS = {"this", "alias", "db", "catalog", "joins"}
+_ALLOWED_KINDS = ("aggregate", "subquery", "star")
+_JOINS = {
+    **{"": "cross", "JOIN": "inner", "INNER JOIN": "inner", "CROSS JOIN": "cross", "LEFT JOIN": "left"},
+    **{"LEFT OUTER JOIN": "left", "RIGHT JOIN": "right", "RIGHT OUTER JOIN": "right", "FULL JOIN": "full"},
+    **{"FULL OUTER JOIN": "full", "SEMI JOIN": "semi", "LEFT SEMI JOIN": "semi", "ANTI JOIN": "anti"},
+    **{"LEFT ANTI JOIN": "anti", "NATURAL JOIN": "inner"},
+}
+_OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+
+
+def parse_query(site: Site, text: str, tokens: tuple[Token, ...]) -> tree.Query:
+    """Parse one query whose windows are blanked in `text`; raises SqlError at what no windowed query may say."""
+    return _QueryReader(site, tokens, len(text)).query(parsed(site, text, tokens))
+
+
+class _QueryReader(Places):
+    def __init__(self, site: Site, tokens: tuple[Token, ...], length: int) -> None:
+        super().__init__(tokens, length)
+        self.site = site
+        self.scalars = _ScalarReader(site, self)
+
+    def query(self, node: Any) -> tree.Query:
+        if isinstance(node, exp.Subquery) and not node.args.get("joins"):
+            self._clauses(node, _QUERY_ARGS)
+            return self._with_ending(self.query(node.this), node)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node)
+        if isinstance(node, exp.Select):
+            return self._select(node)
+        word = self.tokens[0].text.upper() if self.tokens else "nothing"
+        self._reject("statement", word, self.word(word))
+
+    def _reject(self, what: str, written: str, span: Span) -> NoReturn:
+        reject(self.site, UnsupportedClause(what, written, span))
+
+    def _clauses(self, node: Any, known: set[str]) -> None:
+        for arg, value in node.args.items():
+            if value and arg not in known and isinstance(value, exp.Expression | list):
+                words = CLAUSES.get(arg, arg.upper().strip("_"))
+                self.site.fail(
+                    self.word(words),
+                    f"{words} is not supported in a windowed query",
+                    hint="docs/windows.md lists what is",
+                )
+
+    def _with_ending(self, query: tree.Query, node: Any) -> tree.Query:
+        """(SELECT … LIMIT 3) ORDER BY …: both endings, the inner one first."""
+        ending = self._ending(node)
+        common = self._common(node)
+        if ending == tree.Ending() and not common:
+            return query
+        inner = tree.Derived(query, Name("q", self.span(node)))
+        star = tree.Item(tree.Star(where=partial(self.span, node)), None)
+        return tree.Select((star,), inner, self.span(node), ending=ending, common=common)
+
+    def _set_operation(self, node: Any) -> tree.Query:
+        self._clauses(node, _QUERY_ARGS)
+        kind = type(node)
+        if node.args.get("by_name") or node.args.get("side"):
+            self._reject("clause", "BY NAME", self.word("BY"))
+        operator = _OPERATORS[kind] + ("" if node.args.get("distinct") else " ALL")
+        left, right = self.query(node.this), self.query(node.expression)
+        return tree.SetOperation(operator, left, right, self.span(node), self._ending(node), self._common(node))
+
+    def _select(self, node: Any) -> tree.Select:
+        self._clauses(node, _SELECT_ARGS | _QUERY_ARGS)
+        distinct = node.args.get("distinct")
+        if distinct and distinct.args.get("on"):
+            self._reject("clause", "DISTINCT ON", self.word("DISTINCT"))
+        where, having, group = (node.args.get(clause) for clause in ("where", "having", "group"))
+        keys = None
+        if group:
+            self._clauses(group, {"expressions", "all"})
+            for each in group.expressions:
+                if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
+                    word = {"groupingsets": "GROUPING"}.get(each.key, each.key.upper())
+                    self.site.fail(
+                        self.word(word), f"{word} is not supported", hint="write one query for each grouping"
+                    )
+            keys = tuple(self.scalars.value(each) for each in group.expressions)
+        return tree.Select(
+            tuple(self._item(each) for each in node.expressions),
+            self._source(node),
+            self.span(node),
+            self.scalars.value(where.this) if where else None,
+            keys,
+            bool(group and group.args.get("all")),
+            self.scalars.value(having.this) if having else None,
+            bool(distinct),
+            self._ending(node),
+            self._common(node),
+        )
+
+    def _ending(self, node: Any) -> tree.Ending:
+        order, limit, offset = (node.args.get(clause) for clause in ("order", "limit", "offset"))
+        return tree.Ending(
+            tuple(self._ordered(each) for each in order.expressions) if order else (),
+            self._count(limit, "LIMIT") if limit else None,
+            self._count(offset, "OFFSET") if offset else 0,
+        )
+
+    def _ordered(self, node: Any) -> tree.Ordered:
+        descending = bool(node.args.get("desc"))
+        return tree.Ordered(self.scalars.value(node.this), descending, bool(node.args.get("nulls_first")))
+
+    def _count(self, clause: Any, word: str) -> int:
+        number = clause.expression
+        if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
+            self.site.fail(self.word(word), f"{word} needs a whole number", hint=f"write {word} 10")
+        return int(number.name)
+
+    def _common(self, node: Any) -> tuple[tree.Common, ...]:
+        clause = node.args.get("with_")
+        if clause and clause.args.get("recursive"):
+            self._reject("clause", "RECURSIVE", self.word("RECURSIVE"))
+        return tuple(
+            tree.Common(self.name(each.args["alias"].this), self.query(each.this), self._columns(each.args["alias"]))
+            for each in (clause.expressions if clause else ())
+        )
+
+    def _columns(self, alias: Any) -> tuple[Name, ...]:
+        return tuple(self.name(column) for column in alias.args.get("columns") or ()) if alias else ()
+
+    # FROM ----------------------------------------------------------------------------------------
+
+    def _source(self, node: Any) -> tree.Source | None:
+        from_ = node.args.get("from_")
+        if not from_:
+            return None
+        return self._joined(from_.this, node.args.get("joins") or [])
+
+    def _joined(self, first: Any, joins: list[Any]) -> tree.Source:
+        """Tables between commas, each with its joins: these bind tighter."""
+        listed = [self._table(first)]
+        for join in joins:
+            words, written = self._words(join)
+            if written not in _JOINS:
+                self._reject("join", written, (words[0].start, words[-1].end))
+            right = self._table(join.this)
+            if not written:
+                listed.append(right)
+                continue
+            on, using = join.args.get("on"), join.args.get("using") or []
+            kind = _JOINS[written]
+            listed[-1] = tree.Join(
+                kind,
+                listed[-1],
+                right,
+                self.scalars.value(on) if on else None,
+                tuple(self.name(one) for one in using),
+                written == "NATURAL JOIN",
+            )
+        source = listed[0]
+        for right in listed[1:]:
+            source = tree.Join("cross", source, right)
+        return source
+
+    def _words(self, join: Any) -> tuple[list[Token], str]:
+        start = self.span(join.this)[0]
+        before = [token for token in self.tokens if token.end <= start]
+        while before and before[-1].means("("):
+            before.pop()
+        words: list[Token] = []
+        while before and before[-1].is_word(*JOIN_WORDS):
+            words.insert(0, before.pop())
+        return words, " ".join(word.text.upper() for word in words)
+
+    def _table(self, node: Any) -> tree.Source:
+        alias = node.args.get("alias")
+        named = self.name(alias.this) if alias and alias.this else None
+        if isinstance(node, exp.Subquery):
+            if isinstance(node.this, exp.Table | exp.Subquery) and not named:  # a join in parentheses
+                return self._joined(node.this, node.this.args.get("joins") or [])
+            self._clauses(node, _QUERY_ARGS)
+            return tree.Derived(self.query(node.this), named or Name("", self.span(node)), self._columns(alias))
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            written = {"table": "table function"}.get(node.key, node.key)
+            self.site.fail(
+                self.span(node), f"FROM accepts streams and subqueries, not a {written}", hint="name a stream"
+            )
+        self._clauses(node, _TABLE_ARGS)
+        if node.args.get("db"):
+            self._reject("qualified name", node.sql(), self.span(node))
+        stream = self.name(node.this)
+        return tree.TableName(stream, named or stream, self._columns(alias))
+
+    def _item(self, node: Any) -> tree.Item:
+        if isinstance(node, exp.Aliases | exp.QueryTransform):
+            self._reject("clause", "several names for one output", self.span(node))
+        if isinstance(node, exp.Alias):
+            return tree.Item(self.scalars.value(node.this), self.name(node.args["alias"]))
+        star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+        if isinstance(star, exp.Star):
+            if any(star.args.values()):
+                self._reject("star", "* with EXCEPT or REPLACE", self.span(node))
+            table = node.args.get("table")
+            return tree.Item(tree.Star(self.name(table) if table else None, where=partial(self.span, node)), None)
+        return tree.Item(self.scalars.value(node), None)
+
+
+class _ScalarReader(Reader):
+    """Expressions with aggregates and subqueries inside."""
+
+    def __init__(self, site: Site, queries: _QueryReader) -> None:
+        super().__init__(site, queries.span)
+        self._queries = queries
+
+    def value(self, node: Any) -> tree.Node:
+        name_units(node)
+        return self.read(node)
+
+    def _read(self, node: Any, depth: int, where: tree.Where) -> tree.Node:
+        what = unsupported_kind(node)
+        if what and what not in _ALLOWED_KINDS:
+            word = node.name if isinstance(node, exp.Anonymous | exp.Column) else node.key
+            reject(self._site, UnsupportedClause(what, word, where()))
+        if isinstance(node, exp.Query):
+            return tree.SubqueryValue(self._queries.query(node), where=where)
+        if isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
+            return tree.Exists(self._queries.query(node.this), where=where)
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            if isinstance(node.this, exp.Tuple):
+                reject(self._site, UnsupportedClause("tuple", "", where()))
+            return tree.InSubquery(self.read(node.this, depth), self._queries.query(node.args["query"]), where=where)
+        if isinstance(node, exp.Star):
+            return tree.Star(where=where)
+        if isinstance(node, exp.Any) and what == "aggregate":
+            return tree.Aggregate("any", (self.read(node.this.unnest(), depth),), where=where)
+        if isinstance(node, exp.Filter):
+            inner = self.read(node.this, depth)
+            if not isinstance(inner, tree.Aggregate):
+                return tree.Unknown(
+                    "FILTER without an aggregate", "write FILTER behind count(…), sum(…) …", where=where
+                )
+            condition = self.read(node.expression.this, depth)
+            return tree.Aggregate(inner.name, inner.arguments, inner.distinct, condition, where=where)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
+            listed, distinct = node.expressions, False
+            if listed and isinstance(listed[0], exp.Distinct):
+                listed, distinct = [*listed[0].expressions, *listed[1:]], True
+            arguments = tuple(self.read(each, depth) for each in listed)
+            return tree.Aggregate(node.name.lower(), arguments, distinct, where=where)
+        return super()._read(node, depth, where)

@@ -1,0 +1,110 @@
+"""From the text of a windowed query to a WindowedQuery, of the fastest class that it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from watersmeet.model import ColumnRef, Output, Sink, Stream
+from watersmeet.model.windowed import Batch, Body, View, WindowedQuery
+from watersmeet.sql.adapter import parse_query, tokenize
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.site import Site
+from watersmeet.sql.windowed.combine import NotThisClass
+from watersmeet.sql.windowed.continuous import build_continuous
+from watersmeet.sql.windowed.factorized import as_factors
+from watersmeet.sql.windowed.grids import event_times, grid_of
+from watersmeet.sql.windowed.names import WINDOW
+from watersmeet.sql.windowed.resolve import Resolver
+from watersmeet.sql.windowed.resolved import Bound, Query, Scan, Select, all_nodes, scans
+from watersmeet.sql.windowed.sliced import as_slices
+from watersmeet.sql.windowed.text import spark_text
+from watersmeet.sql.windowed.typing import SparkTyping
+from watersmeet.sql.windows import Windows, cut_windows
+
+
+def is_windowed(windows: Windows) -> bool:
+    """Whether a window slides, or Spark's window(…) is called."""
+    brackets = (*windows.brackets, *([windows.overall] if windows.overall else ()))
+    return any(bracket.slide is not None for bracket in brackets) or _calls(windows, "WINDOW")
+
+
+def _calls(windows: Windows, function: str) -> bool:
+    tokens = windows.tokens
+    return any(token.is_word(function) and after.means("(") for token, after in pairwise(tokens))
+
+
+def build_windowed(
+    name: str,
+    text: str,
+    streams: Mapping[str, Stream],
+    sink: Sink,
+    site: Site,
+    windows: Windows,
+    binder: Binder,
+    max_aliases: int,
+) -> WindowedQuery:
+    windows = _renamed(windows)
+    if _calls(windows, "RESULT_TIME"):
+        return build_continuous(name, text, streams, sink, site, windows, binder, max_aliases)
+    parsed = parse_query(site, windows.blanked, windows.tokens)
+    resolver = Resolver(site, streams)
+    query = resolver.whole(parsed)
+    if len(resolver.tables) > max_aliases:
+        site.fail(
+            resolver.tables[max_aliases].alias.span,
+            f"query {name} reads {len(resolver.tables)} aliases; the limit is {max_aliases}",
+            hint="split it into two queries, or raise the option max_aliases",
+        )
+    read = list(scans(query))
+    grid = grid_of(site, windows, resolver.tables, resolver.window_calls, event_times(read, streams))
+    body, outputs, reason = _classified(site, binder, query)
+    return WindowedQuery(name, grid, body, outputs, sink, text, reason=reason)
+
+
+def as_batch(query: WindowedQuery, streams: Mapping[str, Stream]) -> Batch:
+    """A query with windows of event time as if only Spark could compute it, whatever its class."""
+    site = Site(query.sql)
+    windows = _renamed(cut_windows(site, tokenize(site, query.sql), query.sql))
+    resolved = Resolver(site, streams).whole(parse_query(site, windows.blanked, windows.tokens))
+    return _batch(site, resolved)
+
+
+def _renamed(windows: Windows) -> Windows:
+    """`window` in expressions under a name that the parser does not take for a keyword."""
+    tokens, text = list(windows.tokens), windows.blanked
+    for at, (token, after) in enumerate(pairwise(windows.tokens)):
+        if token.is_word("WINDOW") and after.means("(", "."):
+            tokens[at] = replace(token, text=WINDOW)
+            text = text[: token.start] + WINDOW + text[token.end :]
+    return replace(windows, tokens=tuple(tokens), blanked=text)
+
+
+def _classified(site: Site, binder: Binder, query: Query) -> tuple[Body, tuple[Output, ...], str]:
+    """The body, the outputs over its result, and why it is of no faster class."""
+    try:
+        if not isinstance(query, Select):
+            raise NotThisClass(f"it has {query.operator}")
+        if isinstance(query.source, Scan):
+            sliced, outputs = as_slices(site, binder, query)
+            return sliced, outputs, ""
+        factorized, outputs = as_factors(site, binder, query)
+        count = len(factorized.members)
+        return factorized, outputs, f"It joins {count} aliases, so partial aggregates are kept by join key as well."
+    except NotThisClass as problem:
+        outputs = tuple(Output(each.name, each.type, ColumnRef(each.name, each.type)) for each in query.outputs)
+        return _batch(site, query), outputs, f"Spark computes each window from its rows, because {problem}."
+
+
+def _batch(site: Site, query: Query) -> Batch:
+    read = {scan.label: scan for scan in scans(query)}
+    columns: dict[str, dict[str, None]] = {scan.stream: {} for scan in read.values()}
+    for node in all_nodes(query):
+        if isinstance(node, Bound) and node.relation in read:
+            columns[read[node.relation].stream][node.column] = None
+    views = tuple(View(f"rows_of_{stream}", stream, tuple(read)) for stream, read in columns.items())
+    text = spark_text(query, {view.stream: view.name for view in views}, SparkTyping(site))
+    if "${" in text:  # literals have none
+        site.fail((0, len(site.text)), "a name with ${ is not supported where Spark computes windows", hint="rename it")
+    return Batch(text, views)

@@ -1,0 +1,56 @@
+"""Class two: COUNT, SUM, AVG, MIN and MAX over an acyclic equality join, pushed below the join."""
+
+from __future__ import annotations
+
+from watersmeet.model import KeyPart, Output
+from watersmeet.model.expression import all_of
+from watersmeet.model.windowed import Factorized, Member
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.site import Site
+from watersmeet.sql.windowed.combine import NotThisClass
+from watersmeet.sql.windowed.final import LastStep, some_row
+from watersmeet.sql.windowed.join_conditions import Join
+from watersmeet.sql.windowed.join_partials import JoinPartials
+from watersmeet.sql.windowed.join_tree import equal_keys, join_tree
+from watersmeet.sql.windowed.resolved import Select
+from watersmeet.sql.windowed.sliced import Rows
+from watersmeet.sql.windowed.text import is_constant
+
+
+def as_factors(site: Site, binder: Binder, query: Select) -> tuple[Factorized, tuple[Output, ...]]:
+    """The query with partial aggregates below its join; raises NotThisClass."""
+    if not query.aggregated:
+        raise NotThisClass("it gives rows and not aggregates")
+    join = Join(Rows(site, binder, {}), {})
+    join.read(query)
+    nodes = tuple(node for node in query.group or () if not is_constant(node))
+    owners = [join.alias_of(node, "a key of GROUP BY") for node in nodes]
+    keys = [join.rows.key(node) for node in nodes]
+    classes, types = equal_keys(join.equalities)
+    root = max(join.scans, key=owners.count)
+    parents = join_tree(list(join.scans), classes, root)
+    position = {alias: at for at, alias in enumerate(parents)}
+    partials = JoinPartials(join, position)
+    last = LastStep(
+        site,
+        binder,
+        [(node, key.type) for node, key in zip(nodes, keys, strict=True)],
+        partials.aggregate,
+    )
+    nonempty = some_row(partials.add("count", (), (), "bigint")) if query.group is not None and not keys else None
+    outputs, final = last.read(query, nonempty=nonempty)
+    members = []
+    for alias, parent in parents.items():
+        shared = sorted(set(classes[alias]) & set(classes[parent])) if parent else []
+        members.append(
+            Member(
+                alias,
+                join.scans[alias].stream,
+                all_of(join.filters[alias]) if join.filters.get(alias) else None,
+                position[parent] if parent else None,
+                tuple(KeyPart.of(classes[alias][number], types[number]) for number in shared),
+                tuple(KeyPart.of(classes[parent][number], types[number]) for number in shared) if parent else (),
+                tuple((at, key) for at, (key, owner) in enumerate(zip(keys, owners, strict=True)) if owner == alias),
+            )
+        )
+    return Factorized(tuple(members), tuple(key.type for key in keys), tuple(partials.listed), final), outputs

@@ -1,0 +1,88 @@
+"""The last step of a query with partial aggregates: HAVING, outputs, DISTINCT, ORDER BY, LIMIT over few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from watersmeet.errors import SqlError
+from watersmeet.model import Expression, Output
+from watersmeet.model.expression import ColumnRef, Operation, all_of
+from watersmeet.model.windowed import END, START, Final, Order, key_column
+from watersmeet.sql.bind import Binder
+from watersmeet.sql.functions.decimal_quotient import quotient
+from watersmeet.sql.functions.rendering import constant_of
+from watersmeet.sql.site import Site
+from watersmeet.sql.tree import Aggregate, Call, Node
+from watersmeet.sql.typing import Typing
+from watersmeet.sql.windowed.combine import NotThisClass
+from watersmeet.sql.windowed.groups import bare
+from watersmeet.sql.windowed.resolved import Bound, Nested, Select, WindowEnd
+from watersmeet.sql.windowed.typing import only_spark
+
+
+class LastStep:
+    """`combine` gives an aggregate as an expression over partials."""
+
+    def __init__(
+        self, site: Site, binder: Binder, keys: Sequence[tuple[Node, str]], combine: Callable[[Aggregate], Expression]
+    ) -> None:
+        self._binder = binder
+        self._keys = {bare(node): key_column(at, kind) for at, (node, kind) in enumerate(keys)}
+        self._combine = combine
+        self._typing = _LastTyping(site, self._leaf)
+
+    def _leaf(self, node: Node) -> Expression | None:
+        key = self._keys.get(bare(node))
+        if key is not None:
+            return key
+        if isinstance(node, Aggregate):
+            return self._combine(node)
+        if isinstance(node, WindowEnd):
+            return ColumnRef(END if node.end else START, "timestamp")
+        if isinstance(node, Nested):
+            raise NotThisClass("it has a subquery")
+        assert not isinstance(node, Bound), node
+        return None
+
+    def read(self, query: Select, *, nonempty: Expression | None = None) -> tuple[tuple[Output, ...], Final]:
+        """The outputs and the rest; `nonempty` is a condition without which there is no group at all."""
+        outputs = tuple(
+            Output(output.name, output.type, self.value(node))
+            for output, node in zip(query.outputs, query.values, strict=True)
+        )
+        conditions = [] if nonempty is None else [nonempty]
+        if query.having is not None:
+            conditions.append(self.value(query.having))
+        order: list[Order] = []
+        if query.limit is not None or query.offset:
+            order = [Order(self.value(each.value), each.descending, each.nulls_first) for each in query.order]
+            known = [each.expression for each in order]
+            order += [Order(each.expression, False, True) for each in outputs if each.expression not in known]
+        having = all_of(conditions) if conditions else None
+        return outputs, Final(having, query.distinct, tuple(order), query.limit, query.offset)
+
+    def value(self, node: Node) -> Expression:
+        return proven(self._binder, node, self._typing)
+
+
+class _LastTyping(Typing):
+    """Of few rows also quotients of decimals are computed here."""
+
+    def call(self, node: Call, arguments: list[Expression]) -> Expression:
+        found = quotient(*arguments) if node.name == "/" else None
+        return found or super().call(node, arguments)
+
+
+def proven(binder: Binder, node: Node, typing: Typing) -> Expression:
+    """An expression that DuckDB computes as Spark does; raises NotThisClass."""
+    try:
+        found = binder.bound(node, typing.whole(node))
+    except SqlError as error:
+        raise NotThisClass(f"outside of Spark, {error.problem}") from None
+    if only_spark(found):
+        raise NotThisClass("it has a function that only Spark computes")
+    return found
+
+
+def some_row(count: Expression) -> Expression:
+    return Operation(">", (count, constant_of(0, "bigint")))

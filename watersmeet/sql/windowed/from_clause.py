@@ -1,0 +1,149 @@
+"""FROM of a windowed query: streams, subqueries and joins of every kind, with the names that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from watersmeet.errors import ModelError
+from watersmeet.model import Stream
+from watersmeet.model.stream import check_name
+from watersmeet.sql import tree
+from watersmeet.sql.scope import did_you_mean
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Name
+from watersmeet.sql.tree import Call, Node
+from watersmeet.sql.windowed import resolved
+from watersmeet.sql.windowed.names import Names, Relation
+from watersmeet.sql.windowed.resolved import OutColumn
+from watersmeet.sql.windowed.typing import SparkTyping
+
+Environment = Mapping[str, tuple[tree.Common, "Environment"]]  # names of WITH, by lower case, each with what it sees
+ResolveQuery = Callable[[tree.Query, Names | None, Environment], resolved.Query]
+ResolveCondition = Callable[[Node, Names], Node]
+
+
+class Labels:
+    """Names for the text for Spark, each used once, whatever the case."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def new(self, wanted: str) -> str:
+        label, number = wanted, 1
+        while label.lower() in self._used:
+            number += 1
+            label = f"{wanted}_{number}"
+        self._used.add(label.lower())
+        return label
+
+
+class FromClause:
+    def __init__(
+        self, site: Site, streams: Mapping[str, Stream], typing: SparkTyping, query: ResolveQuery, on: ResolveCondition
+    ) -> None:
+        self._site = site
+        self._streams = {name.lower(): stream for name, stream in streams.items()}
+        self._typing = typing
+        self._query = query
+        self._on = on
+        self._labels = Labels()
+        self.tables: list[tree.TableName] = []  # all uses of streams
+
+    def read(self, source: tree.Source, parent: Names | None, known: Environment) -> tuple[resolved.Source, Names]:
+        if isinstance(source, tree.Join):
+            return self._join(source, parent, known)
+        if isinstance(source, tree.TableName):
+            common = known.get(source.name.text.lower())
+            if common is None:
+                return self._stream(source, parent)
+            query = self._query(common[0].query, None, common[1])
+            renamed = source.columns or common[0].columns
+        else:
+            query, renamed = self._query(source.query, parent, known), source.columns
+        alias = source.alias
+        label = self._labels.new(alias.text or "subquery")
+        columns = self._renamed(query.outputs, renamed, alias)
+        relation = Relation(alias.text, label, columns)
+        return resolved.Subselect(label, query), Names(self._site, [relation], parent)
+
+    def _stream(self, table: tree.TableName, parent: Names | None) -> tuple[resolved.Source, Names]:
+        stream = self._streams.get(table.name.text.lower())
+        if stream is None:
+            known = sorted(each.name for each in self._streams.values())
+            self._site.fail(
+                table.name.span,
+                f"unknown stream {table.name.text}",
+                detail=f"Streams: {', '.join(known)}." if known else "There are no streams.",
+                hint=did_you_mean(table.name.text, known),
+            )
+        try:
+            check_name("alias", table.alias.text)
+        except ModelError as error:
+            self._site.adopt(table.alias.span, error)
+        self.tables.append(table)
+        label = self._labels.new(table.alias.text)
+        plain = tuple(OutColumn(column.name, column.name, column.type) for column in stream.columns)
+        columns = self._renamed(plain, table.columns, table.alias)
+        scan = resolved.Scan(label, table.alias.text, stream.name, columns)
+        return scan, Names(self._site, [Relation(table.alias.text, label, columns)], parent)
+
+    def _renamed(self, columns: tuple[OutColumn, ...], names: tuple[Name, ...], alias: Name) -> tuple[OutColumn, ...]:
+        if not names:
+            return columns
+        if len(names) != len(columns):
+            self._site.fail(
+                names[0].span,
+                f"{alias.text} has {len(columns)} columns and {len(names)} names",
+                hint="name each column, or none",
+            )
+        return tuple(
+            OutColumn(name.text, column.label, column.type) for name, column in zip(names, columns, strict=True)
+        )
+
+    def _join(self, join: tree.Join, parent: Names | None, known: Environment) -> tuple[resolved.Source, Names]:
+        left, names = self.read(join.left, parent, known)
+        right, others = self.read(join.right, parent, known)
+        for relation in others.relations:
+            if relation.alias and any(relation.alias.lower() == each.alias.lower() for each in names.relations):
+                self._used_twice(join.right, relation.alias)
+        both = Names(self._site, [*names.relations, *others.relations], parent, {**names.merged, **others.merged})
+        using = join.using or (self._common_names(names, others) if join.natural else ())
+        on = self._on(join.on, both) if join.on is not None else None
+        for name in using:
+            equal = self._merge(join.kind, name, names, others, both)
+            on = equal if on is None else Call("and", (on, equal))
+        kind = "cross" if on is None and join.kind == "inner" else join.kind
+        source = resolved.Joined(kind, left, right, on)
+        if kind in ("semi", "anti"):
+            return source, names
+        return source, both
+
+    def _common_names(self, left: Names, right: Names) -> tuple[Name, ...]:
+        theirs = {column.name.lower() for _, column, _ in right.starred(None)}
+        mine = [column.name for _, column, _ in left.starred(None)]
+        return tuple(Name(name, (0, 1)) for name in mine if name.lower() in theirs)
+
+    def _merge(self, kind: str, name: Name, left: Names, right: Names, both: Names) -> Node:
+        """USING (name): the equality, and from now on one column of this name."""
+        written = tree.Column((name.text,), where=lambda: name.span)
+        one, other = left.find(written), right.find(written)
+        if one is None or other is None:
+            lacking = left if one is None else right
+            lacking.column(written)
+        assert one is not None
+        assert other is not None
+        value = {"right": other, "full": Call("coalesce", (one, other))}.get(kind, one)
+        hidden = [each for each in both.relations if each.having(name.text)]
+        declared = next(column.name for each in hidden for column in each.having(name.text))
+        column = OutColumn(declared, declared, self._typing.value(value).type)
+        both.merged[name.text.lower()] = (column, value, hidden)
+        equal = Call("=", (one, other), where=lambda: name.span)
+        self._typing.condition(equal)
+        return equal
+
+    def _used_twice(self, source: tree.Source, alias: str) -> NoReturn:
+        last = source
+        while isinstance(last, tree.Join):
+            last = last.right
+        self._site.fail(last.alias.span, f"alias {alias} is used twice", hint="give each use another name with AS")

@@ -1,0 +1,154 @@
+"""The names that a query sees: the columns of the relations in its FROM, and those of the query around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from watersmeet.sql.scope import did_you_mean
+from watersmeet.sql.site import Site
+from watersmeet.sql.syntax import Name
+from watersmeet.sql.tree import Column, Field, Node
+from watersmeet.sql.windowed.resolved import Bound, OutColumn, WindowEnd
+
+WINDOW = "wind0w"  # what `window` is called where the parser would take it for the beginning of a clause
+_ENDS = {"window_start": False, "window_end": True}
+_FIELDS = {"start": False, "end": True}
+
+
+@dataclass(frozen=True)
+class Relation:
+    alias: str
+    label: str
+    columns: tuple[OutColumn, ...]
+
+    def having(self, name: str) -> list[OutColumn]:
+        return [column for column in self.columns if column.name.lower() == name.lower()]
+
+    def bound(self, column: OutColumn) -> Bound:
+        return Bound(self.label, column.label, column.type)
+
+
+@dataclass
+class Names:
+    site: Site
+    relations: list[Relation]
+    parent: Names | None = None
+    # Columns that USING made one, by lower-case name: their value, and the relations whose own columns they replace.
+    merged: dict[str, tuple[OutColumn, Node, list[Relation]]] = field(default_factory=dict)
+
+    def column(self, written: Column) -> Node:
+        """What a column stands for; raises SqlError."""
+        found = self.find(written) or _window_end(written)
+        if found is None and self.parent is not None:
+            found = self.parent.find(written)
+            if found is None and self.parent.parent and self.parent.parent.find(written) is not None:
+                self.site.fail(
+                    written.span,
+                    f"{'.'.join(written.parts)} belongs to a query two levels up",
+                    hint="a subquery may read columns of the query right around it; join them there first",
+                )
+        if found is None:
+            self._unknown(written)
+        return found
+
+    def starred(self, qualifier: Name | None) -> Iterator[tuple[Relation | None, OutColumn, Node]]:
+        """The columns of `*` or `alias.*`; those of USING come once, first."""
+        if qualifier:
+            relation = self._relation(qualifier.text)
+            if relation is None:
+                self._unknown_alias(qualifier)
+            yield from ((relation, column, relation.bound(column)) for column in relation.columns)
+            return
+        for column, value, _ in self.merged.values():
+            yield None, column, value
+        for relation in self.relations:
+            for column in relation.columns:
+                if relation not in self.merged.get(column.name.lower(), (None, None, ()))[2]:
+                    yield relation, column, relation.bound(column)
+
+    def _relation(self, alias: str) -> Relation | None:
+        return next((each for each in self.relations if each.alias and each.alias.lower() == alias.lower()), None)
+
+    def find(self, written: Column) -> Node | None:
+        """What a column of these relations stands for, if it is one."""
+        first, *rest = written.parts
+        relation = self._relation(first)
+        if relation and rest:
+            columns = relation.having(rest[0])
+            if not columns:
+                self._no_column(Name(rest[0], written.span), [relation])
+            if len(columns) > 1:
+                self._ambiguous(Name(rest[0], written.span), [relation.alias] * len(columns))
+            return _fields(relation.bound(columns[0]), rest[1:], written)
+        merged = self.merged.get(first.lower())
+        if merged:
+            return _fields(merged[1], rest, written)
+        having = [(each, column) for each in self.relations for column in each.having(first)]
+        if rest:  # only a struct has fields; for other columns the first part was to be an alias
+            having = [(each, column) for each, column in having if column.type.startswith("struct")]
+        if not having:
+            return None
+        if len(having) > 1:
+            self._ambiguous(Name(first, written.span), [each.alias for each, _ in having])
+        relation, column = having[0]
+        return _fields(relation.bound(column), rest, written)
+
+    def _unknown(self, written: Column) -> NoReturn:
+        if written.parts[0] == WINDOW:
+            self.site.fail(written.span, "the window is no value of its own", hint="use window_start and window_end")
+        name = Name(written.parts[0], written.span)
+        if len(written.parts) > 1:
+            self._unknown_alias(name)
+        self._no_column(name, self.relations)
+
+    def _unknown_alias(self, name: Name) -> NoReturn:
+        known = sorted(each.alias for each in self.relations if each.alias)
+        detail = f"Aliases: {', '.join(known)}." if known else "There are no aliases."
+        self.site.fail(name.span, f"unknown alias {name.text}", detail=detail, hint=did_you_mean(name.text, known))
+
+    def _no_column(self, name: Name, relations: list[Relation]) -> NoReturn:
+        detail = "\n".join(
+            f"Columns of {each.alias or 'the subquery'}: {', '.join(column.name for column in each.columns)}."
+            for each in relations
+        )
+        known = [column.name for each in relations for column in each.columns]
+        problem = f"unknown column {name.text}"
+        if len(relations) == 1:
+            problem = f"{relations[0].alias or 'the subquery'} has no column {name.text}"
+        self.site.fail(name.span, problem, detail=detail, hint=did_you_mean(name.text, known))
+
+    def _ambiguous(self, name: Name, aliases: list[str]) -> NoReturn:
+        once = list(dict.fromkeys(alias for alias in aliases if alias))
+        self.site.fail(
+            name.span,
+            f"column {name.text} is ambiguous",
+            detail=f"Aliases that have it: {', '.join(once)}." if once else "",
+            hint=f"write {' or '.join(f'{alias}.{name.text}' for alias in once)}"
+            if len(once) > 1
+            else "give the columns different names with AS",
+        )
+
+
+def _fields(value: Node, names: list[str] | tuple[str, ...], written: Column) -> Node:
+    if isinstance(value, Bound):
+        value = Bound(value.relation, value.column, value.type, where=written.where)
+    for name in names:
+        value = Field(value, name, where=written.where)
+    return value
+
+
+def _window_end(written: Column) -> Node | None:
+    """`window_start`, `window_end`, and Spark's `window.start` and `window.end`."""
+    parts = [part.lower() for part in written.parts]
+    if len(parts) == 1 and parts[0] in _ENDS:
+        return WindowEnd(_ENDS[parts[0]], where=written.where)
+    if parts[0] == WINDOW and len(parts) > 1 and not parts[2:] and parts[1] in _FIELDS:
+        return WindowEnd(_FIELDS[parts[1]], where=written.where)
+    return None
+
+
+def field_of_window(node: Node, name: str) -> WindowEnd | None:
+    """`window(…).start` and `.end`."""
+    return WindowEnd(_FIELDS[name.lower()], where=node.where) if name.lower() in _FIELDS else None

@@ -1,0 +1,237 @@
+"""The Spark SQL of a resolved query. Nothing in it is user text: all is written anew, with quoted names.
+
+What raises in Spark (ANSI) is written in the form that is NULL instead, where Spark has one: try_add, TRY_CAST. The two
+ends of the window are parameters. A LIMIT decides ties by all outputs, so that the result depends on the rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from watersmeet.model.types import canonical_type
+from watersmeet.sql import tree
+from watersmeet.sql.spark_types import nested
+from watersmeet.sql.tree import Aggregate, Call, Node, Ordered
+from watersmeet.sql.windowed.groups import bare
+from watersmeet.sql.windowed.resolved import (
+    Bound,
+    Nested,
+    Query,
+    Scan,
+    Select,
+    Source,
+    Subselect,
+    WindowEnd,
+)
+from watersmeet.sql.windowed.typing import SparkTyping
+
+_INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "&", "|", "^", "||")
+_PATTERNS = {"like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
+_TRIED = {
+    **{"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod", "mod": "try_mod"},
+    **{"element_at": "try_element_at", "sum": "try_sum", "avg": "try_avg", "mean": "try_avg", "any": "bool_or"},
+}
+_TESTS = ("is null", "is not null", "is true", "is false")
+_UNITS = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
+_JOINS = {
+    **{"cross": "CROSS JOIN", "inner": "INNER JOIN", "left": "LEFT OUTER JOIN", "right": "RIGHT OUTER JOIN"},
+    **{"full": "FULL OUTER JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"},
+}
+
+
+def spark_text(query: Query, views: Mapping[str, str], typing: SparkTyping) -> str:
+    """The text, where the rows of each stream in the window are a view."""
+    return _Writer(views, typing).query(query)
+
+
+class _Writer:
+    def __init__(self, views: Mapping[str, str], typing: SparkTyping) -> None:
+        self._views = views
+        self._typing = typing
+
+    # Queries -------------------------------------------------------------------------------------
+
+    def query(self, query: Query) -> str:
+        if query.limit is None and not query.offset:
+            return self._plain(query)
+        prefix = "s"
+        while any(output.label.lower().startswith(prefix) for output in query.outputs):
+            prefix += "_"
+        shown = ", ".join(_quoted(output.label) for output in query.outputs)
+        if isinstance(query, Select) and not query.distinct:
+            inner = self._select(query, self._sorting(prefix, [self._value(each.value) for each in query.order]))
+        else:  # what it is ordered by is a matter of its outputs
+            sorting = self._sorting(prefix, [self._of_outputs(query, each.value) for each in query.order])
+            inner = f"SELECT {shown}{sorting} FROM ({self._plain(query)})"
+        order = [_direction(f"`{prefix}{at}`", each) for at, each in enumerate(query.order)]
+        order += [_quoted(output.label) for output in query.outputs]
+        limit = f" LIMIT {query.limit}" if query.limit is not None else ""
+        offset = f" OFFSET {query.offset}" if query.offset else ""
+        return f"SELECT {shown} FROM ({inner}) ORDER BY {', '.join(order)}{limit}{offset}"
+
+    def _sorting(self, prefix: str, values: list[str]) -> str:
+        return "".join(f", {value} AS `{prefix}{at}`" for at, value in enumerate(values))
+
+    def _of_outputs(self, query: Query, value: Node) -> str:
+        if isinstance(query, Select):
+            place = [bare(known) for known in query.values].index(bare(value))
+            return _quoted(query.outputs[place].label)
+        return self._value(value)
+
+    def _plain(self, query: Query) -> str:
+        """Without ORDER BY and LIMIT."""
+        if isinstance(query, Select):
+            return self._select(query, "")
+        # The names of outputs are those of the left side.
+        left, right = self.query(query.left), self.query(query.right)
+        listed = ", ".join(
+            f"{_quoted(one.label)} AS {_quoted(output.label)}"
+            for one, output in zip(query.left.outputs, query.outputs, strict=True)
+        )
+        return f"SELECT {listed} FROM (({left}) {query.operator} ({right}))"
+
+    def _select(self, query: Select, more: str) -> str:
+        pairs = zip(query.values, query.outputs, strict=True)
+        listed = ", ".join(f"{self._value(value)} AS {_quoted(output.label)}" for value, output in pairs)
+        text = f"SELECT {'DISTINCT ' if query.distinct else ''}{listed}{more}"
+        if query.source is not None:
+            text += f" FROM {self._source(query.source)}"
+        if query.where is not None:
+            text += f" WHERE {self._value(query.where)}"
+        if query.group is not None:
+            keys = [self._value(key) for key in query.group if not is_constant(key)]
+            text += f" GROUP BY {', '.join(keys or [_end(False)])}"
+        if query.having is not None:
+            text += f" HAVING {self._value(query.having)}"
+        return text
+
+    def _source(self, source: Source) -> str:
+        if isinstance(source, Scan):
+            return f"{_quoted(self._views[source.stream])} AS {_quoted(source.label)}"
+        if isinstance(source, Subselect):
+            return f"({self.query(source.query)}) AS {_quoted(source.label)}"
+        text = f"({self._source(source.left)} {_JOINS[source.kind]} {self._source(source.right)}"
+        return f"{text} ON {self._value(source.on)})" if source.on is not None else f"{text})"
+
+    # Scalars -------------------------------------------------------------------------------------
+
+    def _value(self, node: Node) -> str:
+        match node:
+            case Bound():
+                return f"{_quoted(node.relation)}.{_quoted(node.column)}" if node.relation else _quoted(node.column)
+            case WindowEnd():
+                return _end(node.end)
+            case Call():
+                return self._call(node)
+            case Aggregate():
+                return self._aggregate(node)
+            case Nested():
+                return self._nested(node)
+            case tree.Parenthesized():
+                return self._value(node.inner)
+            case tree.CastTo():
+                return f"TRY_CAST({self._value(node.value)} AS {canonical_type(node.type)})"
+            case tree.Field():
+                return f"{self._value(node.value)}.{_quoted(node.name)}"
+        return _constant(node)
+
+    def _call(self, node: Call) -> str:
+        name = node.name.lower()
+        first, *others = node.arguments or (tree.Null(),)
+        if name == "-" and not others:
+            return f"(-{self._value(first)})"
+        written = [self._value(each) for each in node.arguments]
+        if name == "item":
+            is_array = nested(self._typing.typed(first).type)[0] == "array"
+            return f"{'get' if is_array else 'try_element_at'}({', '.join(written)})"
+        if name in _TRIED:
+            return f"{_TRIED[name]}({', '.join(written)})"
+        if node.function:
+            if name in _UNITS and isinstance(first, tree.Text) and first.value.isalpha():
+                written[0] = first.value.upper()
+            return f"{name}({', '.join(written)})"
+        return _operator(name, written, node)
+
+    def _aggregate(self, node: Aggregate) -> str:
+        name = _TRIED.get(node.name, node.name)
+        if node.name in ("min_by", "max_by"):  # rows that tie are ordered by the value itself
+            value, by = (self._value(each) for each in node.arguments)
+            listed = f"{value}, CASE WHEN {by} IS NOT NULL THEN struct({by}, {value}) END"
+        else:
+            listed = ", ".join("*" if isinstance(each, tree.Star) else self._value(each) for each in node.arguments)
+        text = f"{name}({'DISTINCT ' if node.distinct else ''}{listed})"
+        return f"{text} FILTER (WHERE {self._value(node.filter)})" if node.filter is not None else text
+
+    def _nested(self, node: Nested) -> str:
+        query = self.query(node.query)
+        if node.kind == "exists":
+            return f"EXISTS ({query})"
+        return f"({self._value(node.value)} IN ({query}))" if node.value is not None else f"({query})"
+
+
+def is_constant(node: Node) -> bool:
+    """Whether it is the same for all rows of a window."""
+    return not any(isinstance(each, Bound | Nested | Aggregate) for each in node.walk())
+
+
+def _operator(name: str, written: list[str], node: Call) -> str:
+    first, *others = written
+    if name in _INFIX:
+        return f"({first} {name} {others[0]})"
+    if name in _PATTERNS:
+        escape = f" ESCAPE {others[1]}" if others[1:] else ""
+        return f"({first} {_PATTERNS[name]} {others[0]}{escape})"
+    if name in ("and", "or"):
+        return f"({f' {name.upper()} '.join(written)})"
+    if name in ("not", "~"):
+        return f"({'NOT ' if name == 'not' else '~'}{first})"
+    if name in _TESTS:
+        return f"({first} {name.upper()})"
+    if name == "between":
+        return f"({first} BETWEEN {others[0]} AND {others[1]})"
+    if name == "in":
+        return f"({first} IN ({', '.join(others)}))"
+    if name == "div":
+        return f"CASE WHEN {others[0]} <> 0 THEN {first} div {others[0]} END"
+    if name == "extract":
+        unit = node.arguments[0]
+        assert isinstance(unit, tree.Text)
+        assert unit.value.isalpha()
+        return f"extract({unit.value} FROM {others[0]})"
+    if name == "case":
+        pairs = zip(written[: len(written) // 2 * 2 : 2], written[1::2], strict=True)
+        branches = " ".join(f"WHEN {test} THEN {value}" for test, value in pairs)
+        return f"CASE {branches}{f' ELSE {written[-1]}' if len(written) % 2 else ''} END"
+    return f"{name}({', '.join(written)})"  # which the grammar has other words for: if, substring, trim, locate
+
+
+def _constant(node: Node) -> str:
+    match node:
+        case tree.Number():
+            return node.text
+        case tree.Text():
+            return _string(node.value)
+        case tree.Truth():
+            return "TRUE" if node.value else "FALSE"
+        case tree.Null():
+            return "NULL"
+        case tree.Interval():
+            return f"INTERVAL '{node.count}' {node.unit.upper()}"
+    raise AssertionError(node)
+
+
+def _end(end: bool) -> str:
+    return f"timestamp_micros(:window_{'end' if end else 'start'})"
+
+
+def _direction(text: str, order: Ordered) -> str:
+    return f"{text} {'DESC' if order.descending else 'ASC'} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _string(value: str) -> str:
+    # Spark replaces ${name} by the value of a setting before it parses a text, also inside of literals.
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"

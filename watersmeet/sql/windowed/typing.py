@@ -1,0 +1,129 @@
+"""Types of the resolved scalars of a windowed query, by Spark's rules.
+
+What only Spark computes is an `OnlySpark`: it has a type, and no text for DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
+from watersmeet.model.spark_call import SparkCall
+from watersmeet.model.windowed import END, START
+from watersmeet.sql.functions.aggregates import aggregate_type
+from watersmeet.sql.functions.spark_rules import castable, spark_type
+from watersmeet.sql.scope import column_ref
+from watersmeet.sql.site import Site
+from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported, comparable, is_numeric, shown
+from watersmeet.sql.tree import Aggregate, Call, Node, Number, Star
+from watersmeet.sql.typing import Typing
+from watersmeet.sql.windowed.resolved import Bound, Nested, WindowEnd
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OnlySpark(Expression):
+    """A value that Spark computes from these operands, together with the rest of the query."""
+
+    what: str
+    operands: tuple[Expression, ...]
+    type: str
+
+    @property
+    def columns(self) -> tuple[ColumnRef, ...]:
+        inner = tuple(column for operand in self.operands for column in operand.columns)
+        return (ColumnRef(f"only in spark {self.what}", self.type), *inner)  # so that it is never taken for a constant
+
+    def spelled(self, name: Callable[[ColumnRef], str]) -> str:
+        return f"{self.what}({', '.join(operand.spelled(name) for operand in self.operands)})"
+
+
+def only_spark(expression: Expression) -> bool:
+    """Whether some part of it has no text for DuckDB."""
+    return isinstance(expression, OnlySpark | SparkCall) or any(only_spark(each) for each in expression.operands)
+
+
+class SparkTyping(Typing):
+    """Types by what Spark computes; `leaf` decides first, if there is one."""
+
+    def __init__(self, site: Site, leaf: Callable[[Node], Expression | None] | None = None) -> None:
+        super().__init__(site, leaf or self._resolved_leaf)
+
+    def value(self, node: Node) -> Expression:
+        """The expression of something that is a value of its own: an output, a key."""
+        found = self.typed(node)
+        if found.type in (INTERVAL, MONTHS):
+            self._site.fail(
+                node.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
+            )
+        if found.type == VOID:
+            self._site.fail(node.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
+        return found
+
+    def condition(self, node: Node) -> Expression:
+        found = self.typed(node)
+        if found.type not in ("boolean", VOID):
+            self._site.fail(
+                node.span, f"this condition is {shown(found.type)}, not BOOLEAN", hint="compare it with a value"
+            )
+        return found
+
+    def call(self, node: Call, arguments: list[Expression]) -> Expression:
+        try:
+            return super().call(node, arguments)
+        except Unsupported as problem:
+            kind = spark_type(node.name.lower(), arguments)
+            if kind is None:
+                raise problem from None
+            return OnlySpark(node.name.lower(), tuple(arguments), kind)
+
+    def cast(self, value: Expression, kind: str, safe: bool) -> Expression:
+        try:
+            return super().cast(value, kind, safe)
+        except Unsupported:
+            if not castable(value.type, kind):
+                raise
+            return OnlySpark(f"cast {kind}", (value,), kind)
+
+    def _resolved_leaf(self, node: Node) -> Expression | None:
+        match node:
+            case Bound():
+                return column_ref(node.column, node.type, node.relation)
+            case WindowEnd():
+                return ColumnRef(END if node.end else START, "timestamp")
+            case Aggregate():
+                return self.aggregate(node)
+            case Nested():
+                return self._nested(node)
+        return None
+
+    def aggregate(self, node: Aggregate) -> Expression:
+        star = len(node.arguments) == 1 and isinstance(node.arguments[0], Star)
+        try:
+            arguments = [] if star else [self._argument(each) for each in node.arguments]
+            kind = aggregate_type(node.name, arguments, star, node.distinct)
+        except Unsupported as error:
+            self._site.fail(node.span, error.problem, hint=error.hint)
+        if node.filter is not None:
+            arguments.append(self.condition(node.filter))
+        return OnlySpark(node.name, tuple(arguments), kind)
+
+    def _argument(self, node: Node) -> Expression:
+        if isinstance(node, Call) and node.function and node.name.lower() == "array":
+            shares = [self.typed(each) for each in node.arguments if isinstance(each, Number)]
+            within = all(is_numeric(each.type) and 0 <= float(getattr(each, "value", -1)) <= 1 for each in shares)
+            if not shares or len(shares) < len(node.arguments) or not within:
+                raise Unsupported("array(…) is supported only for shares from 0 to 1", "write array(0.25, 0.75)")
+            return OnlySpark("array", tuple(shares), "array<double>")
+        return self.value(node)
+
+    def _nested(self, node: Nested) -> Expression:
+        if node.kind == "in":
+            assert node.value is not None
+            value = self.typed(node.value)
+            try:
+                comparable(value.type, node.query.outputs[0].type)
+            except Unsupported as error:
+                self._site.fail(node.span, error.problem, hint=error.hint)
+            return OnlySpark("in", (value,), "boolean")
+        return OnlySpark(node.kind, (), node.type)
