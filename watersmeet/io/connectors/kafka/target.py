@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -166,9 +167,13 @@ class KafkaTarget:
             raise ConnectionError(f"topic {self._topic}: {text}") from None
 
     def close(self) -> None:
-        if not self._is_stuck:  # otherwise that would wait as well
-            self._consumer.close()
-            self._producer.purge()
+        self._values.close()
+        if self._is_stuck:  # to close it would wait as well
+            return
+        self._consumer.close()
+        self._producer.purge()
+        with warnings.catch_warnings():  # that a transaction could not be aborted: the next producer does it
+            warnings.simplefilter("ignore")
             self._producer.close()
 
 
