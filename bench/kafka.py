@@ -87,7 +87,8 @@ def produce_streams(broker: KafkaBroker, rows: int) -> None:
         for at, micros in enumerate(times):
             row = {"ts": _iso(int(micros)), "id": at, **{column: int(values[at]) for column, values in keys.items()}}
             texts.append(json.dumps(row).encode())
-        broker.send(name, texts)
+        for partition in range(_PARTITIONS):  # in the order of their times, as producers of one moment are
+            broker.send(name, texts[partition::_PARTITIONS], partition=partition)
 
 
 def _iso(micros: int) -> str:
@@ -177,7 +178,8 @@ def our_reading(broker: KafkaBroker, home: Path, rows: int) -> float:
         ).encode()
         for at in range(rows)
     ]
-    broker.send("wide", texts)
+    for partition in range(_PARTITIONS):
+        broker.send("wide", texts[partition::_PARTITIONS], partition=partition)
     script = (
         "CREATE STREAM w (ts TIMESTAMP, id BIGINT, a BIGINT, price DOUBLE, name STRING) TIMESTAMP BY ts "
         f"FROM kafka 'wide' WITH ('bootstrap.servers' = '{broker.address}', maxRowsPerTick = {rows // 8});"

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.brokers.kafka import KafkaBroker, running_broker
+from tests.support.faults.fixtures import say
 from tests.support.stores.postgres_server import PostgresServer, running_server
+
+__all__ = ["say"]
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ _ROW, _AT = "result", "at_of_the_result"  # a stream of results, for the express
 class Values(Protocol):
     def encode(self, rows: pa.RecordBatch) -> Sequence[bytes]: ...
 
+    def close(self) -> None: ...
+
 
 class JsonMessages:
     """One object each; times as in 2030-01-31T12:00:00.000000Z."""
@@ -42,6 +44,9 @@ class JsonMessages:
             texts = pc.strftime(table.column(at), f"%Y-%m-%dT%H:%M:%S{zone}")
             table = table.set_column(at, field.name, texts)
         return [text.encode() for text in self._lines.of(table)]
+
+    def close(self) -> None:
+        self._lines.close()
 
 
 class AvroMessages:
@@ -64,6 +69,9 @@ class AvroMessages:
             schemaless_writer(content, self._schema, row)
             found.append(content.getvalue())
         return found
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 _AVRO = (

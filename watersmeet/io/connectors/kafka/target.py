@@ -8,9 +8,12 @@ outcome is not known is ended by the next producer of the same transactional id,
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -25,7 +28,9 @@ from watersmeet.io.connectors.secrets import redacted
 from watersmeet.model import Output, Sink
 from watersmeet.model.types import outside
 
+T = TypeVar("T")
 _Headers = list[tuple[str, str | bytes | None]]
+_GRACE = 5.0  # seconds
 _MARK = 0  # the partition whose offset is the number of the tick
 
 
@@ -39,6 +44,7 @@ class KafkaTarget:
         self._seconds = float(own["timeoutSeconds"])
         self._keys = Keys(sender.schema, own["key"]) if own["key"] else None
         self._values = _values(sender.schema, own, self._topic)
+        self._is_stuck = False
         self._said = ""  # by librdkafka, of what keeps it from working
         name = f"watersmeet-{sender.home}-{sender.query}"
         sending = ("compression.type", "linger.ms", "batch.size", "batch.num.messages", "transaction.timeout.ms")
@@ -69,11 +75,13 @@ class KafkaTarget:
         from confluent_kafka import TopicPartition
 
         with self._told("the transaction before it"):
-            self._producer.init_transactions(self._seconds)
-            found = self._consumer.list_topics(self._topic, self._seconds).topics[self._topic]
+            self._in_time(lambda: self._producer.init_transactions(self._seconds))
+            listed = self._in_time(lambda: self._consumer.list_topics(self._topic, self._seconds))
+            found = listed.topics[self._topic]
             if found.error is not None:
                 raise ConnectionError(f"topic {self._topic}: {redacted(found.error.str())}")
-            (mark,) = self._consumer.committed([TopicPartition(self._topic, _MARK)], self._seconds)
+            asked = [TopicPartition(self._topic, _MARK)]
+            (mark,) = self._in_time(lambda: self._consumer.committed(asked, self._seconds))
             if mark.error is not None:
                 raise ConnectionError(redacted(mark.error.str()))
             if mark.offset >= 0:
@@ -118,10 +126,28 @@ class KafkaTarget:
         end = time.monotonic() + self._seconds
         while True:
             try:
-                return action()
+                return self._in_time(action)
             except KafkaException as problem:
                 if not problem.args[0].retriable() or time.monotonic() > end:
                     raise
+
+    def _in_time(self, action: Callable[[], T]) -> T:
+        """librdkafka may wait for ever for a broker that was killed meanwhile, whatever time limit it is given. Then
+        this producer is given up: the next one of the same transactional id makes it harmless."""
+        done: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(action())
+            except BaseException as problem:
+                done.set_exception(problem)
+
+        threading.Thread(target=work, name="kafka", daemon=True).start()
+        try:
+            return done.result(self._seconds + _GRACE)
+        except TimeoutError:
+            self._is_stuck = True
+            raise ConnectionError(f"topic {self._topic}: no reply for {self._seconds:g} seconds") from None
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -135,15 +161,20 @@ class KafkaTarget:
             text = f"{what}: {redacted(error.str())}" + (f" ({self._said})" if self._said else "")
             if error.txn_requires_abort():
                 with contextlib.suppress(Exception):
-                    self._producer.abort_transaction(self._seconds)
+                    self._in_time(lambda: self._producer.abort_transaction(self._seconds))
             if error.code() in _for_ever():
                 raise Undeliverable(f"topic {self._topic}: {text}") from None
             raise ConnectionError(f"topic {self._topic}: {text}") from None
 
     def close(self) -> None:
+        self._values.close()
+        if self._is_stuck:  # to close it would wait as well
+            return
         self._consumer.close()
         self._producer.purge()
-        self._producer.close()
+        with warnings.catch_warnings():  # that a transaction could not be aborted: the next producer does it
+            warnings.simplefilter("ignore")
+            self._producer.close()
 
 
 def _for_ever() -> tuple[int, ...]:
