@@ -66,6 +66,7 @@ def run(
     names: Annotated[list[str] | None, typer.Option("--workload", help="one of several workloads")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="runs of each system")] = 5,
     scale: Annotated[float, typer.Option(min=0.001, help="how much input, against the usual amount")] = 1.0,
+    embedded: Annotated[bool, typer.Option("--embedded", help="without Spark: less CPU time beside the ticks")] = False,
 ) -> None:
     """CPU time of plans that share work, against those that do not: medians of alternating runs."""
     unknown = [name for name in names or () if name not in WORKLOADS]
@@ -78,7 +79,7 @@ def run(
     for name in names or list(WORKLOADS):
         make, targets = WORKLOADS[name]
         systems = list(dict.fromkeys(system for target in targets for system in (target.of, target.against)))
-        found = in_scratch(partial(_of_workload, make, systems, scale, rounds))
+        found = in_scratch(partial(_of_workload, make, systems, scale, rounds, embedded))
         figures[name] = found
         for target in targets:
             table.add_row(name, *_row(target, found))
@@ -87,13 +88,18 @@ def run(
         name: {system: [asdict(one) for one in runs] for system, runs in found.items()}
         for name, found in figures.items()
     }
-    write_json("sharing", {"workloads": written})
+    write_json("sharing", {"embedded": embedded, "workloads": written})
 
 
 def _of_workload(
-    make: Callable[[Path, float], Workload], systems: list[str], scale: float, rounds: int, folder: Path
+    make: Callable[[Path, float], Workload],
+    systems: list[str],
+    scale: float,
+    rounds: int,
+    embedded: bool,
+    folder: Path,
 ) -> dict[str, list[Figures]]:
-    workload = make(folder, scale)
+    workload = replace(make(folder, scale), embedded=embedded)
     date_files(workload)
     expected = duck.counts(workload, workload.ticks)
     found: dict[str, list[Figures]] = {system: [] for system in systems}

@@ -17,7 +17,8 @@ from typing import Any
 from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
 from watersmeet.io.connectors.kafka.source import check_topic, is_topic
 from watersmeet.io.into import check_into, check_source, resolved_sink
-from watersmeet.io.sinks import check_sink, is_outside, result_folder
+from watersmeet.io.ranges import is_range, range_source
+from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
 from watersmeet.model.windowed import Batch
 from watersmeet.options import Options
@@ -49,8 +50,10 @@ class Pipeline:
         if is_topic(stream):
             check_topic(stream)
         for query in self.queries.values():
-            if is_outside(query.sink):
-                check_source(query.name, self.folder_of(query), stream)
+            if query.sink.path and query.sink.names_folder and query.sink.format != "console":
+                check_source(query.name, Path(query.sink.path), stream)
+        if is_range(stream):
+            range_source(stream)  # which checks its options
         return replace(self, streams={**self.streams, stream.name: stream})
 
     def with_predicate(self, name: str, function: Callable[..., Any], by_row: bool) -> Pipeline:
@@ -82,7 +85,7 @@ class Pipeline:
         sink = statement.sink
         if sink.is_delivered:
             sink = replace(sink, options=schema_in(folder, sink.options))
-        elif sink.path:
+        if sink.path and sink.names_folder:
             sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 

@@ -9,10 +9,13 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+from bench.observe import CLOSELY, observe
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
 from watersmeet.home import layout
@@ -21,21 +24,30 @@ from watersmeet.home import layout
 @dataclass(frozen=True)
 class Run:
     seconds: list[float]  # of each tick
+    ended: list[float]  # when each tick was committed
     state_rows: list[int]  # after each tick, in all stores
     state_bytes: list[int]
     results: int
     decisions: list[dict[str, Any]]
+    cpu: tuple[float, ...] = ()  # seconds of all processes since the tick before; 0 for the first one
 
 
 def replay(script: str, home: str, statistics: dict[str, Any], **options: Any) -> Run:
     """In another process, so that one run leaves nothing warm for the next."""
     arguments = json.dumps({"script": script, "home": home, "statistics": statistics, "options": options})
     command = [sys.executable, "-m", "bench.adaptive.replay", arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or not lines:
-        raise SystemExit(f"the run failed:\n{done.stderr[-3000:]}")
-    return Run(**json.loads(lines[-1]))
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as complaints:
+        running = subprocess.Popen(command, stdout=out, stderr=complaints, text=True)
+        seen, looking = observe(running, None, CLOSELY)
+        running.wait()
+        looking.join()
+        out.seek(0)
+        complaints.seek(0)
+        lines = [line for line in out if line.startswith("{")]
+        if running.returncode or not lines:
+            raise SystemExit(f"the run failed:\n{complaints.read()[-3000:]}")
+    made = Run(**json.loads(lines[-1]))
+    return replace(made, cpu=(0.0, *(seen.cpu_within(*times) for times in pairwise(made.ended))))
 
 
 def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, Any]) -> Run:
@@ -50,7 +62,7 @@ def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, A
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(0.02):
+        while not ended.wait(0.1):
             seen = engine.stats()
             state[seen.tick] = (sum(store.rows for store in seen.stores), seen.state_bytes)
 
@@ -68,7 +80,8 @@ def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, A
         last = state.get(tick["tick"], last)
         rows.append(last[0])
         sizes.append(last[1])
-    return Run(seconds, rows, sizes, results, [asdict(one) for one in decisions(folder)])
+    times = [tick["finished_at"] for tick in ticks]
+    return Run(seconds, times, rows, sizes, results, [asdict(one) for one in decisions(folder)])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from watersmeet.home.manifest import load_newest
 # Plans are compared, so none of them changes while it runs: with a searcher the first one is searched for.
 ALONE = {"sharing": "none", "searcher": "individual", "materialize": "off", "adaptive": "off"}
 NAIVE = {"searcher": "individual", "adaptive": "off"}
-JOINT = {"searcher": "exact", "adaptive": "off"}
+# There is time for that: on a machine that others use, the usual limit would end the search at another plan.
+JOINT = {"searcher": "exact", "adaptive": "off", "plan_seconds": "120"}
 OPTIONS = {
     "joint": JOINT,
     "naive": NAIVE,
@@ -56,6 +57,7 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
         if not any(query.windowed for query in queries):  # sizes are those of the full history
             known = {"statistics": statistics(replace(workload, queries=queries))}
             (home / layout.STATISTICS).write_text(json.dumps(known))
+        options = {**options, "executor": "local"} if workload.embedded else options
         sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
         subprocess.run(command, check=True, stdout=sys.stderr)

@@ -87,6 +87,7 @@ class Workload:
     rows: dict[str, list[int]]
     warm_up: int = 2  # ticks that are not counted: compilers and caches
     sink: str = ""  # of Watersmeet's queries, where rows are not what the workload is about
+    embedded: bool = False  # Watersmeet runs without Spark tasks
 
     @property
     def ticks(self) -> int:
@@ -119,7 +120,7 @@ class Workload:
             for query in made["queries"]
         )
         streams = tuple(Stream(**stream) for stream in made["streams"])
-        return Workload(made["name"], made["folder"], streams, queries, made["rows"], made["warm_up"], made["sink"])
+        return Workload(**{**made, "streams": streams, "queries": queries})
 
 
 @dataclass(frozen=True)

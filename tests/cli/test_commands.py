@@ -151,6 +151,15 @@ def test_init_writes_a_project_that_is_right(command: Command, tmp_path: Path) -
     assert (folder / "README.md").exists()
 
 
+def test_init_writes_a_project_with_topics(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    made = command("init", "--kafka", folder)
+    assert made.exit_code == 0 and "docker compose up" in made.output
+    assert {path.name for path in folder.iterdir()} == {"pipeline.sql", "compose.yaml", "feed.py", "README.md"}
+    assert command("check", folder / "pipeline.sql").exit_code == 0
+    compile((folder / "feed.py").read_text(), "feed.py", "exec")
+
+
 def test_init_is_the_same_every_time(command: Command, tmp_path: Path) -> None:
     for name in ("one", "two"):
         command("init", tmp_path / name)

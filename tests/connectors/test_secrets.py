@@ -114,3 +114,9 @@ def test_options_may_be_references_and_are_passed_on() -> None:
 def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
     with pytest.raises(ModelError, match=r"pip install 'watersmeet\[kafka\]'"):
         check_installed("query q", "kafka", ["no_such_package"], "kafka")
+
+
+def test_passwords_in_connection_strings_are_masked() -> None:
+    text = "dsn = 'host=a password=hunter2 user=x', b = 'postgresql://me:hunter2@h:5432/db', c = 'http://h:80/x'"
+    assert masked(text) == text.replace("hunter2", "*******")
+    assert masked("password=env('X')") == "password=env('X')"

@@ -13,7 +13,10 @@ from watersmeet.home import layout
 from watersmeet.points import POINTS
 
 SOURCE = Path(watersmeet.__file__).parent
-ELSEWHERE = {("cli/sample_project/__init__.py", "orders")}  # a folder of the sample's input
+ELSEWHERE = {
+    ("cli/sample_project/__init__.py", "orders"),  # a folder of the sample's input
+    *(("io/connectors/delta/log.py", name) for name in ("*.json", ".json", "(\\d{20})\\.json")),  # of Delta's own log
+}
 BELOW_HOME = ("watersmeet.errors", "watersmeet.points", "watersmeet.model", "watersmeet.home")
 
 

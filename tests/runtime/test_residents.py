@@ -29,6 +29,7 @@ from watersmeet.runtime.exec import resident_pool as residents
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_pool import Residents
+from watersmeet.runtime.exec.resident_task import Hello
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import MergeOrder
 from watersmeet.store.bucket import Derived
@@ -108,20 +109,36 @@ def test_where_spark_has_one_slot_each_order_is_a_job(
 # Beside the ticks ----------------------------------------------------------------------------------------------------
 
 
-def test_ticks_do_not_wait_for_a_merge_though_there_is_one_resident(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("residents", [1, 2])
+def test_ticks_do_not_wait_for_a_merge_and_leave_its_process_to_it_if_there_is_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, residents: int
+) -> None:
     """The merge waits for a writer of what it reads, until the ticks have ended."""
-    one = declare(spark, tmp_path, residents="1")
+    taken: list[int] = []
+    take = Residents._take
+
+    def noted(self: Residents, connection: Connection, hello: Hello) -> Any:
+        task = take(self, connection, hello)
+        if task is not None and task.order.rank == Rank.TICK:
+            taken.append(hello.attempt)
+        return task
+
+    monkeypatch.setattr(Residents, "_take", noted)
+    one = declare(spark, tmp_path, residents=str(residents))
     with one.engine:
         one.engine.start()
         one.tick()
-        eventually(lambda: one.residents._connected[Rank.BESIDE] == 1)
+        eventually(lambda: one.residents._connected[Rank.BESIDE] == residents)
         merging = one.executor.submit(endless_merge(tmp_path / "home"), Rank.BESIDE)
-        eventually(lambda: one.residents._running_beside == 1)
-        one.tick(2)
+        eventually(lambda: one.residents._beside is not None)
+        taken.clear()
+        one.tick(4)
         assert not merging.done()
+        assert len(taken) >= 4 and (one.residents._beside in taken) == (residents == 1)
         let_it_end(tmp_path / "home")
         (report,) = merging.result(60)
         assert isinstance(report.failure, StateError), "what it read is no bucket"
+        one.tick()
     one.check()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,18 @@ def test_equal_values_of_different_types_have_equal_codes() -> None:
     assert encode(sliced, "string").values.tolist() == code(["x", "yy"], "string")
 
 
+@pytest.mark.parametrize(("keys", "slots"), [(1, 16), (50, 1024), (3000, 1 << 16)])
+def test_an_index_has_slots_for_its_keys_and_not_for_its_rows(keys: int, slots: int) -> None:
+    codes = np.random.default_rng(1).integers(0, keys, 60_000)
+    starts, order = build_index(codes, np.empty(0, np.uint8), np.empty(0, np.int32), 16)
+    assert len(starts) - 1 == slots
+    assert sorted(order.tolist()) == list(range(len(codes)))
+    for begin, end in pairwise(starts.tolist()):
+        held = order[begin:end]
+        for code in np.unique(codes[held]):
+            assert held[codes[held] == code].tolist() == np.flatnonzero(codes == code).tolist()
+
+
 @given(
     st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.booleans(), st.integers(0, 7)), max_size=60),
     st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 50), st.integers(0, 30), st.integers(0, 7)), max_size=20),
@@ -128,6 +141,7 @@ def test_equal_values_of_different_types_have_equal_codes() -> None:
     st.booleans(),
     st.sampled_from((np.uint8, np.uint16, np.uint32, np.uint64)),
     st.sampled_from(("both", "left", "none")),
+    st.integers(1, 12),
 )
 def test_the_probe_loop_finds_what_nested_loops_find(
     stored: list[tuple[int, int, bool, int]],
@@ -137,13 +151,14 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     own_deadlines: bool,
     word: type[np.unsignedinteger[Any]],
     with_sets: str,
+    slot_bits: int,
 ) -> None:
     codes = np.array([row[0] for row in stored], np.int64)
     tau = np.array([row[1] for row in stored], np.int64)
     valid = np.array([row[2] for row in stored], np.uint8)
     stored_sets = np.array([row[3] for row in stored], word)
     by_time = np.argsort(tau, kind="stable").astype(np.int32)
-    starts, order = build_index(codes, valid, by_time, max(1, len(stored).bit_length()))
+    starts, order = build_index(codes, valid, by_time, slot_bits)
     until = np.array([row[1] + min(window, row[0] + 3) for row in stored], np.int64) if own_deadlines else NO_DEADLINE
     ends = until if len(until) else tau + window
     left = np.array([row[0] for row in probing], np.int64)

@@ -12,15 +12,24 @@ from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Write a sample project that runs: a commented pipeline, small data files, a README.",
-    examples=("watersmeet init shop",),
+    examples=("watersmeet init shop", "watersmeet init --kafka shop"),
 )
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")],
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Streams and results are topics; with a compose file.")
+    ] = False,
 ) -> None:
     with reporting(None):
         from watersmeet.cli.sample_project import write_sample
 
-        write_sample(folder)
-        typer.echo(f"A sample project is in {folder}. Run it:\n\n  cd {folder}\n  watersmeet run pipeline.sql --once\n")
+        write_sample(folder, kafka)
+        commands = (
+            ("docker compose up -d", "watersmeet run pipeline.sql")
+            if kafka
+            else ("watersmeet run pipeline.sql --once",)
+        )
+        listed = "\n".join(f"  {command}" for command in (f"cd {folder}", *commands))
+        typer.echo(f"A sample project is in {folder}. Run it:\n\n{listed}\n")

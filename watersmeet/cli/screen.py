@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -52,6 +53,18 @@ class StopRequest:
 
 
 @contextlib.contextmanager
+def _loaded_for_good() -> Iterator[None]:
+    """What is loaded by now stays until the end, because the process is that of one engine. So a full collection, which
+    comes in the middle of a tick, need not look at it: it would take as long as several small ticks."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@contextlib.contextmanager
 def step(console: Console, what: str) -> Iterator[None]:
     """Says what is going on while it takes its time: a spinner on a terminal, else one line."""
     if console.is_terminal:
@@ -69,6 +82,7 @@ def start_spark(console: Console, engine: Engine) -> None:
             _ = engine.spark
 
 
+@_loaded_for_good()
 def show_until(
     console: Console, finished: Callable[[], bool], draw: Callable[[], RenderableType], line: Callable[[], str]
 ) -> None:

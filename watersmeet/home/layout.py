@@ -11,7 +11,7 @@ STATE = "state"  # buckets, in a folder for each store
 RESULTS = "results"  # of queries without INTO 'path', in a folder for each
 COUNTS = "counts"  # matches of queries INTO count: rows of tick, query, matches
 REJECTED = "rejected"  # rows set aside with the reason, and a list of whole files, in a folder for each stream
-POSITIONS = "positions"  # which files each batch of a group of folders has
+POSITIONS = "positions"  # which files, or which ranges of logs, each batch of a group has
 CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
 ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
 STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
@@ -127,6 +127,11 @@ def positions(home: Path, group: str) -> Path:
 def offset_log(home: Path, group: str) -> Path:
     """The ranges of offsets of each batch of a group of topics."""
     return home / POSITIONS / f"{group}.offsets.jsonl"
+
+
+def ranges(home: Path, group: str) -> Path:
+    """The ranges of positions of each batch of a group of other logs."""
+    return home / POSITIONS / f"{group}.ranges.jsonl"
 
 
 def checkpoint(home: Path, group: str) -> Path:

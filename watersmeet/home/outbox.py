@@ -36,6 +36,10 @@ class Lane:
     def name(self) -> LaneName:
         return self.query, self.sink
 
+    def leads_to(self, sink: Sink) -> bool:
+        """Whether that is the same target, with whatever options."""
+        return (self.sink.format, self.sink.path) == (sink.format, sink.path)
+
 
 LaneName = tuple[str, Sink]
 
@@ -59,7 +63,12 @@ def posted(lanes: Sequence[Lane], sinks: Mapping[str, Sink], new: Iterable[tuple
             found.setdefault(query, []).append((rows, file))
     after = {lane.name: lane for lane in lanes}
     for query, files in found.items():
-        lane = after.get((query, sinks[query]), Lane(query, sinks[query]))
+        # A query that was added again with other options continues the lane: a target that has a tick takes no
+        # earlier one.
+        before = [lane for lane in after.values() if lane.query == query and lane.leads_to(sinks[query])]
+        waiting = sorted((parcel for lane in before for parcel in lane.parcels), key=lambda parcel: parcel.tick)
+        after = {name: lane for name, lane in after.items() if lane not in before}
+        lane = Lane(query, sinks[query], tuple(waiting))
         parcel = Parcel(tick, sum(rows for rows, _ in files), tuple(file for _, file in files))
         after[lane.name] = replace(lane, parcels=(*lane.parcels, parcel))
     return tuple(after.values())

@@ -11,9 +11,9 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,7 @@ from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
 from watersmeet.io.positions import Noted
+from watersmeet.io.ranges import RangePiece
 from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES, open_parquet
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
 from watersmeet.io.watch import Watch
@@ -256,17 +257,24 @@ _TOGETHER = 2 << 20  # the files of a stream that are not larger together are re
 
 
 def share(files: Mapping[str, list[InputFile]], tasks: int) -> tuple[tuple[Piece, ...], ...]:
+    found = {stream: [piece for file in some for piece in _pieces(stream, file)] for stream, some in files.items()}
+    return share_pieces(found, tasks)
+
+
+AnyPiece = TypeVar("AnyPiece", bound=Piece | RangePiece)
+
+
+def share_pieces(by_stream: Mapping[str, Sequence[AnyPiece]], tasks: int) -> tuple[tuple[AnyPiece, ...], ...]:
     """Who reads what: the largest first, each to the task that has least. A task makes one bucket of a stream."""
-    units: list[tuple[int, list[Piece]]] = []
-    for stream, some in files.items():
-        pieces = [piece for file in some for piece in _pieces(stream, file)]
+    units: list[tuple[int, Sequence[AnyPiece]]] = []
+    for pieces in by_stream.values():
         size = sum(piece.bytes for piece in pieces)
         if size <= _TOGETHER:
             units += [(size, pieces)] if pieces else []
         else:
             units += [(piece.bytes, [piece]) for piece in pieces]
     units.sort(key=lambda unit: -unit[0])
-    work: list[list[Piece]] = [[] for _ in range(min(tasks, len(units)))]
+    work: list[list[AnyPiece]] = [[] for _ in range(min(tasks, len(units)))]
     least = [(0, task) for task in range(len(work))]
     for size, pieces in units:
         held, task = least[0]

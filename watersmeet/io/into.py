@@ -20,14 +20,14 @@ _PATTERN = re.compile(r"[*?\[{]")
 
 def resolved_sink(sink: Sink) -> Sink:
     """The sink with its folder by the one name that no other spelling leads to."""
-    if not sink.path or sink.is_delivered or _SCHEME.match(sink.path):
+    if not sink.path or not sink.names_folder or _SCHEME.match(sink.path):
         return sink
     return replace(sink, path=os.path.realpath(sink.path))
 
 
 def check_into(query: str, sink: Sink, home: Path, streams: Iterable[Stream], roots: str) -> None:
     """Reject a folder that is not for results. The sink is a resolved one."""
-    if not sink.path or sink.is_delivered or sink.format in ("console", "count"):
+    if not sink.path or not sink.names_folder or sink.format in ("console", "count"):
         return
     if _SCHEME.match(sink.path):
         raise ModelError(

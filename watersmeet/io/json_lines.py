@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import duckdb
 import pyarrow as pa
 
 from watersmeet.private_duckdb import connect
@@ -44,3 +45,16 @@ def _quoted(found: re.Match[str]) -> str:
     if word.startswith('"'):
         return word
     return '"NaN"' if "nan" in word.lower() else '"-Infinity"' if word.startswith("-") else '"Infinity"'
+
+
+def json_texts(connection: duckdb.DuckDBPyConnection, column: pa.Array) -> pa.Array:
+    """The values of a column, each as JSON; NULL where they are."""
+    connection.register("values_as_json", pa.table({"value": column}))
+    try:
+        found = connection.sql("SELECT to_json(value) FROM values_as_json").to_arrow_table()
+    finally:
+        connection.unregister("values_as_json")
+    texts = found.column(0).cast(pa.string()).combine_chunks()
+    if not _has_floats(column.type):
+        return texts
+    return pa.array([text and _valid_json(text) for text in texts.to_pylist()], pa.string())

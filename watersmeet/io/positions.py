@@ -19,6 +19,7 @@ from watersmeet.home.counters import Reason
 from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.offsets import load_offsets
+from watersmeet.io.ranges import load_ranges
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, unpacked
 
 Files = dict[str, dict[str, Stamp]]  # by stream and name, which is relative to the stream's folder
@@ -168,8 +169,8 @@ def load_positions(home: Path, group: str, *, to_write: bool = True) -> Position
 def check_positions(home: Path, manifest: Manifest) -> None:
     """Reject positions in the sources that do not fit the state: older, gone, or more than one batch ahead.
 
-    They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders. Without them
-    batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
+    They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders or logs. Without
+    them batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
     for group, batch in manifest.batches.items():
         if layout.offsets(home, group, batch).exists():
             continue
@@ -186,6 +187,8 @@ def _newest(home: Path, group: str) -> tuple[Path, int]:
     if layout.offset_log(home, group).exists():
         offsets = load_offsets(home, group)
         return offsets.path, offsets.batch
+    if (ranges := load_ranges(home, group)) is not None:
+        return ranges.path, ranges.batch
     positions = load_positions(home, group)
     return positions.path, positions.batch
 

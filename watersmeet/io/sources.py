@@ -71,7 +71,8 @@ def spark_path(path: str) -> str:
 def missing_folder(stream: Stream) -> InputError | None:
     """The error for a stream whose files would be in a folder that does not exist."""
     source = stream.source
-    if source is None or source.format not in FILE_FORMATS or "://" in source.path or os.path.exists(source.path):
+    in_folder = source is not None and source.format in (*FILE_FORMATS, "delta")
+    if source is None or not in_folder or "://" in source.path or os.path.exists(source.path):
         return None
     fixed, sign, _ = re.split(r"([*?\[{]|$)", source.path, maxsplit=1)
     if sign and os.path.isdir(os.path.dirname(fixed) or "."):
@@ -115,7 +116,7 @@ def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
                 f"stream {stream.name}: {path} has no column {column.name}",
                 detail=f"Its columns: {', '.join(found.names)}.",
             )
-        if not _reads_as(field.type, column):
+        if not reads_as(field.type, column):
             raise InputError(
                 f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}; "
                 f"the stream declares {column.type.upper()}"
@@ -124,7 +125,7 @@ def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
     return file, names
 
 
-def _reads_as(found: pa.DataType, column: Column) -> bool:
+def reads_as(found: pa.DataType, column: Column) -> bool:
     """Whether Spark reads a Parquet column of one type as another: the same, or a lossless widening."""
     wanted = column.arrow
     if pa.types.is_dictionary(found):

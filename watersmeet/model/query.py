@@ -15,7 +15,7 @@ from watersmeet.model.expression import Expression
 from watersmeet.model.predicate import Equality, Predicate
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.stream import check_name
-from watersmeet.model.targets import targets
+from watersmeet.model.targets import FOLDERS, targets
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
 LEFT_JOIN, SEMI_JOIN, ANTI_JOIN = "left", "semi", "anti"
@@ -56,6 +56,11 @@ class Sink:
     def is_delivered(self) -> bool:
         """Whether results wait in the outbox until the target has them."""
         return self.format not in _FORMATS
+
+    @property
+    def names_folder(self) -> bool:
+        """Whether `path` is a folder of this machine."""
+        return not self.is_delivered or self.format in FOLDERS
 
 
 @dataclass(frozen=True)

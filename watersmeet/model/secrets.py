@@ -19,6 +19,10 @@ HINT = "write env('NAME') for an environment variable, or file('PATH')"
 _WRITTEN = re.compile(r"""([\w.]+)(['"`]?\s*=\s*)(['"])((?:(?!\3).)*)""", re.DOTALL)
 
 
+# In a connection string: after a word, or before the @ of an address.
+_IN_ADDRESS = re.compile(r"""(password=)(?!\w+\()([^\s'"]+)|(://[^/@\s:'"]*:)([^\s'"@]+)(?=@)""", re.IGNORECASE)
+
+
 def masked(text: str) -> str:
     """A SQL text, for errors that show it, with stars in place of secrets that were written in it all the same."""
 
@@ -27,7 +31,12 @@ def masked(text: str) -> str:
             return found[0]
         return found[1] + found[2] + found[3] + re.sub(r"\S", "*", found[4])
 
-    return _WRITTEN.sub(mask, text)
+    return _IN_ADDRESS.sub(_mask_address, _WRITTEN.sub(mask, text))
+
+
+def _mask_address(found: re.Match[str]) -> str:
+    before, secret = (found[1], found[2]) if found[1] else (found[3], found[4])
+    return before + "*" * len(secret)
 
 
 def is_secret(option: str) -> bool:

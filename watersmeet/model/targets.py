@@ -11,7 +11,12 @@ from functools import cache
 from importlib.metadata import entry_points
 
 GROUP = "watersmeet.sinks"
-BUILT_IN = {"kafka": "watersmeet.io.connectors.kafka.target:CONNECTOR"}
+BUILT_IN = {
+    "kafka": "watersmeet.io.connectors.kafka.target:CONNECTOR",
+    "delta": "watersmeet.io.connectors.delta.connector:CONNECTOR",
+    "postgres": "watersmeet.io.connectors.postgres.connector:CONNECTOR",
+}
+FOLDERS = ("delta",)  # named by a folder of this machine
 
 
 @cache

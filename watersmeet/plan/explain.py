@@ -47,7 +47,7 @@ def explain(plan: RenderedPlan) -> str:
     if plan.trees:
         lines += ["", "operator trees, results in brackets are materialized"]
         lines += [f"  {query}: {tree}" for query, tree in plan.trees]
-    lines += ["", "stores"]
+    lines += ["", "stores"] if plan.stores or not plan.windows else []
     for store in plan.stores:
         kind = "materialized, " if store.materialized else ""
         serves = f"  ⇒ {_names(store.serves)}" if store.serves else ""

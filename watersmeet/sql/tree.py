@@ -137,6 +137,24 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True)
+class SortKey(Node):
+    value: Node
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Over(Node):
+    """An aggregate or a rank OVER (PARTITION BY … ORDER BY …): it is no aggregate of the query."""
+
+    name: str  # lower case
+    arguments: tuple[Node, ...]
+    filter: Node | None
+    partition: tuple[Node, ...]
+    order: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True)
 class SubqueryValue(Node):
     """(SELECT …) as a value: of its only column in its only row."""
 

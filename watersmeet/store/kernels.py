@@ -38,6 +38,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 BISECT_FROM = 8
+SPARE = 16  # slots for each key, so that few keys share one
 
 
 @njit(cache=CACHED, inline="always")
@@ -85,7 +86,10 @@ def partition_of(codes: I64, partitions: int) -> I32:
 
 @njit(types.UniTuple(OUT32, 2)(IN64, IN8, IN32, INT), cache=CACHED, nogil=True)
 def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I32, I32]:
-    """Counting sort of the valid rows by slot, visiting them in event-time order (`by_time`)."""
+    """Counting sort of the valid rows by slot, visiting them in event-time order (`by_time`).
+
+    Where few of the 2^slot_bits slots have rows, because keys are frequent, there are fewer: SPARE for each that has.
+    """
     slots = 1 << slot_bits
     shift = np.uint64(64 - slot_bits)
     all_valid = len(valid) == 0
@@ -93,6 +97,19 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
     for row in range(len(codes)):
         if all_valid or valid[row]:
             starts[np.int64((np.uint64(codes[row]) * GOLDEN) >> shift) + 1] += 1
+    occupied = 0
+    for slot in range(slots):
+        occupied += starts[slot + 1] != 0
+    fewer = 0  # times that two neighbouring slots become one
+    while slot_bits - fewer > 1 and (slots >> (fewer + 1)) >= SPARE * occupied:
+        fewer += 1
+    if fewer:
+        slots >>= fewer
+        shift += np.uint64(fewer)
+        joined = np.zeros(slots + 1, np.int32)
+        for slot in range(slots << fewer):
+            joined[(slot >> fewer) + 1] += starts[slot + 1]
+        starts = joined
     for slot in range(slots):
         starts[slot + 1] += starts[slot]
     order = np.empty(starts[slots], np.int32)

@@ -67,3 +67,10 @@ SELECT a.category, count(*) AS n, sum(b.amount) AS s, min(p.name) AS o FROM bids
 SELECT kind AS `select`, count(*) AS `a``b` FROM bids {w} GROUP BY kind;
 SELECT 'x' AS c, 1 AS one, kind FROM bids {w} GROUP BY 1, 2, 3;
 SELECT 5 AS five, count(*) AS n FROM bids {w} GROUP BY 1;
+SELECT kind, sum(price) OVER (PARTITION BY kind) AS s, rank() OVER (PARTITION BY n ORDER BY amount DESC) AS r
+  FROM bids {w};
+SELECT d.kind, d.n FROM (SELECT kind, count(*) AS n, dense_rank() OVER (ORDER BY count(*) DESC) AS place
+  FROM bids {w} GROUP BY kind) d WHERE d.place <= 3;
+SELECT kind, avg(amount) OVER (ORDER BY day NULLS LAST) AS a, cume_dist() OVER (ORDER BY n) AS c, percent_rank()
+  OVER (ORDER BY n) AS p, count(*) FILTER (WHERE ok) OVER () AS f, max_by(kind, n) OVER (PARTITION BY ok) AS m FROM bids {w};
+SELECT DISTINCT kind, sum(sum(n)) OVER () AS t FROM bids {w} GROUP BY kind ORDER BY t LIMIT 3;

@@ -45,6 +45,7 @@ BATCH = {
     "SELECT max(exp(d)) AS p FROM bids {w}": "a function that only Spark computes",
     "SELECT sum(amount / share) AS p FROM bids {w}": "a quotient of decimals",
     "SELECT sum(long) AS p FROM bids {w}": "may need more than 38 digits",
+    "SELECT kind, rank() OVER (ORDER BY count(*)) AS r FROM bids {w} GROUP BY kind": "it has a function with OVER",
     "SELECT count(*) AS n FROM bids {w} WHERE at > window_start": "reads the ends of the window",
     "SELECT count(*) AS n FROM bids {w} WHERE n IN (SELECT id FROM auctions {w})": "it has a subquery",
     "SELECT kind, count(*) AS n FROM bids {w} GROUP BY kind HAVING count(*) > (SELECT max(id) FROM auctions {w})": (

@@ -20,20 +20,31 @@ PRODUCTS = {"kettle": 39, "lamp": 25, "chair": 89, "desk": 240, "rug": 120}
 Row = tuple[datetime, Sequence[object]]
 
 
-def write_sample(folder: Path) -> None:
-    """Write the project into a new or empty folder."""
+KAFKA = ("pipeline.sql", "compose.yaml", "feed.py", "README.md")
+
+
+def write_sample(folder: Path, kafka: bool = False) -> None:
+    """Write the project into a new or empty folder; with `kafka`, one whose streams and results are topics."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WatersmeetError(
             f"{folder} exists already and is not an empty folder",
             detail="A sample project never overwrites files.",
             hint="choose another name",
         )
+    if kafka:
+        folder.mkdir(parents=True, exist_ok=True)
+        _copy(folder, KAFKA, "kafka")
+        return
     orders, payments, shipments = _history()
     _write_stream(folder / "data" / "orders", ("id", "customer", "product", "amount", "at"), orders)
     _write_stream(folder / "data" / "payments", ("order_id", "method", "amount", "at"), payments)
     _write_stream(folder / "data" / "shipments", ("order_id", "carrier", "at"), shipments)
-    for name in ("pipeline.sql", "README.md"):
-        (folder / name).write_text(resources.files(__name__).joinpath(name).read_text("utf-8"))
+    _copy(folder, ("pipeline.sql", "README.md"))
+
+
+def _copy(folder: Path, names: Iterable[str], *below: str) -> None:
+    for name in names:
+        (folder / name).write_text(resources.files(__name__).joinpath(*below, name).read_text("utf-8"))
 
 
 def _history() -> tuple[list[Row], list[Row], list[Row]]:

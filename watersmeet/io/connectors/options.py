@@ -75,6 +75,10 @@ def number(value: str) -> str:
     return "" if value.isdigit() and int(value) > 0 else "use a number above 0"
 
 
+def number_or_zero(value: str) -> str:
+    return "" if value.isdigit() and len(value) <= 9 else "use a whole number; 0 switches it off"  # noqa: PLR2004
+
+
 def check_installed(whose: str, kind: str, modules: Collection[str], extra: str) -> None:
     """Reject a connector whose packages are missing."""
     missing = [module for module in modules if find_spec(module) is None]

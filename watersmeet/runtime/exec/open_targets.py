@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,11 +21,18 @@ from watersmeet.runtime.tick.orders import DeliverOrder, DeliveryReport
 _ROWS = 1 << 16  # of a file that are read at a time
 
 
+@dataclass
+class _Opened:
+    target: Target
+    schema: pa.Schema
+    last: int  # the newest tick that it has
+
+
 class OpenTargets:
     """A target stays open for the next ticks; one that has failed is opened again, which begins with `recover`."""
 
     def __init__(self) -> None:
-        self._open: dict[LaneName, tuple[Target, int]] = {}  # and the newest tick that it has
+        self._open: dict[LaneName, _Opened] = {}
 
     def deliver(self, order: DeliverOrder) -> DeliveryReport:
         """Commit the parcels that the target lacks, as far as that can be done."""
@@ -42,43 +50,53 @@ class OpenTargets:
 
     def _deliver(self, order: DeliverOrder, report: DeliveryReport) -> None:
         name = order.query, order.sink
-        if name not in self._open:
-            first = Path(order.home) / order.parcels[0].files[0]
-            sender = Sender(order.tag, order.query, order.sink, _schema(first))
-            points.reach("target.open")
-            target = connector_of(order.sink).open(sender)
-            try:
-                self._open[name] = target, target.recover()
-            except BaseException:
-                with contextlib.suppress(Exception):
-                    target.close()
-                raise
-            points.reach("target.recovered")
-        target, last = self._open[name]
-        if last > order.committed:
-            raise Undeliverable(
-                f"{shown(order.sink)} has tick {last} of this query, and the home ends with tick {order.committed}",
-                detail="It seems that the home was restored from an earlier state.",
-                hint="restore the newest state, or start with another --home and another target",
-            )
-        report.last = last
         for parcel in order.parcels:
-            if parcel.tick > last:
+            if name in self._open and parcel.tick <= self._open[name].last <= order.committed:
+                report.last = self._open[name].last
+                continue
+            schema = _schema(Path(order.home) / parcel.files[0])
+            if name in self._open and self._open[name].schema != schema:
+                self._drop(name)  # the query was added again with other columns
+            if name not in self._open:
+                self._open[name] = _opened(Sender(order.tag, order.query, order.sink, schema))
+            opened = self._open[name]
+            if opened.last > order.committed:
+                raise Undeliverable(
+                    f"{shown(order.sink)} has tick {opened.last} of this query, and the home ends with tick "
+                    f"{order.committed}",
+                    detail="It seems that the home was restored from an earlier state.",
+                    hint="restore the newest state, or start with another --home and another target",
+                )
+            if parcel.tick > opened.last:
+                report.last = opened.last
                 points.reach("target.commit")
-                target.commit(parcel.tick, _rows(Path(order.home), parcel))
-                report.last = parcel.tick
-                self._open[name] = target, parcel.tick
+                opened.target.commit(parcel.tick, _rows(Path(order.home), parcel))
+                opened.last = report.last = parcel.tick
                 points.reach("target.committed")
+            report.last = opened.last
 
     def _drop(self, name: LaneName) -> None:
-        target, _ = self._open.pop(name, (None, 0))
-        if target is not None:
+        opened = self._open.pop(name, None)
+        if opened is not None:
             with contextlib.suppress(Exception):
-                target.close()
+                opened.target.close()
 
     def close(self) -> None:
         for name in list(self._open):
             self._drop(name)
+
+
+def _opened(sender: Sender) -> _Opened:
+    points.reach("target.open")
+    target = connector_of(sender.sink).open(sender)
+    try:
+        opened = _Opened(target, sender.schema, target.recover())
+    except BaseException:
+        with contextlib.suppress(Exception):
+            target.close()
+        raise
+    points.reach("target.recovered")
+    return opened
 
 
 def _schema(path: Path) -> pa.Schema:

@@ -71,7 +71,8 @@ class Residents:
         self._group = f"watersmeet residents {secrets.token_hex(4)}"
         self._changed = threading.Condition()  # guards all that follows
         self._waiting: dict[Rank, deque[_Task]] = {rank: deque() for rank in Rank}
-        self._running_beside = 0
+        self._free: set[int] = set()  # residents without a task of a tick
+        self._beside: int | None = None  # the resident that executes an order that no tick waits for
         self._connected = Counter[Rank]()  # connections, by what they are for
         self._holders: dict[str, int] = {}  # by key of orders, the resident that had the last one
         self._fruitless = 0  # jobs in a row that have ended without a resident
@@ -179,14 +180,16 @@ class Residents:
                 self._fruitless = 0
             try:
                 while (task := self._take(connection, hello)) is not None:
-                    self._ask(connection, task)
+                    self._ask(connection, hello, task)
                     task = None
                 connection.send_bytes(END)
             finally:
                 with self._changed:
                     self._connected.subtract(hello.ranks)
-                    if Rank.DELIVERY in hello.ranks:
-                        self._holders = {key: one for key, one in self._holders.items() if one != hello.attempt}
+                    if Rank.TICK in hello.ranks:
+                        self._free.discard(hello.attempt)
+                    # Whichever of its connections ends: orders must not wait for a resident that is gone.
+                    self._holders = {key: one for key, one in self._holders.items() if one != hello.attempt}
                     self._changed.notify_all()
         except Exception as problem:  # of any kind: the tick waits for the task
             if isinstance(problem, BlockingIOError) and hello is not None:
@@ -213,7 +216,12 @@ class Residents:
                     is_mine = rank in hello.ranks or (Rank.TICK in hello.ranks and not self._connected[rank])
                     task = self._next(rank, hello.attempt) if is_mine else None
                     if task is not None:
+                        if Rank.TICK in hello.ranks:
+                            self._free.discard(hello.attempt)
+                            self._changed.notify_all()  # what was left to this one, another may have to take now
                         return task
+                if Rank.TICK in hello.ranks:
+                    self._free.add(hello.attempt)
                 self._changed.wait(_LOOK)
                 while connection.poll(0):  # no request is open: a late heartbeat, or the end
                     if connection.recv_bytes() != ALIVE:
@@ -222,9 +230,11 @@ class Residents:
     def _next(self, rank: Rank, resident: int) -> _Task | None:
         waiting = self._waiting[rank]
         if rank == Rank.BESIDE:
-            if not waiting or self._running_beside:
+            if not waiting or self._beside is not None:
                 return None
-            self._running_beside += 1
+            self._beside = resident
+        elif rank in (Rank.TICK, Rank.AHEAD) and resident == self._beside and self._free - {resident}:
+            return None  # it would share the process, and its interpreter, with a merge, though another one is free
         for task in waiting:
             if self._holders.get(task.order.key, resident) == resident:
                 waiting.remove(task)
@@ -233,7 +243,7 @@ class Residents:
                 return task
         return None
 
-    def _ask(self, connection: Connection, task: _Task) -> None:
+    def _ask(self, connection: Connection, hello: Hello, task: _Task) -> None:
         if task.order.future.done():
             self._let_go(task)
             return  # another task of it has failed for good
@@ -242,6 +252,9 @@ class Residents:
         while (reply := connection.recv_bytes()) == ALIVE:
             pass
         done, content = pickle.loads(reply)
+        if Rank.TICK in hello.ranks:
+            with self._changed:  # before the next tick, which may follow at once
+                self._free.add(hello.attempt)
         if not done:
             self._again(task, Lost(content))
             return
@@ -276,7 +289,7 @@ class Residents:
     def _let_go(self, task: _Task) -> None:
         if task.order.rank == Rank.BESIDE:
             with self._changed:
-                self._running_beside -= 1
+                self._beside = None
                 self._changed.notify_all()
 
     def _kill(self, attempt: int) -> None:

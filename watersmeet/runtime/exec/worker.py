@@ -22,6 +22,7 @@ from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
+from watersmeet.io.ranges import RangePiece
 from watersmeet.io.sources import open_parquet
 from watersmeet.model import Stream
 from watersmeet.model.limits import Limits
@@ -131,8 +132,8 @@ class Worker:
     # Rows come in --------------------------------------------------------------------------------
 
     def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
-        """Read a share of the files of streams that are folders, or of the messages of topics."""
-        by_stream: dict[str, list[Piece | OffsetRange]] = {}
+        """Read a share of the files of streams that are folders, of the messages of topics, or of other logs."""
+        by_stream: dict[str, list[Piece | OffsetRange | RangePiece]] = {}
         for piece in order.work[task]:
             by_stream.setdefault(piece.stream, []).append(piece)
         declared = {stream.name: stream for stream in order.streams}
@@ -140,11 +141,11 @@ class Worker:
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
             parts: list[tuple[Piece, InputError]] = []
-            files = [piece for piece in pieces if isinstance(piece, Piece)]
-            ranges = [piece for piece in pieces if isinstance(piece, OffsetRange)]
-            rows = _rows_of(declared[stream], files, rejected, parts)
-            if ranges:
-                rows = self.topics.read(declared[stream], ranges)
+            offsets = [piece for piece in pieces if isinstance(piece, OffsetRange)]
+            others = [piece for piece in pieces if not isinstance(piece, OffsetRange)]
+            rows = _rows_of(declared[stream], others, rejected, parts)
+            if offsets:
+                rows = self.topics.read(declared[stream], offsets)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
             report.parts += parts
@@ -333,12 +334,15 @@ class Worker:
 
 def _rows_of(
     stream: Stream,
-    pieces: list[Piece],
+    pieces: list[Piece | RangePiece],
     rejected: list[tuple[Piece, InputError]],
     parts: list[tuple[Piece, InputError]],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of files, and which could not be read: none of their rows, or a part."""
+    """The rows of files and ranges, and which files could not be read: none of their rows, or a part."""
     for piece in pieces:
+        if not isinstance(piece, Piece):
+            yield from piece.read(stream)
+            continue
         try:
             rows = read_piece(stream, piece)
         except InputError as problem:

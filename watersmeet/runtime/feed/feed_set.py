@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from watersmeet.io.connectors.kafka.source import is_topic
+from watersmeet.io.ranges import is_range
 from watersmeet.model import Stream
 from watersmeet.options import Options
 from watersmeet.runtime.feed.folder import FolderFeed, reads_folders
 from watersmeet.runtime.feed.polling import Pace
+from watersmeet.runtime.feed.ranges import RangeFeed
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.feed.streaming import StreamingFeed
 from watersmeet.runtime.feed.topics import TopicFeed
@@ -52,6 +54,8 @@ class Feeds:
         pace = Pace(seconds, once, lambda: len(self._groups.members()) == 1)
         if is_topic(streams[0]):
             return TopicFeed(loop, group, streams, pace)
+        if is_range(streams[0]):
+            return RangeFeed(loop, group, streams, pace)
         if reads_folders(loop.home, group, streams):
             return FolderFeed(loop, group, streams, pace, self._options.settle_seconds)
         return StreamingFeed(loop, group, streams, frames, self._spark, self._options.tick, once)

@@ -11,6 +11,7 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.io.connectors.kafka.source import is_topic
+from watersmeet.io.ranges import is_range
 from watersmeet.model import Stream
 
 
@@ -48,10 +49,11 @@ class Groups:
                     hint="declare it as before, choose another name, or use another --home",
                 )
         fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
-        # Topics are read by another feed than folders and the sources of Spark.
+        # Topics and other logs are read by other feeds than folders and the sources of Spark.
         topics = {name: shape for name, shape in fresh.items() if is_topic(declared[name])}
-        others = {name: shape for name, shape in fresh.items() if name not in topics}
-        for group in filter(None, (others, topics)):
+        ranges = {name: shape for name, shape in fresh.items() if is_range(declared[name])}
+        others = {name: shape for name, shape in fresh.items() if name not in topics and name not in ranges}
+        for group in filter(None, (others, topics, ranges)):
             self._groups[str(len(self._groups))] = group
             write_whole(self._path, json.dumps(self._groups, indent=1))
 

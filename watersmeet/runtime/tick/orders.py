@@ -18,6 +18,7 @@ from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.home.outbox import Parcel
 from watersmeet.io.connectors.kafka.reader import OffsetRange
 from watersmeet.io.folders import Piece
+from watersmeet.io.ranges import RangePiece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream, WindowedQuery
 from watersmeet.model.windowed import Batch, Grid
 from watersmeet.plan.ruleset import Ruleset, Start
@@ -43,8 +44,8 @@ class GatherOrder:
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
-    # By task what to read: files, ranges of offsets; none where Spark hands rows over.
-    work: tuple[tuple[Piece | OffsetRange, ...], ...] = ()
+    # By task what to read: files, ranges of offsets or of other logs; none where Spark hands rows over.
+    work: tuple[tuple[Piece | OffsetRange | RangePiece, ...], ...] = ()
     raised: dict[str, int] = field(default_factory=dict)  # by stream, the watermark to which silence has raised it
 
     @property

@@ -41,6 +41,9 @@ class _QueryReader(Places):
         self.site = site
         self.scalars = _ScalarReader(site, self)
 
+    def located(self, node: Any) -> tree.Where:
+        return partial(self.span, node)
+
     def query(self, node: Any) -> tree.Query:
         if isinstance(node, exp.Subquery) and not node.args.get("joins"):
             self._clauses(node, _QUERY_ARGS)
@@ -232,6 +235,8 @@ class _ScalarReader(Reader):
         return self.read(node)
 
     def _read(self, node: Any, depth: int, where: tree.Where) -> tree.Node:
+        if isinstance(node, exp.Window):
+            return self._over(node, depth, where)
         what = unsupported_kind(node)
         if what and what not in _ALLOWED_KINDS:
             word = node.name if isinstance(node, exp.Anonymous | exp.Column) else node.key
@@ -263,3 +268,28 @@ class _ScalarReader(Reader):
             arguments = tuple(self.read(each, depth) for each in listed)
             return tree.Aggregate(node.name.lower(), arguments, distinct, where=where)
         return super()._read(node, depth, where)
+
+    def _over(self, node: Any, depth: int, where: tree.Where) -> tree.Node:
+        if node.args.get("spec") or node.args.get("alias"):
+            hint = "leave out ROWS and RANGE, and write PARTITION BY and ORDER BY behind OVER"
+            return tree.Unknown("a frame or a named window", hint, where=where)
+        called = self.read(node.this, depth)
+        if not isinstance(called, tree.Aggregate | tree.Call) or (
+            isinstance(called, tree.Call) and not called.function
+        ):
+            return tree.Unknown("OVER without a function", "write it behind sum(…), rank() …", where=where)
+        if isinstance(called, tree.Aggregate) and called.distinct:
+            return tree.Unknown("DISTINCT with OVER", "remove DISTINCT, or group in a subquery first", where=where)
+        order = node.args.get("order")
+        keys = [
+            tree.SortKey(
+                self.read(each.this, depth),
+                bool(each.args.get("desc")),
+                bool(each.args.get("nulls_first")),
+                where=self._queries.located(each),
+            )
+            for each in (order.expressions if order else ())
+        ]
+        partition = tuple(self.read(each, depth) for each in node.args.get("partition_by") or ())
+        chosen = called.filter if isinstance(called, tree.Aggregate) else None
+        return tree.Over(called.name.lower(), called.arguments, chosen, partition, tuple(keys), where=where)

@@ -73,6 +73,23 @@ def aggregate_type(name: str, arguments: Arguments, star: bool, distinct: bool) 
     return entry.result(name, arguments)
 
 
+_RANKS = {"rank": "int", "dense_rank": "int", "percent_rank": "double", "cume_dist": "double"}
+_BY_CHANCE = ("row_number", "ntile", "lag", "lead", "nth_value")
+
+
+def type_over(name: str, arguments: Arguments, star: bool, ordered: bool) -> str:
+    """The type of a function with OVER; raises Unsupported."""
+    if name in _RANKS:
+        if arguments or not ordered:
+            raise Unsupported(f"{name} takes no argument and needs ORDER BY", f"write {name}() OVER (… ORDER BY …)")
+        return _RANKS[name]
+    if name in _BY_CHANCE:
+        raise Unsupported(
+            f"{name} is not supported: its result depends on chance where rows tie", "use rank() or dense_rank()"
+        )
+    return aggregate_type(name, arguments, star, distinct=False)
+
+
 def _declare(names: str, counts: int | tuple[int, int], result: Result | str, *examples: str) -> None:
     fewest, most = (counts, counts) if isinstance(counts, int) else counts
     rule: Result = result if callable(result) else (lambda name, arguments, kind=result: kind)  # type: ignore[misc]

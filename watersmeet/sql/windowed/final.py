@@ -12,7 +12,7 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of
 from watersmeet.sql.site import Site
-from watersmeet.sql.tree import Aggregate, Call, Node
+from watersmeet.sql.tree import Aggregate, Call, Node, Over
 from watersmeet.sql.typing import Typing
 from watersmeet.sql.windowed.combine import NotThisClass
 from watersmeet.sql.windowed.groups import bare
@@ -39,8 +39,8 @@ class LastStep:
             return self._combine(node)
         if isinstance(node, WindowEnd):
             return ColumnRef(END if node.end else START, "timestamp")
-        if isinstance(node, Nested):
-            raise NotThisClass("it has a subquery")
+        if isinstance(node, Nested | Over):
+            raise NotThisClass("it has a subquery" if isinstance(node, Nested) else "it has a function with OVER")
         assert not isinstance(node, Bound), node
         return None
 

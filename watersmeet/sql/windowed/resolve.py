@@ -12,7 +12,7 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import Unsupported, shown, widest
-from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered
+from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over
 from watersmeet.sql.windowed import resolved
 from watersmeet.sql.windowed.from_clause import Environment, FromClause, Labels
 from watersmeet.sql.windowed.groups import bare, check_grouped
@@ -173,6 +173,8 @@ class Resolver:
             else:
                 key = self._scalar(node, names, aliases)
             for below in key.walk():
+                if isinstance(below, Over):
+                    self._no_over(below, "GROUP BY")
                 if isinstance(below, Aggregate | Nested):
                     what = "an aggregate" if isinstance(below, Aggregate) else "a subquery"
                     self._site.fail(node.span, f"GROUP BY has {what}", hint="group by columns and what they give")
@@ -227,6 +229,9 @@ class Resolver:
 
     def _condition(self, node: Node, names: Names, aliases: Aliases, clause: str = "") -> Node:
         found = self._scalar(node, names, aliases)
+        for below in found.walk():
+            if isinstance(below, Over):
+                self._no_over(below, clause or "HAVING")
         for below in found.walk() if clause else ():
             if isinstance(below, Aggregate):
                 self._site.fail(below.span, f"{clause} has an aggregate", hint="use HAVING, or a subquery")
@@ -268,11 +273,19 @@ class Resolver:
                     f"the registered predicate {inner.name} cannot be called in a windowed query",
                     hint="join with it in a continuous query",
                 )
-            if isinstance(inner, Aggregate) and any(isinstance(node, Aggregate) for node in list(inner.walk())[1:]):
-                self._site.fail(inner.span, "an aggregate inside of an aggregate", hint="aggregate a subquery")
+            self._check_below(inner)
             return inner.rebuilt(read)
 
         return read(node)
+
+    def _check_below(self, node: Node) -> None:
+        """Reject aggregates and OVER where no row could have them."""
+        below = list(node.walk())[1:] if isinstance(node, Aggregate | Over) else []
+        for each in below:
+            if isinstance(each, Over):
+                self._no_over(each, "another function")
+            if isinstance(each, Aggregate) and isinstance(node, Aggregate):
+                self._site.fail(node.span, "an aggregate inside of an aggregate", hint="aggregate a subquery")
 
     def _subquery(self, query: tree.Query, names: Names, known: Environment) -> resolved.Query:
         found = self._query(query, names, known)
@@ -304,6 +317,9 @@ class Resolver:
         assert isinstance(call, Call)
         arguments = tuple(names.column(each) if isinstance(each, Column) else each for each in call.arguments)
         self.window_calls.append((call, arguments))
+
+    def _no_over(self, node: Over, clause: str) -> NoReturn:
+        self._site.fail(node.span, f"OVER inside of {clause}", hint="select it in a subquery, and read its column")
 
     def _no_value(self, node: Node) -> NoReturn:
         self._site.fail(node.span, "the window is no value of its own", hint="use window_start and window_end")

@@ -12,7 +12,7 @@ from watersmeet.sql.functions.rendering import sql
 from watersmeet.sql.scope import column_ref
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import FLOATS, Unsupported, is_numeric
-from watersmeet.sql.tree import Aggregate, Call, Node, Parenthesized, Star
+from watersmeet.sql.tree import Aggregate, Call, Node, Over, Parenthesized, Star
 from watersmeet.sql.typing import Typing
 from watersmeet.sql.windowed.combine import NotThisClass, Partials, combined, moments
 from watersmeet.sql.windowed.final import LastStep, proven, some_row
@@ -74,8 +74,8 @@ class Rows:
             return self.column(node)
         if isinstance(node, WindowEnd):
             raise NotThisClass("a condition or an argument reads the ends of the window")
-        if isinstance(node, Nested):
-            raise NotThisClass("it has a subquery")
+        if isinstance(node, Nested | Over):
+            raise NotThisClass("it has a subquery" if isinstance(node, Nested) else "it has a function with OVER")
         return None
 
     def column(self, node: Bound) -> ColumnRef:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
 from watersmeet.sql.spark_types import nested, wider
-from watersmeet.sql.tree import Aggregate, Call, Node, Ordered
+from watersmeet.sql.tree import Aggregate, Call, Node, Ordered, Over, SortKey
 from watersmeet.sql.windowed.groups import bare
 from watersmeet.sql.windowed.resolved import (
     Bound,
@@ -126,6 +126,8 @@ class _Writer:
                 return self._call(node)
             case Aggregate():
                 return self._aggregate(node)
+            case Over():
+                return self._over(node)
             case Nested():
                 return self._nested(node)
             case tree.Parenthesized():
@@ -174,6 +176,16 @@ class _Writer:
         text = f"{name}({'DISTINCT ' if node.distinct else ''}{listed})"
         return f"{text} FILTER (WHERE {self._value(node.filter)})" if node.filter is not None else text
 
+    def _over(self, node: Over) -> str:
+        called = self._aggregate(Aggregate(node.name, node.arguments, False, node.filter))
+        parts = []
+        if node.partition:
+            parts.append(f"PARTITION BY {', '.join(self._value(each) for each in node.partition)}")
+        if node.order:
+            keys = [_direction(self._value(each.value), each) for each in node.order]
+            parts.append(f"ORDER BY {', '.join(keys)}")
+        return f"{called} OVER ({' '.join(parts)})"
+
     def _nested(self, node: Nested) -> str:
         query = self.query(node.query)
         if node.kind == "exists":
@@ -183,7 +195,7 @@ class _Writer:
 
 def is_constant(node: Node) -> bool:
     """Whether it is the same for all rows of a window."""
-    return not any(isinstance(each, Bound | Nested | Aggregate) for each in node.walk())
+    return not any(isinstance(each, Bound | Nested | Aggregate | Over) for each in node.walk())
 
 
 def _operator(name: str, written: list[str], node: Call) -> str:
@@ -236,7 +248,7 @@ def _end(end: bool) -> str:
     return f"timestamp_micros(:window_{'end' if end else 'start'})"
 
 
-def _direction(text: str, order: Ordered) -> str:
+def _direction(text: str, order: Ordered | SortKey) -> str:
     return f"{text} {'DESC' if order.descending else 'ASC'} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
 
 

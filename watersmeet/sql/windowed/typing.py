@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.windowed import END, START
-from watersmeet.sql.functions.aggregates import aggregate_type
+from watersmeet.sql.functions.aggregates import aggregate_type, is_orderable, type_over
 from watersmeet.sql.functions.spark_rules import castable, spark_type
 from watersmeet.sql.scope import column_ref
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported, comparable, is_numeric, shown
-from watersmeet.sql.tree import Aggregate, Call, Node, Number, Star
+from watersmeet.sql.tree import Aggregate, Call, Node, Number, Over, Star
 from watersmeet.sql.typing import Typing
 from watersmeet.sql.windowed.resolved import Bound, Nested, WindowEnd
 
@@ -93,6 +93,8 @@ class SparkTyping(Typing):
                 return ColumnRef(END if node.end else START, "timestamp")
             case Aggregate():
                 return self.aggregate(node)
+            case Over():
+                return self._over(node)
             case Nested():
                 return self._nested(node)
         return None
@@ -107,6 +109,21 @@ class SparkTyping(Typing):
         if node.filter is not None:
             arguments.append(self.condition(node.filter))
         return OnlySpark(node.name, tuple(arguments), kind)
+
+    def _over(self, node: Over) -> Expression:
+        star = len(node.arguments) == 1 and isinstance(node.arguments[0], Star)
+        try:
+            arguments = [] if star else [self._argument(each) for each in node.arguments]
+            kind = type_over(node.name, arguments, star, bool(node.order))
+        except Unsupported as error:
+            self._site.fail(node.span, error.problem, hint=error.hint)
+        if node.filter is not None:
+            self.condition(node.filter)
+        for each in (*node.partition, *(key.value for key in node.order)):
+            found = self.value(each).type
+            if not is_orderable(found):
+                self._site.fail(each.span, f"OVER (… {shown(found)} …) is not supported", hint="use simple values")
+        return OnlySpark(f"{node.name} over", tuple(arguments), kind)
 
     def _argument(self, node: Node) -> Expression:
         if isinstance(node, Call) and node.function and node.name.lower() == "array":

@@ -1,0 +1,241 @@
+"""A Delta table as a source, without an engine: the rows that its versions add, each once, between logged positions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watersmeet.errors import InputError, ModelError
+from watersmeet.io.connectors.delta.log import commit_file
+from watersmeet.io.connectors.delta.source import DeltaSource
+from watersmeet.io.ranges import Position
+from watersmeet.model import Column, Source, Stream
+
+COLUMNS = (Column("at", "timestamp"), Column("K", "bigint"), Column("day", "date"))
+
+
+def stream(table: Path, *, columns: tuple[Column, ...] = COLUMNS, options: dict[str, str] | None = None) -> Stream:
+    return Stream("events", columns, "at", source=Source("delta", str(table), tuple((options or {}).items())))
+
+
+def append(table: Path, first: int, count: int, **options: object) -> None:
+    rows = pa.table(
+        {
+            "at": pa.array(range(first, first + count), pa.timestamp("us", "UTC")),
+            "k": pa.array(range(first, first + count), pa.int64()),
+            "day": pa.array([date(2024, 1, 1 + number % 3) for number in range(first, first + count)], pa.date32()),
+        }
+    )
+    write_deltalake(table, rows, mode="append", **options)  # type: ignore[call-overload]
+
+
+def read_all(source: DeltaSource, at: Position, most: int = 10**9) -> tuple[Position, list[int]]:
+    """Everything that can be taken, and the position after it."""
+    found: list[int] = []
+    source.look(at)
+    while (taken := source.take(at)) is not None:
+        end, pieces = taken
+        assert source.between(at, end) == pieces
+        rows = [row for piece in pieces for batch in piece.read(source.stream) for row in batch.to_pylist()]
+        assert len(rows) <= most
+        assert all(row["day"] == date(2024, 1, 1 + row["K"] % 3) for row in rows)
+        found += [row["K"] for row in rows]
+        at = end
+    return at, found
+
+
+def resumed(position: Position) -> Position:
+    """As it was read back from the log."""
+    position = json.loads(json.dumps(position))
+    return position
+
+
+@given(
+    before=st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    after=st.lists(st.one_of(st.integers(1, 20), st.just("compact"), st.just("resume")), max_size=8),
+    most=st.integers(1, 30),
+    start=st.sampled_from(["earliest", "latest", "1"]),
+    partitions=st.sampled_from([None, ["day"]]),
+)
+def test_each_row_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[int],
+    after: list[int | str],
+    most: int,
+    start: str,
+    partitions: list[str] | None,
+) -> None:
+    table, next_row = tmp_path_factory.mktemp("table"), 0
+    starts = []
+    for count in before:
+        starts.append(next_row)
+        append(table, next_row, count, partition_by=partitions, target_file_size=200)
+        next_row += count
+    first = {"earliest": 0, "latest": next_row, "1": starts[1] if len(starts) > 1 else next_row}[start]
+    options = {"startingVersion": start, "maxRowsPerTick": str(most)}
+    source = DeltaSource(stream(table, options=options))
+    at = source.begin(None)
+    found: list[int] = []
+    for move in after:
+        if move == "compact":
+            DeltaTable(table).optimize.compact()
+        elif move == "resume":
+            source = DeltaSource(stream(table, options=options))
+            at = source.begin(resumed(at))
+        else:
+            assert isinstance(move, int)
+            append(table, next_row, move)
+            next_row += move
+        at, rows = read_all(source, at, most)
+        found += rows
+    found += read_all(source, at, most)[1]
+    assert Counter(found) == Counter(range(first, next_row))
+
+
+def test_rows_that_are_deleted_or_updated_stop_the_tick(tmp_path: Path) -> None:
+    append(tmp_path, 0, 5)
+    source = DeltaSource(stream(tmp_path))
+    at, found = read_all(source, source.begin(None))
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    DeltaTable(tmp_path).delete("k = 3")
+    with pytest.raises(InputError, match=r"version 1 .* DELETE removes or rewrites 1 file") as caught:
+        read_all(source, at)
+    assert "skipChangeCommits" in caught.value.hint
+
+
+def test_versions_that_change_rows_can_be_left_out(tmp_path: Path) -> None:
+    append(tmp_path, 0, 5)
+    source = DeltaSource(stream(tmp_path, options={"skipChangeCommits": "true"}))
+    at, _ = read_all(source, source.begin(None))
+    DeltaTable(tmp_path).update(predicate="k = 3", updates={"k": "33"})
+    append(tmp_path, 6, 1)
+    assert read_all(source, at)[1] == [6]
+
+
+def test_a_snapshot_has_what_is_left_of_earlier_changes(tmp_path: Path) -> None:
+    append(tmp_path, 0, 5)
+    DeltaTable(tmp_path).delete("k = 3")
+    source = DeltaSource(stream(tmp_path))
+    assert sorted(read_all(source, source.begin(None))[1]) == [0, 1, 2, 4]
+
+
+def test_a_snapshot_is_the_same_after_later_changes(tmp_path: Path) -> None:
+    """A home that has read a part of it continues with the files of that version."""
+    for first in (0, 5):
+        append(tmp_path, first, 5)
+    options = {"maxRowsPerTick": "3", "skipChangeCommits": "true"}
+    source = DeltaSource(stream(tmp_path, options=options))
+    at = source.begin(None)
+    taken = source.take(at)
+    assert taken is not None
+    DeltaTable(tmp_path).delete("k >= 0")
+    again = DeltaSource(stream(tmp_path, options=options))
+    assert sorted(read_all(again, again.begin(resumed(at)))[1]) == list(range(10))
+
+
+def test_files_that_were_vacuumed_too_early(tmp_path: Path) -> None:
+    append(tmp_path, 0, 5)
+    source = DeltaSource(stream(tmp_path))
+    at = source.begin(None)
+    for file in tmp_path.glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(InputError, match="is gone, and its rows were not read yet"):
+        read_all(source, at)
+
+
+def test_versions_that_are_gone_from_the_log(tmp_path: Path) -> None:
+    append(tmp_path, 0, 5)
+    source = DeltaSource(stream(tmp_path))
+    at, _ = read_all(source, source.begin(None))
+    for first in (5, 6, 7):
+        append(tmp_path, first, 1)
+    DeltaTable(tmp_path).create_checkpoint()
+    for version in (0, 1, 2):
+        commit_file(tmp_path, version).unlink()
+    again = DeltaSource(stream(tmp_path))
+    with pytest.raises(InputError, match=r"version 1 .* is gone from its log"):
+        read_all(again, again.begin(resumed(at)))
+    fresh = DeltaSource(stream(tmp_path))
+    assert sorted(read_all(fresh, fresh.begin(None))[1]) == list(range(8))
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_table_that_was_created_again(tmp_path: Path, running: bool) -> None:
+    table = tmp_path / "table"
+    append(table, 0, 5)
+    source = DeltaSource(stream(table))
+    at, _ = read_all(source, source.begin(None))
+    table.rename(tmp_path / "old")
+    for first in range(5):
+        append(table, first, 1)
+    with pytest.raises(InputError, match="is another Delta table by now"):
+        if running:
+            read_all(source, at)
+        else:
+            DeltaSource(stream(table)).begin(resumed(at))
+
+
+def test_a_column_that_comes_later_is_null_before(tmp_path: Path) -> None:
+    append(tmp_path, 0, 1)
+    more = pa.table({"at": pa.array([1], pa.timestamp("us", "UTC")), "k": [1], "day": [date(2024, 1, 2)], "new": ["x"]})
+    write_deltalake(tmp_path, more, mode="append", schema_mode="merge")
+    source = DeltaSource(stream(tmp_path, columns=(*COLUMNS, Column("new", "string"))))
+    taken = source.take(source.begin(None))
+    assert taken is not None
+    rows = [row["new"] for piece in taken[1] for batch in piece.read(source.stream) for row in batch.to_pylist()]
+    assert rows == [None, "x"]
+
+
+def test_tables_that_the_stream_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read as a Delta table"):
+        DeltaSource(stream(tmp_path / "nowhere")).begin(None)
+    append(tmp_path, 0, 1)
+    with pytest.raises(InputError, match="has no column more") as caught:
+        DeltaSource(stream(tmp_path, columns=(*COLUMNS, Column("more", "int")))).begin(None)
+    assert "Its columns: at, k, day." in caught.value.detail
+    with pytest.raises(InputError, match="has k as BIGINT; the stream declares STRING"):
+        DeltaSource(stream(tmp_path, columns=(COLUMNS[0], Column("k", "string")))).begin(None)
+
+
+def test_rows_of_deletion_vectors_and_renamed_columns_are_not_guessed(tmp_path: Path) -> None:
+    append(tmp_path, 0, 2)
+    source = DeltaSource(stream(tmp_path))
+    at, _ = read_all(source, source.begin(None))
+    actions = [json.loads(line) for line in commit_file(tmp_path, 0).read_text().splitlines()]
+    add = next(action["add"] for action in actions if "add" in action)
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": 1, "sizeInBytes": 1, "cardinality": 1}
+    commit_file(tmp_path, 1).write_text(json.dumps({"add": {**add, "deletionVector": vector}}) + "\n")
+    with pytest.raises(InputError, match="deletes rows of a file"):
+        read_all(source, at)
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    renaming = {**metadata, "configuration": {"delta.columnMapping.mode": "name"}}
+    commit_file(tmp_path, 1).write_text(json.dumps({"metaData": renaming}) + "\n")
+    again = DeltaSource(stream(tmp_path))
+    with pytest.raises(InputError, match="cannot be read: columns with other names in its files"):
+        read_all(again, at)
+
+
+def test_times_as_spark_used_to_write_them(tmp_path: Path) -> None:
+    append(tmp_path, 0, 1)
+    file = next(tmp_path.glob("*.parquet"))
+    rows = pq.read_table(file)
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=True)
+    source = DeltaSource(stream(tmp_path))
+    assert read_all(source, source.begin(None))[1] == [0]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("startingVersion", "newest"), ("maxRowsPerTick", "0"), ("skipChangeCommits", "maybe")]
+)
+def test_options_that_are_wrong(tmp_path: Path, option: str, value: str) -> None:
+    with pytest.raises(ModelError, match=f"the option {option} cannot be '{value}'"):
+        DeltaSource(stream(tmp_path, options={option: value}))

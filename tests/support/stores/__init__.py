@@ -1,0 +1,1 @@
+"""Stores outside of a home for the tests of connectors: a private Postgres server."""
