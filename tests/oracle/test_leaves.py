@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,8 @@ from tests.support.in_process import InProcess
 from tests.support.leaf_cases import LeafQuery, leaf_cases
 from tests.support.parquet_input import EPOCH, TIMESTAMP
 from tests.support.plans import plans
+from watersmeet.runtime.probe import walk
+from watersmeet.runtime.tick import tick as ticks
 
 
 @given(leaf_cases())
@@ -39,11 +42,25 @@ def test_random_queries_give_the_oracles_results(case: Case) -> None:
 def test_the_plan_does_not_matter(data: st.DataObject, case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = InProcess(Path(folder), case)
-        for tick in range(case.ticks):
+        for number in range(case.ticks):
             engine.follow(data.draw(plans(engine.problem)))
-            if tick in case.restarts:
+            if number in case.restarts:
                 engine.restart()
-            engine.tick(case.pieces(tick))
+            engine.tick(case.pieces(number))
+        check_answers(case, Path(folder))
+
+
+@given(leaf_cases(max_rows=20, max_ticks=4))
+@settings(max_examples=60)
+def test_neither_tasks_nor_chunks_matter(case: Case) -> None:
+    """Up to three tasks probe a tick, two rows at a time: of partners in different ones, one is the first."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(ticks, "MIN_SLICE", 1),
+        mock.patch.object(walk, "ROWS_IN", 2),
+    ):
+        engine = InProcess(Path(folder), case)
+        engine.run()
         check_answers(case, Path(folder))
 
 

@@ -39,6 +39,7 @@ from watersmeet.plan.leaves import (
     due_uses,
     leaf_check,
     member_in,
+    proving_key,
     with_leaf,
 )
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
@@ -222,7 +223,8 @@ class _Compiler:
             return []
         if group.leaf.wants_partner:
             graph = with_leaf(group.graph, group.leaf)
-            starts = [self._stored_walk(group, *walk_streams(graph, group.leaf.relation), FIRST_PARTNER)]
+            start = self._stored_walk(group, *walk_streams(graph, group.leaf.relation), FIRST_PARTNER)
+            starts = [replace(start, by_key=proving_key(start))]
         else:
             stream = stream_of(group.leaf.relation)
             starts = [

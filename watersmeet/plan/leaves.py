@@ -21,7 +21,7 @@ from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.nodes import Node
 from watersmeet.plan.parts import LeafJoin
-from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Member
+from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Lookup, Member, Start
 from watersmeet.store.codes import is_exact
 
 NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a leaf check does not look at
@@ -91,3 +91,13 @@ def member_in(stores: Sequence[Subquery], relation: str) -> Member:
     if position == MISSING:
         return MISSING, stream_of(relation)
     return position, "" if stores[position].is_stream else f"{relation}."
+
+
+def proving_key(start: Start) -> Lookup | None:
+    """The key of a leaf's rows that alone decides what they are partners of, but for times and filters."""
+    (step,) = start.steps
+    (below,) = step.steps
+    checks = all(not emit.verify for emit in below.emits)
+    if below.leaf is None or below.leaf.verify or not (step.key and below.key and checks):
+        return None
+    return step.sources[0] if len(start.carry) == 1 and not (step.tests or below.tests) else None

@@ -165,6 +165,7 @@ class Start:
     backfills: str = ""  # in phase 0, the query whose results among stored rows it finds
     due: str = ""  # it begins with stored rows whose deadline the watermark of this stream passes
     of: str = ""  # the group whose leaf it is for, where it is no part of a probe tree
+    by_key: Lookup | None = None  # rows of a leaf that are equal in this stand for each other: a key proves all
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from watersmeet.optimize.joingraph import NO_KEY
 from watersmeet.plan.ruleset import LeafCheck, Lookup, Step
+from watersmeet.runtime.probe.first_partners import Region
 from watersmeet.runtime.probe.matches import Matches
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, Refs
@@ -39,6 +40,7 @@ class LeafStep:
     order: ProbeOrder
     stores: Stores
     stored_in: tuple[str, ...]  # the store of each position, the leaf's last
+    region: Region | None = None  # of new rows of the leaf, one of which has to be the first partner
 
     def candidates(self, partial: Partial) -> Partial:
         """The partial results inside the windows of the queries that are to be decided in this tick."""
@@ -71,29 +73,41 @@ class LeafStep:
         prober = make_prober(self.step, numbered, tester)
         rows = prober.partial.codes[_ROW].values
         words = np.ascontiguousarray(open_ones[rows])
+        seen = False
         for number, bucket in buckets:
             if not words.any():
                 break
             stored = bucket.words(ask.block) if ask.block else np.empty(0, words.dtype)
             if isinstance(prober, ByHash) and not (self.step.tests or self.check.verify):
-                self._look_up(prober, number, bucket, stored, words)
+                self._look_up(prober, bucket, stored, self._preceding(prober.partial, number), words)
+                if self.region is not None and number == self.region.bucket:
+                    without = words.copy()
+                    self._look_up(prober, bucket, stored, np.full(len(words), self.region.end, np.int64), without)
+                    words, seen = words ^ without, True
+                    break
             else:
                 self._search(prober, (number, bucket), stored, words, tester)
+        if self.region is not None and not seen:
+            words[:] = 0  # no row of the region is near in time
         open_ones[rows] = words
         wanted = asked ^ open_ones if self.check.wants_partner and not self.check.precedes else open_ones
         left = np.flatnonzero(wanted)
         return replace(partial, sets={ask.group: wanted}).take(left)
 
-    def _look_up(self, prober: ByHash, number: int, bucket: Bucket, stored: Words, words: Words) -> None:
-        """The compiled way: keys that prove what joins the leaf."""
+    def _look_up(self, prober: ByHash, bucket: Bucket, stored: Words, limits: I64, words: Words) -> None:
+        """The compiled way: keys that prove what joins the leaf. Of the bucket only so many rows count as `limits` has
+        for each partial result."""
         index, partial = bucket.index(self.step.key), prober.partial
         where = (index.starts, index.order, index.codes.values, bucket.tau, stored, self.step.window)
-        _find(prober.codes, partial.latest, partial.deadline, self._limits(partial, number), *where, words)
+        _find(prober.codes, partial.latest, partial.deadline, limits, *where, words)
 
-    def _limits(self, partial: Partial, number: int) -> I64:
-        """How many rows of a bucket precede the row at position 0; none: all rows count."""
+    def _preceding(self, partial: Partial, number: int) -> I64:
+        """How many rows of a bucket precede the row at position 0, or the region that it is of; empty: all count."""
         if not self.check.precedes:
             return np.empty(0, np.int64)
+        if self.region is not None:
+            same = number == self.region.bucket
+            return np.full(len(partial), self.region.begin if same else np.iinfo(np.int64).max, np.int64)
         own = partial.members[0]
         before = np.where(own.bucket > number, np.iinfo(np.int64).max, 0)
         return np.where(own.bucket == number, own.row, before).astype(np.int64)

@@ -27,6 +27,7 @@ from watersmeet.runtime.probe.counting import (
     divided,
     lists_of,
 )
+from watersmeet.runtime.probe.first_partners import Region, one_for_each_key
 from watersmeet.runtime.probe.leaf_checks import LeafStep
 from watersmeet.runtime.probe.matches import Matches, SetTest
 from watersmeet.runtime.probe.open_buckets import Stores
@@ -67,6 +68,7 @@ class Walk:
         self.calls = Calls(off=set(order.off))
         self._number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
         self._paths = paths_of_steps(order.starts)
+        self._region: Region | None = None  # of the rows that the walk has begun with, if they stand for each other
         self._counted: dict[int, tuple[Emit, WindowKinds] | None] = {}  # by step, of those whose matches are counted
 
     def begin(self, piece: Slice) -> Iterator[Departure]:
@@ -147,7 +149,7 @@ class Walk:
 
     def _check_leaf(self, step: Step, check: LeafCheck, partial: Partial, path: ProbePath) -> None:
         tester = Tester(self.stores, path.stores, self.calls)
-        leaf = LeafStep(step, check, self.order, self.stores, path.stores)
+        leaf = LeafStep(step, check, self.order, self.stores, path.stores, self._region)
         asking = leaf.candidates(partial)
         found = leaf.passing(asking, self._buckets(step, asking), tester)
         self.counts.step_out[step.id] += len(found)
@@ -181,7 +183,12 @@ class Walk:
             refs = Refs(np.full(len(rows), self._number[piece.bucket.file], np.int32), rows)
             codes = {lookup: bucket.codes((lookup[1],)).take(rows) for lookup in start.carry}
             sets = {group: words[rows] for group, words in blocks.items()}
-            yield Partial((refs,), tau, tau + start.window, codes, sets)
+            partial = Partial((refs,), tau, tau + start.window, codes, sets)
+            if start.by_key is not None:
+                self._region = Region(self._number[piece.bucket.file], at, min(at + ROWS_IN, piece.end))
+                partial = one_for_each_key(partial, start.by_key)
+            yield partial
+            self._region = None
 
     def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
         partial = prober.partial
