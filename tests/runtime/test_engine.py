@@ -192,8 +192,8 @@ def test_invalid_requests_are_rejected_and_change_nothing(engine: Engine) -> Non
         engine.query("p", "SELECT x.id FROM nowhere x WINDOW 1 SECOND")
     with pytest.raises(ModelError, match="a stream named l exists already"):
         engine.stream("l", engine.streams[0])
-    with pytest.raises(ModelError, match="cannot be written as kafka"):
-        engine.query("p", JOIN, Sink("kafka"))
+    with pytest.raises(ModelError, match="cannot be written as iceberg"):
+        engine.query("p", JOIN, Sink("iceberg"))
     with pytest.raises(ModelError, match="did you mean partitions"):
         Engine(home="x", partition=3)
     assert [query.name for query in engine.queries] == ["q"]
