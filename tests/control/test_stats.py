@@ -84,6 +84,7 @@ def test_stats_as_json_keep_their_keys(engine: Engine) -> None:
         "state_bytes": 1234,
         "queries": {"q": 12, "added": 0},
         "failed_values": {"q": 7},
+        "outbox": {},
         "predicates": {"near": "ValueError: no idea (tick 2)"},
         "ticks": {
             "count": 1,

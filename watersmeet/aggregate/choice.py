@@ -102,7 +102,7 @@ def _shared(group: list[Wish]) -> dict[Wish, Reading]:
     pushed = len(filters) > 1 or (not first.keys and first.filter is not None)
     own: dict[Wish, tuple[Part, tuple[Partial, ...]]] = {}
     for wish in group:
-        partials = tuple(_filtered(partial, wish.filter) for partial in wish.partials) if pushed else wish.partials
+        partials = tuple(filtered(partial, wish.filter) for partial in wish.partials) if pushed else wish.partials
         present = Part("count", None, wish.filter) if pushed and wish.keys else ROWS
         own[wish] = present, partials
     parts = {part for present, partials in own.values() for partial in partials for part in parts_of(partial)}
@@ -118,6 +118,7 @@ def _shared(group: list[Wish]) -> dict[Wish, Reading]:
     return {wish: Reading(store, *of) for wish, of in own.items()}
 
 
-def _filtered(partial: Partial, condition: Expression | None) -> Partial:
+def filtered(partial: Partial, condition: Expression | None) -> Partial:
+    """The same of the rows that pass a condition."""
     both = [each for each in (condition, partial.filter) if each is not None]
     return replace(partial, filter=all_of(both) if both else None)

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from watersmeet.aggregate.choice import slice_stores, wishes
+from watersmeet.aggregate.choice import filtered, slice_stores, wishes
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.model import WindowedQuery
-from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.windowed import Continuous, Partial
+from watersmeet.model.windowed import Continuous
 
 _NEVER = 1 << 62
 
@@ -119,10 +118,6 @@ def reading_in(store: SliceStore, wish: Wish) -> Reading | None:
         ways.append(Reading(store, ROWS, wish.partials))
     elif wish.filter is not None and (not store.filters or wish.filter in store.filters):
         present = Part("count", None, wish.filter) if wish.keys else ROWS
-        ways.append(Reading(store, present, tuple(_filtered(each, wish.filter) for each in wish.partials)))
+        ways.append(Reading(store, present, tuple(filtered(each, wish.filter) for each in wish.partials)))
     has = set(store.parts)
     return next((way for way in ways if has.issuperset((*way.parts, way.present))), None)
-
-
-def _filtered(partial: Partial, condition: Expression) -> Partial:
-    return replace(partial, filter=all_of([each for each in (condition, partial.filter) if each is not None]))

@@ -1,0 +1,79 @@
+"""What one task writes for a windowed query, and what suspends the query there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from watersmeet.model import ColumnRef, Output, Sink, WindowedQuery
+from watersmeet.model.limits import Limits
+from watersmeet.model.windowed import Batch, Grid
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.tick.orders import ProbeReport
+from watersmeet.runtime.windows.window_results import WindowResults
+
+OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")), Output("at", "timestamp", ColumnRef("at", "timestamp")))
+QUERY = WindowedQuery("q", Grid(10, 10), Batch("", ()), OUTPUTS)
+
+
+@dataclass(frozen=True)
+class Order:
+    home: str
+    rules: Ruleset
+    tick: int = 7
+    attempt: str = "0123456789abcdef"
+
+
+def rows(count: int) -> pa.Table:
+    return pa.table({"n": pa.array(range(count), pa.int64()), "at": pa.array(range(count), pa.timestamp("us"))})
+
+
+def written(home: Path, limits: Limits, query: WindowedQuery, *tables: pa.Table) -> ProbeReport:
+    order = Order(str(home), Ruleset("v", 1, (), (), (), limits))
+    results = WindowResults(order, query, "task", ProbeReport())
+    for table in tables:
+        results.write(table)
+    return results.finish()
+
+
+def test_rows_of_all_windows_are_one_staged_file(tmp_path: Path) -> None:
+    report = written(tmp_path, Limits(), QUERY, rows(3), rows(0), rows(2))
+    (file,) = report.results
+    assert (file.query, file.rows, report.counts.results["q"]) == ("q", 5, 5)
+    assert not Path(file.final).exists()
+    found = pq.read_table(file.staged)
+    assert found.num_rows == 5
+    assert found.schema.field("at").type == pa.timestamp("us", "UTC")
+
+
+def test_nothing_is_written_where_there_is_nothing(tmp_path: Path) -> None:
+    report = written(tmp_path, Limits(), QUERY, rows(0))
+    assert (report.results, report.suspended, dict(report.counts.results)) == ([], {}, {})
+
+
+@pytest.mark.parametrize(
+    ("limits", "option"), [(Limits(matches=4), "max_matches"), (Limits(result_bytes=10), "max_result_bytes")]
+)
+def test_too_many_results_suspend_the_query(tmp_path: Path, limits: Limits, option: str) -> None:
+    report = written(tmp_path, limits, QUERY, rows(3), rows(2))
+    assert report.results == []
+    assert option in report.suspended["q"]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_results_that_are_only_counted(tmp_path: Path) -> None:
+    report = written(tmp_path, Limits(), replace(QUERY, sink=Sink("count")), rows(3), rows(2))
+    (file,) = report.results
+    assert pq.read_table(file.staged).to_pylist() == [{"tick": 7, "query": "q", "matches": 5}]
+    assert report.counts.results["q"] == 5
+
+
+def test_a_folder_that_cannot_be_written_suspends_the_query(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    report = written(tmp_path, Limits(), replace(QUERY, sink=Sink(path=str(tmp_path / "out"))), rows(3))
+    assert report.results == []
+    assert "out" in report.suspended["q"]
