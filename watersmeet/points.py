@@ -40,6 +40,7 @@ POINTS = {
     "target.recovered": "it is open, and has said which ticks it has",
     "target.commit": "a tick is about to be delivered to it",
     "target.written": "all rows of the tick are written, and the target's transaction is not committed",
+    "target.acknowledged": "the target says that it is, and nobody has seen it (Kafka)",
     "target.committed": "it is, and the driver does not know it yet",
     "target.compact": "small files of a target are about to be made one",
     "order.read": "about: the path of the order that a task of a streaming query is about to read",

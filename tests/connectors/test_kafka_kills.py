@@ -28,7 +28,8 @@ pytestmark = pytest.mark.connectors
 PATIENCE = 900
 TICK = ["positions.before", "tick.begin", "gather.after", "probe.after", "manifest.draft", "manifest.linked"]
 AFTER = ["publish.before", "discard.before", "tick.end"]
-DELIVERY = ["target.open", "target.recovered", "target.commit", "target.written", "target.committed", "delivery.known"]
+DELIVERY = ["target.open", "target.recovered", "target.commit", "target.written", "target.acknowledged"]
+DELIVERY += ["target.committed", "delivery.known"]
 
 
 class Flow:
@@ -108,12 +109,12 @@ def test_the_driver_is_killed_at_each_point(flow: Flow) -> None:
         assert flow.run(f"{point}:2") != 0
     assert flow.run() == 0
     flow.check()
-    assert len(flow.kills) == 18
+    assert len(flow.kills) == 19
 
 
 def test_tasks_are_killed_while_they_read_and_deliver(flow: Flow) -> None:
     flow.feed()
-    kills = [f"{point}:{number}" for point in DELIVERY[:5] for number in (1, 1)]
+    kills = [f"{point}:{number}" for point in (*DELIVERY[:4], "target.committed") for number in (1, 1)]
     assert flow.run(*kills, "resident.order:3", executor="spark") == 0
     flow.check()
     flow.feed()
@@ -137,7 +138,7 @@ def test_the_broker_is_killed(tmp_path: Path, say: Callable[[str], None]) -> Non
         try:
             assert flow.run(*(f"{point}:1:broker" for point in ("target.commit", "target.written"))) == 0
             flow.feed()
-            assert flow.run("target.committed:1:broker", "tick.begin:2:broker", "target.open:1:broker") == 0
+            assert flow.run("target.acknowledged:1:broker", "tick.begin:2:broker", "target.open:1:broker") == 0
             flow.feed()
             assert flow.run("target.written:2:broker", "delivery.known:3") != 0
             assert flow.run() == 0

@@ -1,54 +1,75 @@
-"""The newest tick of a query in a topic, from the headers of its messages: all that is committed, backwards."""
+"""What a topic has of a query's newest ticks, from the headers of its messages: all that is committed, backwards."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 HOME, QUERY, TICK = "watersmeet.home", "watersmeet.query", "watersmeet.tick"
 _FIRST = 1000  # messages that are looked at first; twice as many each time, to the beginning of the partition
 _SECONDS = 60.0
+Message = tuple[bytes | None, bytes | None]  # key, value
 
 
-def last_tick_in(settings: dict[str, Any], topic: str, partitions: list[int], home: str, query: str) -> int:
-    """0 where there is none. All messages of a tick are in one transaction, so the newest of any partition counts."""
-    from confluent_kafka import Consumer, TopicPartition
+@dataclass(frozen=True)
+class LastTicks:
+    """All messages of a tick are in one transaction, and ticks follow one another in each partition."""
 
-    consumer = Consumer({**settings, "enable.partition.eof": True, "auto.offset.reset": "error"})
-    try:
-        newest = 0
-        for partition in partitions:
-            part = TopicPartition(topic, partition)
-            first, end = consumer.get_watermark_offsets(part, _SECONDS)
-            behind, size, found = end, _FIRST, 0
-            while behind > first and not found:
-                begin = max(first, behind - size)
-                found = _newest(consumer, TopicPartition(topic, partition, begin), behind, home, query)
-                behind, size = begin, 2 * size
-            newest = max(newest, found)
-        return newest
-    finally:
-        consumer.close()
+    settings: dict[str, Any]  # of a consumer
+    topic: str
+    home: str
+    query: str
 
+    def newest(self, partitions: list[int], most: int | None) -> int:
+        """The newest tick of any partition, or of so many messages at their ends; 0 where there is none."""
+        return max((max(found, default=0) for found in self._read(partitions, None, most)), default=0)
 
-def _newest(consumer: Any, part: Any, end: int, home: str, query: str) -> int:
-    """The newest tick among the messages from an offset up to another."""
-    from confluent_kafka import KafkaError
+    def messages(self, partitions: list[int], tick: int) -> Counter[Message]:
+        """What there is of a tick, which is the newest."""
+        return sum((found.get(tick, Counter()) for found in self._read(partitions, tick, None)), Counter())
 
-    consumer.assign([part])
-    newest, limit = 0, time.monotonic() + _SECONDS
-    wanted = ((HOME, home.encode()), (QUERY, query.encode()))
-    while True:
-        if time.monotonic() > limit:
-            raise ConnectionError(f"topic {part.topic}: its last messages could not be read")
-        for message in consumer.consume(1000, 0.5):
-            problem = message.error()
-            if problem is not None and problem.code() != KafkaError._PARTITION_EOF:
-                continue
-            if problem is not None or message.offset() >= end:
-                return newest
-            headers = dict(message.headers() or ())
-            if all(headers.get(name) == value for name, value in wanted):
-                newest = max(newest, int(headers[TICK]))
-            if message.offset() + 1 >= end:
-                return newest
+    def _read(self, partitions: list[int], tick: int | None, most: int | None) -> Iterator[dict[int, Counter[Message]]]:
+        """By partition, the messages of its last ticks: of any of them, or back to one that is before a tick."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({**self.settings, "enable.partition.eof": True, "auto.offset.reset": "error"})
+        try:
+            for partition in partitions:
+                first, end = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), _SECONDS)
+                first = max(first, end - most) if most is not None else first
+                found: dict[int, Counter[Message]] = {}
+                behind, size = end, _FIRST
+                while behind > first and (not found or (tick is not None and min(found) >= tick)):
+                    begin = max(first, behind - size)
+                    part = TopicPartition(self.topic, partition, begin)
+                    for number, message in self._between(consumer, part, behind):
+                        found.setdefault(number, Counter())[message] += 1
+                    behind, size = begin, 2 * size
+                yield found
+        finally:
+            consumer.close()
+
+    def _between(self, consumer: Any, part: Any, end: int) -> Iterator[tuple[int, Message]]:
+        """Tick and message of this query, from an offset up to another."""
+        from confluent_kafka import KafkaError
+
+        consumer.assign([part])
+        limit = time.monotonic() + _SECONDS
+        wanted = ((HOME, self.home.encode()), (QUERY, self.query.encode()))
+        while True:
+            if time.monotonic() > limit:
+                raise ConnectionError(f"topic {part.topic}: its last messages could not be read")
+            for message in consumer.consume(1000, 0.5):
+                problem = message.error()
+                if problem is not None and problem.code() != KafkaError._PARTITION_EOF:
+                    continue
+                if problem is not None or message.offset() >= end:
+                    return
+                headers = dict(message.headers() or ())
+                if all(headers.get(name) == value for name, value in wanted):
+                    yield int(headers[TICK]), (message.key(), message.value())
+                if message.offset() + 1 >= end:
+                    return

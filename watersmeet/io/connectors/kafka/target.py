@@ -3,6 +3,7 @@
 The number is an offset that the transaction commits for a consumer group of this home and query. Where that is gone
 (brokers forget groups without members), the headers of the last messages of this query say it. A transaction whose
 outcome is not known is ended by the next producer of the same transactional id, before anybody asks for the number.
+A tick is delivered once readers of committed messages see it, not when its commit is acknowledged (`hanging.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -19,7 +21,8 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.errors import ModelError
-from watersmeet.io.connectors.kafka.last_tick import HOME, QUERY, TICK, last_tick_in
+from watersmeet.io.connectors.kafka.hanging import are_reached, ends
+from watersmeet.io.connectors.kafka.last_tick import HOME, QUERY, TICK, LastTicks, Message
 from watersmeet.io.connectors.kafka.messages import AvroMessages, JsonMessages, Keys, Values, avro_schema, messages
 from watersmeet.io.connectors.kafka.schemas import Schemas
 from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client
@@ -31,12 +34,14 @@ from watersmeet.model.types import outside
 T = TypeVar("T")
 _Headers = list[tuple[str, str | bytes | None]]
 _GRACE = 5.0  # seconds
+_LOOKED_AT = 100_000  # messages at the end of each partition: whether they are of a tick behind the number
 _MARK = 0  # the partition whose offset is the number of the tick
 
 
 class KafkaTarget:
     def __init__(self, sender: Sender) -> None:
         from confluent_kafka import Consumer, Producer
+        from confluent_kafka.admin import AdminClient
 
         assert sender.sink.path
         settings, own = client(SINK, sender.sink.options)
@@ -45,11 +50,15 @@ class KafkaTarget:
         self._keys = Keys(sender.schema, own["key"]) if own["key"] else None
         self._values = _values(sender.schema, own, self._topic)
         self._is_stuck = False
+        self._partitions: list[int] = []
+        self._visible: tuple[int, Counter[Message]] = 0, Counter()  # a tick, and what the topic has of it already
         self._said = ""  # by librdkafka, of what keeps it from working
         name = f"watersmeet-{sender.home}-{sender.query}"
         sending = ("compression.type", "linger.ms", "batch.size", "batch.num.messages", "transaction.timeout.ms")
         shared = {key: value for key, value in settings.items() if key not in sending}
         self._reading = {**shared, "group.id": name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        self._reading |= {"retry.backoff.ms": 5, "retry.backoff.max.ms": 100}  # partitions hear of a commit soon
+        self._last = LastTicks(self._reading, self._topic, sender.home, sender.query)
         try:
             self._producer = Producer(
                 {
@@ -63,6 +72,7 @@ class KafkaTarget:
                 }
             )
             self._consumer = Consumer(self._reading)
+            self._admin = AdminClient(shared)
         except Exception as problem:
             raise Undeliverable(f"librdkafka rejects the options: {redacted(str(problem))}") from None
 
@@ -72,41 +82,92 @@ class KafkaTarget:
     # Recover -------------------------------------------------------------------------------------
 
     def recover(self) -> int:
-        from confluent_kafka import TopicPartition
-
         with self._told("the transaction before it"):
             self._in_time(lambda: self._producer.init_transactions(self._seconds))
             listed = self._in_time(lambda: self._consumer.list_topics(self._topic, self._seconds))
             found = listed.topics[self._topic]
             if found.error is not None:
                 raise ConnectionError(f"topic {self._topic}: {redacted(found.error.str())}")
-            asked = [TopicPartition(self._topic, _MARK)]
-            (mark,) = self._in_time(lambda: self._consumer.committed(asked, self._seconds))
-            if mark.error is not None:
-                raise ConnectionError(redacted(mark.error.str()))
-            if mark.offset >= 0:
-                return int(mark.offset)
-            sender = self._sender
-            return last_tick_in(self._reading, self._topic, list(found.partitions), sender.home, sender.query)
+            self._partitions = list(found.partitions)
+            hangs = self._hangs()
+            if hangs:
+                self._abort_what_hangs()
+            mark = self._mark()
+            newest = self._last.newest(self._partitions, _LOOKED_AT if mark >= 0 else None)
+            tick = max(mark, newest)
+            if tick > 0 and (hangs or newest > mark >= 0):
+                # A part of this tick may be missing. What is there is left out when it is delivered again.
+                self._visible = tick, self._last.messages(self._partitions, tick)
+                return tick - 1
+            return tick
+
+    def _mark(self) -> int:
+        """The tick of the last transaction that has ended where the number is; below 0: there is none."""
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(self._topic, _MARK)]
+        (mark,) = self._in_time(lambda: self._consumer.committed(asked, self._seconds))
+        if mark.error is not None:
+            raise ConnectionError(redacted(mark.error.str()))
+        return int(mark.offset)
+
+    def _ends(self) -> dict[int, int]:
+        return ends(self._admin, self._topic, self._partitions, False, self._seconds)
+
+    def _hangs(self) -> bool:
+        """Whether something in the topic may be without an end, though no transaction of this producer is open."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        if not are_reached(self._admin, self._topic, self._ends(), min(self._seconds, _GRACE)):
+            return True
+        try:
+            self._mark()
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError._TIMED_OUT:
+                raise
+            return True
+        return False
+
+    def _abort_what_hangs(self) -> None:
+        """An aborted transaction with a message in each partition ends whatever hangs there."""
+        self._producer.begin_transaction()
+        for partition in self._partitions:
+            self._producer.produce(self._topic, None, b"", partition=partition)  # compacted topics want a key
+        self._send_mark(0)
+        self._producer.flush(self._seconds)
+        upto = self._ends()
+        self._patiently(lambda: self._producer.abort_transaction(self._seconds))
+        if not are_reached(self._admin, self._topic, upto, self._seconds):
+            raise ConnectionError(f"topic {self._topic}: a transaction holds its readers back")
 
     # Commit --------------------------------------------------------------------------------------
 
     def commit(self, tick: int, rows: Iterator[pa.RecordBatch]) -> None:
-        from confluent_kafka import TopicPartition
-
+        there = self._visible[1] if self._visible[0] == tick else Counter()
         with self._told(f"tick {tick}"):
             self._producer.begin_transaction()
             headers: _Headers = [(HOME, self._sender.home), (QUERY, self._sender.query), (TICK, str(tick))]
             for batch in rows:
                 for value, key in messages(batch, self._values, self._keys):
-                    self._send(value, key, headers)
-            mark = TopicPartition(self._topic, _MARK, tick)
-            group = self._consumer.consumer_group_metadata()
-            self._patiently(lambda: self._producer.send_offsets_to_transaction([mark], group, self._seconds))
-            if points.is_watched():
-                self._producer.flush(self._seconds)
-                points.reach("target.written")
+                    if there[key, value]:
+                        there[key, value] -= 1
+                    else:
+                        self._send(value, key, headers)
+            self._send_mark(tick)
+            self._producer.flush(self._seconds)
+            upto = self._ends()
+            points.reach("target.written")
             self._patiently(lambda: self._producer.commit_transaction(self._seconds))
+            points.reach("target.acknowledged")
+            if not are_reached(self._admin, self._topic, upto, self._seconds) or self._mark() != tick:
+                raise ConnectionError(f"topic {self._topic}: tick {tick} was acknowledged, and readers do not see it")
+
+    def _send_mark(self, tick: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        mark = TopicPartition(self._topic, _MARK, tick)
+        group = self._consumer.consumer_group_metadata()
+        self._patiently(lambda: self._producer.send_offsets_to_transaction([mark], group, self._seconds))
 
     def _send(self, value: bytes, key: bytes | None, headers: _Headers) -> None:
         end = time.monotonic() + self._seconds
