@@ -261,12 +261,14 @@ class _JoinedRows:
         factors = [self._columns[part][self._own]]
         factors += [message.numbers[of][rows] for (message, rows), of in zip(self._found, parts, strict=True)]
         if any(factor.dtype == np.float64 for factor in factors):
-            counts = self._counts(part, parts)
-            product = np.where(counts, np.prod([factor.astype(np.float64) for factor in factors], axis=0), 0.0)
+            with np.errstate(invalid="ignore", over="ignore"):  # 0 × ∞ is NaN, and too large is ∞, as in Spark
+                product = np.prod([factor.astype(np.float64) for factor in factors], axis=0)
+            product = np.where(self._counts(part, parts), product, 0.0)
             added = np.zeros(len(groups))
             add_doubles(groups.ids, EVERY_ROW, product, added)
             return added
-        sizes = np.prod([np.abs(factor.astype(np.float64)) for factor in factors], axis=0)
+        with np.errstate(over="ignore"):  # then it is larger than what is safe
+            sizes = np.prod([np.abs(factor.astype(np.float64)) for factor in factors], axis=0)
         if np.bincount(groups.ids, sizes, len(groups)).max(initial=0.0) < _SAFE:
             whole = np.zeros(len(groups), np.int64)
             add_integers(groups.ids, EVERY_ROW, np.prod([factor.astype(np.int64) for factor in factors], axis=0), whole)
