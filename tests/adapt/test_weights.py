@@ -25,7 +25,8 @@ from watersmeet.optimize.solution import Solution
 from watersmeet.optimize.weights import SHIPPED, bounded
 
 FACTS = [
-    StepFacts(found, 1, False, "s", None, 1.0, rows, min(1.0, found), 3.0) for found, rows in ((0.1, 1e3), (4.0, 1e5))
+    StepFacts(found, 1, False, "r", "s", None, 1.0, rows, min(1.0, found), 3.0)
+    for found, rows in ((0.1, 1e3), (4.0, 1e5))
 ]
 
 
