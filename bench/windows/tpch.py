@@ -52,8 +52,7 @@ def measured(folder: Path, ticks: int, orders: int) -> list[dict[str, Any]]:
 
 def _run(folder: Path, name: str, texts: dict[str, WindowedText]) -> Ran:
     used = {stream for text in texts.values() for stream in text.query.streams}
-    statements = declarations("tpch", folder / "in", " WITH (maxFilesPerTrigger = 1)").split(";")
-    script = ";".join(each for each in statements if any(f"CREATE STREAM {stream} " in each for stream in used)) + ";"
+    script = declarations("tpch", folder / "in", " WITH (maxFilesPerTrigger = 1)", used)
     script += "".join(f"CREATE QUERY {query} AS {text.sql};\n" for query, text in texts.items())
     ran = run_pipeline(script, folder / name)
     last = len(ran.ended) - WARM_UP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +31,13 @@ class WindowedText:
     duckdb: str
 
 
-def declarations(workload: str, folder: Path | str = "", options: str = "") -> str:
-    """The streams of a workload, whose rows are in this folder."""
-    text = (FOLDER / workload / "streams.sql").read_text()
-    return re.sub(r"parquet '(\w+)'", rf"parquet '{folder}/\1'{options}", text)
+def declarations(workload: str, folder: Path | str = "", options: str = "", streams: Collection[str] = ()) -> str:
+    """The streams of a workload, whose rows are in this folder; only these, if any are named."""
+    text = re.sub(
+        r"parquet '(\w+)'", rf"parquet '{folder}/\1'{options}", (FOLDER / workload / "streams.sql").read_text()
+    )
+    made = re.findall(r"CREATE STREAM (\w+)([^;]*;)", text)
+    return "\n".join(f"CREATE STREAM {name}{rest}" for name, rest in made if not streams or name in streams)
 
 
 def windowed_texts(workload: str, grid: str = "") -> dict[str, WindowedText]:
