@@ -5,32 +5,24 @@ The sink is exactly-once, as ours: results are committed with checkpoints, every
 
 from __future__ import annotations
 
-import os
 import sys
 import time
+from pathlib import Path
 
-from pyflink.common import Configuration
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.table import TableEnvironment
 
 from bench.kafka.workload import PAIRS, STREAMS, WINDOW
+from bench.peers.flink_tables import streaming
 
 
 def environment(folder: str, jar: str) -> TableEnvironment:
-    configuration = Configuration()
-    for name, value in {
-        "parallelism.default": str(os.cpu_count()),
+    settings = {
         "pipeline.jars": f"file://{jar}",
         "execution.checkpointing.interval": "1 s",
-        "execution.checkpointing.dir": f"file://{folder}/state",
         "taskmanager.memory.task.heap.size": "3 g",
         "taskmanager.memory.managed.size": "256 m",
-        "taskmanager.numberOfTaskSlots": str(os.cpu_count()),
-        "table.local-time-zone": "UTC",
-    }.items():
-        configuration.set_string(name, value)
-    return TableEnvironment.create(
-        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration).build()
-    )
+    }
+    return streaming(Path(folder) / "state", settings)
 
 
 def main(servers: str, folder: str, jar: str) -> None:
