@@ -1,4 +1,5 @@
-"""Spark's ports: on loopback where everything is on this machine, and for those who know the secret."""
+"""Spark's ports: on loopback where everything is on this machine, and for those who know the secret. And what else
+depends on how a session is started."""
 
 from __future__ import annotations
 
@@ -29,6 +30,19 @@ def test_the_ports_of_the_driver_are_on_loopback(spark: SparkSession) -> None:
     listening = [c for child in java for c in child.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     assert listening
     assert {connection.laddr.ip.removeprefix("::ffff:") for connection in listening} == {"127.0.0.1"}
+
+
+def test_code_that_many_queries_generate_is_compiled_once(spark: SparkSession) -> None:
+    """Windows come again and again, of queries with hundreds of classes together."""
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()  # type: ignore[union-attr]
+    plans = [spark.range(1).selectExpr(f"id * {number}")._jdf.queryExecution() for number in range(1_000, 1_150)]
+    counts = []
+    for _ in range(2):
+        before = compiled.getCount()
+        for plan in plans:
+            plan.debug().codegenToSeq()
+        counts.append(compiled.getCount() - before)
+    assert counts == [len(plans), 0]
 
 
 @pytest.mark.parametrize("master", ["", "local[2]", "local-cluster[1,1,1024]", "yarn", "k8s://host"])

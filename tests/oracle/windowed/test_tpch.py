@@ -14,6 +14,7 @@ from bench.windows.tpch_rows import Sizes, by_tick, tables
 from bench.workloads.windowed_texts import windowed_texts
 from tests.support.windowed import SECOND
 from tests.support.windowed_workloads import Rows, run_on_spark, run_without_spark
+from watersmeet.runtime.exec import batch_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +48,10 @@ def test_without_spark(tmp_path: Path, partitions: int) -> None:
     run_without_spark(tmp_path / "home", "tpch", queries, ticks(partitions, 6), partitions)
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_on_spark(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
+@pytest.mark.parametrize(("partitions", "few"), [(1, batch_windows.FEW_ROWS), (3, 0)])
+def test_on_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, few: int
+) -> None:
+    """Windows of few rows are not divided, others are."""
+    monkeypatch.setattr(batch_windows, "FEW_ROWS", few)
     run_on_spark(spark, tmp_path, "tpch", windowed_texts("tpch", "TUMBLE 1 HOUR"), ticks(partitions, 3), partitions)

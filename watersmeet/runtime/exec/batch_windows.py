@@ -2,20 +2,25 @@
 
     buckets ─(Python: the rows of the window)─► views ─► the SQL of the query ─(Python: writes result files)─► reports
 
-The text is the one of the model, made anew from the checked syntax tree: no text of a user is parsed by Spark. The
-session is one of its own, with the settings under which expressions mean what docs/semantics.md says.
+The text is the one of the model, made anew from the checked syntax tree: no text of a user is parsed by Spark. Sessions
+are its own, with the settings under which expressions mean what docs/semantics.md says. A window of few rows is not
+divided: to plan it again after each stage, and to start tasks for each bucket, takes longer than to compute it. Windows
+of several queries are computed beside each other, because most of a job is waiting and planning.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.home.signs import computes
@@ -32,19 +37,45 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BLOCK = 65_536  # rows that are handed over at a time
+FEW_ROWS = 100_000  # of all views together
+_ADAPTIVE = {"spark.sql.adaptive.enabled": "true"}
+# One task reads each view. Spark then divides nothing, and a broadcast would be a job of its own.
+_UNDIVIDED = {"spark.sql.shuffle.partitions": "1", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 _REPORT_SCHEMA = "report binary"
 _UNREADABLE = "watersmeet cannot read its state"
 Batches = Iterable[pa.RecordBatch]
 
 
 class SparkWindows:
-    """Has windows computed, in a Spark session of its own."""
+    """Has windows computed, in Spark sessions of its own."""
 
     def __init__(self, spark: SparkSession, run: str) -> None:
         self._spark, self._run = spark, run
-        self._own: SparkSession | None = None
+        self._sessions: dict[bool, SparkSession] = {}  # for windows of few rows, and for others
+        self._naming = threading.Lock()  # views have names of the query's text, in a session that queries share
+        slots = spark.sparkContext.defaultParallelism
+        self._threads = ThreadPoolExecutor(max(1, slots // 2), "watersmeet window")  # the others are for residents
 
-    def compute(self, order: BatchOrder, packed: bytes) -> list[ProbeReport]:
+    def compute(self, asked: Iterable[Sequence[BatchOrder]], pack: Callable[[BatchOrder], bytes]) -> list[ProbeReport]:
+        """The windows of each query in their order, until Spark cannot compute one; queries beside each other."""
+        running = [self._threads.submit(self._of_query, orders, pack) for orders in asked]
+        wait(running)
+        return [report for each in running for report in each.result()]
+
+    def close(self) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def _of_query(self, orders: Sequence[BatchOrder], pack: Callable[[BatchOrder], bytes]) -> list[ProbeReport]:
+        reports: list[ProbeReport] = []
+        for order in orders:
+            made = self._window(order, pack(order))
+            points.reach("window.after")
+            reports += made
+            if any(report.suspended for report in made):
+                break
+        return reports
+
+    def _window(self, order: BatchOrder, packed: bytes) -> list[ProbeReport]:
         """The reports of the tasks; where Spark cannot compute the window, one that suspends the query."""
         limits = order.rules.limits
         job = LimitedJob(self._spark.sparkContext, Path(order.home), 0, limits.window_seconds, order.query.name)
@@ -61,23 +92,24 @@ class SparkWindows:
             return [ProbeReport(suspended={order.query.name: reason_of_spark(problem)})]
 
     def _rows(self, order: BatchOrder, packed: bytes, job: str) -> DataFrame:
-        session = self._session
-        for number, view in enumerate(order.body.views):
-            files = len(order.buckets[view.stream])
-            schema = ", ".join(f"`{name}` {kind}" for name, kind in _columns(order, view))
-            reading = _reading(packed, self._run, job, number)
-            session.range(0, files, 1, max(1, files)).mapInArrow(reading, schema).createOrReplaceTempView(view.name)
-        return session.sql(order.body.text, {"window_start": order.start, "window_end": order.end})
+        files = {stream: len(infos) for stream, infos in order.buckets.items()}
+        few = sum(info.rows for view in order.body.views for info in order.buckets[view.stream]) <= FEW_ROWS
+        with self._naming:
+            session = self._session(few)
+            for number, view in enumerate(order.body.views):
+                schema = ", ".join(f"`{name}` {kind}" for name, kind in _columns(order, view))
+                tasks = 1 if few else max(1, files[view.stream])
+                reading = _reading(packed, self._run, job, number, tasks)
+                session.range(0, tasks, 1, tasks).mapInArrow(reading, schema).createOrReplaceTempView(view.name)
+            return session.sql(order.body.text, {"window_start": order.start, "window_end": order.end})
 
-    @property
-    def _session(self) -> SparkSession:
-        if self._own is None:
-            self._own = self._spark.newSession()
-            parallelism = str(self._spark.sparkContext.defaultParallelism)
-            adaptive = {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": parallelism}
-            for name, value in {**SETTINGS, **adaptive}.items():
-                self._own.conf.set(name, value)
-        return self._own
+    def _session(self, few: bool) -> SparkSession:
+        if few not in self._sessions:
+            session = self._sessions[few] = self._spark.newSession()
+            partitions = {"spark.sql.shuffle.partitions": str(self._spark.sparkContext.defaultParallelism)}
+            for name, value in {**SETTINGS, **(_UNDIVIDED if few else _ADAPTIVE | partitions)}.items():
+                session.conf.set(name, value)
+        return self._sessions[few]
 
 
 def _columns(order: BatchOrder, view: View) -> list[tuple[str, str]]:
@@ -93,14 +125,17 @@ def _unreadable(problem: Exception) -> StateError:
 # In tasks ----------------------------------------------------------------------------------------
 
 
-def _reading(packed: bytes, run: str, job: str, view: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _reading(packed: bytes, run: str, job: str, view: int, tasks: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """What each of so many tasks reads: all of some buckets."""
+
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         order: BatchOrder = worker_of(run).plans.unpack(packed)
         computes(Path(order.home), job, task_context().taskAttemptId())
         asked = order.body.views[view]
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from _in_window(order, asked, order.buckets[asked.stream][number])
+                for info in order.buckets[asked.stream][number::tasks]:
+                    yield from _in_window(order, asked, info)
 
     return read
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet import points
 from watersmeet.errors import WatersmeetError
 from watersmeet.model.windowed import Batch
 from watersmeet.runtime.exec.executor import Executor
-from watersmeet.runtime.tick.orders import GatherReport, ProbeReport, raise_first
+from watersmeet.runtime.tick.orders import BatchOrder, GatherReport, ProbeReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
 
 
@@ -41,16 +40,10 @@ class ClosingWindows:
             return []
         closing = tick.closing(gathered)
         order = closing.occupied_order()
-        reports: list[ProbeReport] = []
-        given_up: set[str] = set()
         found = self._executor.submit(order).result() if order.asked else []
+        asked: list[list[BatchOrder]] = []
         for (due, _, buckets), starts in zip(order.asked, found, strict=False):
             if isinstance(starts, WatersmeetError):
                 raise starts
-            for start in starts:
-                if due.query not in given_up:
-                    made = self._executor.window(closing.batch_order(due.query, start, buckets))
-                    points.reach("window.after")
-                    reports += made
-                    given_up.update(*(report.suspended for report in made))
-        return reports
+            asked.append([closing.batch_order(due.query, start, buckets) for start in starts])
+        return self._executor.windows(asked) if asked else []

@@ -8,6 +8,7 @@ Both execute the same orders by the same `Worker`, so nothing else depends on th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from enum import IntEnum
 from pathlib import Path
@@ -67,8 +68,8 @@ class Executor(Protocol):
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         """Have Spark compute columns."""
 
-    def window(self, order: BatchOrder) -> list[ProbeReport]:
-        """Have Spark compute a window."""
+    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
+        """Have Spark compute windows, of each query in their order."""
 
     def close(self) -> None:
         """End the tasks."""

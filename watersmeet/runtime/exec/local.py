@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import secrets
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -62,7 +63,7 @@ class LocalExecutor:
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         raise AssertionError("a pipeline with executor=local has no query that needs Spark")
 
-    def window(self, order: BatchOrder) -> list[ProbeReport]:
+    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
         raise AssertionError("a pipeline with executor=local has no query whose windows need Spark")
 
     def close(self) -> None:

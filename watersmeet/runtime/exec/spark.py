@@ -11,7 +11,7 @@ import pickle
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,8 +96,8 @@ class SparkExecutor:
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         return self._columns.compute(order, self._plans.pack)
 
-    def window(self, order: BatchOrder) -> list[ProbeReport]:
-        return self._windows.compute(order, self._plans.pack(order))
+    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
+        return self._windows.compute(asked, self._plans.pack)
 
     def close(self) -> None:
         with _counting:
@@ -106,6 +106,7 @@ class SparkExecutor:
         if self.residents is not None:
             self.residents.close()
         self._jobs.close()
+        self._windows.close()
         self._plans.remove()
 
     def _count(self) -> int:
