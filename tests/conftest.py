@@ -45,6 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ticks", type=int, default=10_000, help="of ./run test-long")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`./run test` has two processes. One of them runs all tests with the Spark session, so that there is one session;
+    the tests of any other file stay together, so that its fixtures are made once."""
+    for item in items:
+        needs_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else str(item.path)))
+
+
 class TookTooLong(BaseException):
     """Not an `Exception`: neither the product nor Hypothesis, which would try it again, may catch it."""
 
