@@ -35,7 +35,8 @@ from watersmeet.model import HIDDEN, KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import BITS, Block, Words, evaluate_block, fold
-from watersmeet.store.kernels import I32, I64, build_index
+from watersmeet.store.kernels import I32, I64, build_index, slot_bits
+from watersmeet.store.scan import index_of_few, is_few
 
 MAGIC = b"WMBUCKT1"
 FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
@@ -44,6 +45,7 @@ _FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans 
 _CODES, _VALID = "codes ", "valid "
 _BY_ROW = (BITS, _CODES, _VALID)  # sections with one value for each row, whatever the other rows are
 _ALIGN = 64
+MOST_PASSES = 32  # over the rows of a bucket for a key, which cost more than an index
 TAU = "τ"  # the event time of a member, as a column of a materialized store
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
@@ -103,6 +105,7 @@ class Bucket:
         self._codes: dict[Key, Codes] = {}
         self._indexes: dict[Key, Index] = {}
         self._sorted: dict[KeyPart, SortedIndex] = {}
+        self._passes: dict[Key, int] = {}  # over all rows, instead of an index
         self._computed: dict[str, Any] = {}  # what predicates need of the rows,
         self._asked_for: set[str] = set()  # and what of it was asked for since the plan changed
         self.failures: dict[str, int] = {}  # filter -> rows on which it raised, where this object evaluated it
@@ -176,9 +179,22 @@ class Bucket:
             if f"starts {name}" in self._sections:
                 starts, order = self._sections[f"starts {name}"], self._sections[f"order {name}"]
             else:
-                starts, order = build_index(codes.values, codes.valid, self.by_time(), _slot_bits(len(self)))
+                starts, order = build_index(codes.values, codes.valid, self.by_time(), slot_bits(len(self)))
             self._indexes[key] = Index(starts, order, codes)
         return self._indexes[key]
+
+    def has_index(self, key: Key) -> bool:
+        return key in self._indexes or f"starts {key_text(key)}" in self._sections
+
+    def index_for(self, key: Key, wanted: I64) -> Index:
+        """An index that has the rows with the codes wanted: that of all rows, unless there is none and few are wanted.
+
+        The bucket may be asked again and again, however seldom a plan expects it: then an index of all rows is made."""
+        if self.has_index(key) or not is_few(wanted, len(self)) or self._passes.get(key, 0) == MOST_PASSES:
+            return self.index(key)
+        self._passes[key] = self._passes.get(key, 0) + 1
+        codes = self.codes(key)
+        return Index(*index_of_few(wanted, codes, self.by_time()), codes)
 
     def sorted_by(self, part: KeyPart) -> SortedIndex:
         if part not in self._sorted:
@@ -305,10 +321,6 @@ def _sorted_name(part: KeyPart) -> str:
 def _is_own_code(key: Key) -> bool:
     """Whether the column's own buffer is the array of codes, so that storing them again is waste."""
     return len(key) == 1 and key[0].column is not None and key[0].type in ("bigint", "timestamp", "timestamp_ntz")
-
-
-def _slot_bits(rows: int) -> int:
-    return max(1, (max(rows, 1) - 1).bit_length())
 
 
 def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray]) -> tuple[int, int]:

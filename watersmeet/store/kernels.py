@@ -84,6 +84,11 @@ def partition_of(codes: I64, partitions: int) -> I32:
     return out
 
 
+def slot_bits(rows: int) -> int:
+    """Of an index: so many bits of a hash choose a slot."""
+    return max(1, (max(rows, 1) - 1).bit_length())
+
+
 @njit(types.UniTuple(OUT32, 2)(IN64, IN8, IN32, INT), cache=CACHED, nogil=True)
 def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I32, I32]:
     """Counting sort of the valid rows by slot, visiting them in event-time order (`by_time`).
