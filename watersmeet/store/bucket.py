@@ -36,9 +36,12 @@ from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import BITS, Block, Words, evaluate_block, fold
 from watersmeet.store.kernels import I32, I64, build_index, slot_bits
+from watersmeet.store.packed import packed
 from watersmeet.store.scan import index_of_few, is_few
 
-MAGIC = b"WMBUCKT1"
+MAGIC = b"WMBUCKT2"
+_BEFORE = b"WMBUCKT1"  # its indexes were not packed; they are made again
+_STARTS, _ORDER = "starts ", "order "
 FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
 SORTED = "sorted "  # and of one with the rows in the order of a key
 _FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans only
@@ -66,7 +69,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Index:
-    starts: I32
+    starts: I32  # both packed
     order: I32
     codes: Codes
 
@@ -129,7 +132,7 @@ class Bucket:
         except FileNotFoundError:
             raise damaged(path, "it is missing") from None
         length, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
-        if magic != MAGIC:
+        if magic not in (MAGIC, _BEFORE):
             raise damaged(path, "it does not have the end of a bucket file")
         directory = json.loads(mapped[size - _TAIL.size - length : size - _TAIL.size])
         whole = pa.py_buffer(mapped)
@@ -138,6 +141,7 @@ class Bucket:
         sections = {
             name: np.frombuffer(whole.slice(begin, stop - begin), dtype) if stop > begin else np.empty(0, dtype)
             for name, (dtype, begin, stop) in directory["sections"].items()
+            if magic == MAGIC or not name.startswith((_STARTS, _ORDER))
         }
         return cls(batches[0], sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
 
@@ -176,15 +180,16 @@ class Bucket:
         if key not in self._indexes:
             name = key_text(key)
             codes = self.codes(key)
-            if f"starts {name}" in self._sections:
-                starts, order = self._sections[f"starts {name}"], self._sections[f"order {name}"]
+            if _STARTS + name in self._sections:
+                starts, order = self._sections[_STARTS + name], self._sections[_ORDER + name]
             else:
-                starts, order = build_index(codes.values, codes.valid, self.by_time(), slot_bits(len(self)))
+                made = build_index(codes.values, codes.valid, self.by_time(), slot_bits(len(self)))
+                starts, order = packed(*made, len(self))
             self._indexes[key] = Index(starts, order, codes)
         return self._indexes[key]
 
     def has_index(self, key: Key) -> bool:
-        return key in self._indexes or f"starts {key_text(key)}" in self._sections
+        return key in self._indexes or _STARTS + key_text(key) in self._sections
 
     def index_for(self, key: Key, wanted: I64) -> Index:
         """An index that has the rows with the codes wanted: that of all rows, unless there is none and few are wanted.
@@ -194,7 +199,7 @@ class Bucket:
             return self.index(key)
         self._passes[key] = self._passes.get(key, 0) + 1
         codes = self.codes(key)
-        return Index(*index_of_few(wanted, codes, self.by_time()), codes)
+        return Index(*packed(*index_of_few(wanted, codes, self.by_time()), len(self)), codes)
 
     def sorted_by(self, part: KeyPart) -> SortedIndex:
         if part not in self._sorted:
@@ -266,7 +271,7 @@ class Bucket:
             sections[block.name] = self.words(block)
         for key in derived.keys:
             name, index = key_text(key), self.index(key)
-            sections[f"starts {name}"], sections[f"order {name}"] = index.starts, index.order
+            sections[_STARTS + name], sections[_ORDER + name] = index.starts, index.order
             if not _is_own_code(key):
                 sections[_CODES + name] = index.codes.values
                 if len(index.codes.valid):
