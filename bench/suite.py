@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import calibrate, estimates, kafka, runtime, sharing, side_by_side, small_ticks
+from bench import calibrate, estimates, runtime, sharing, side_by_side, small_ticks
 from bench.comparing import SYSTEMS
+from bench.kafka.command import kafka
 from bench.report import write_json
 from bench.targets import SMALL_TICKS
 
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
     app.command("calibrate")(calibrate.run)
     app.command("estimates")(estimates.run)
     app.command("sharing")(sharing.run)
-    app.command("kafka")(kafka.run)
+    app.command("kafka")(kafka)
     app.command("all")(everything)
     app.callback(invoke_without_command=True)(profile_alone)
 

@@ -8,38 +8,28 @@ the start of the cluster.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from pyflink.common import Configuration
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.table import TableEnvironment
 
+from bench.peers.flink_tables import streaming
 from bench.workloads.model import Outcome, Query, Workload
 from bench.workloads.texts import flink_columns, flink_select
 
 
 def environment(workload: Workload, mode: str) -> TableEnvironment:
     settings = {
-        "parallelism.default": str(os.cpu_count()),
         "table.exec.source.idle-timeout": "0",
         "table.optimizer.multi-join.enabled": "true" if mode == "multi" else "false",
         # Files of the sink are complete with a checkpoint; its size is the size of the state.
         "execution.checkpointing.interval": "10 s",
-        "execution.checkpointing.dir": f"file://{state_folder(workload)}",
         "taskmanager.memory.task.heap.size": "4 g",
         "taskmanager.memory.managed.size": "64 m",
-        "taskmanager.numberOfTaskSlots": str(os.cpu_count()),
-        "table.local-time-zone": "UTC",
     }
-    configuration = Configuration()
-    for name, value in settings.items():
-        configuration.set_string(name, value)
-    environment = TableEnvironment.create(
-        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration).build()
-    )
+    environment = streaming(state_folder(workload), settings)
     for stream in workload.streams:
         if stream.name in workload.used():
             columns = flink_columns(stream.columns)

@@ -15,10 +15,10 @@ from bench.workloads.model import Outcome, Query, Table, Workload
 from watersmeet.session import SETTINGS, make_session
 
 
-def session() -> SparkSession:
+def session(more: dict[str, str] | None = None) -> SparkSession:
     """Spark as we set it up for ourselves, with its own Python workers and as many partitions as cores."""
     settings = {name: value for name, value in SETTINGS.items() if name != "spark.python.daemon.module"}
-    return make_session(settings={**settings, "spark.sql.shuffle.partitions": str(os.cpu_count())})
+    return make_session(settings={**settings, "spark.sql.shuffle.partitions": str(os.cpu_count()), **(more or {})})
 
 
 def joined(spark: SparkSession, workload: Workload, query: Query, files_a_tick: int = 1) -> DataFrame:

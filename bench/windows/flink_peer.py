@@ -5,34 +5,25 @@ The last line printed is when the job began and ended."""
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
 
-from pyflink.common import Configuration
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.table import TableEnvironment
 
+from bench.peers.flink_tables import streaming
 from bench.windows.workload import Workload
 
 
 def environment(out: Path) -> TableEnvironment:
-    configuration = Configuration()
-    for name, value in {
-        "parallelism.default": str(os.cpu_count()),
+    settings = {
         "execution.checkpointing.interval": "10 s",
-        "execution.checkpointing.dir": f"file://{out}/state",
         "taskmanager.memory.task.heap.size": "3 g",
         "taskmanager.memory.managed.size": "256 m",
         "taskmanager.memory.network.min": "256 m",
         "taskmanager.memory.network.max": "256 m",
-        "taskmanager.numberOfTaskSlots": str(os.cpu_count()),
-        "table.local-time-zone": "UTC",
-    }.items():
-        configuration.set_string(name, value)
-    return TableEnvironment.create(
-        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration).build()
-    )
+    }
+    return streaming(out / "state", settings)
 
 
 def run(workload: Workload, out: Path) -> tuple[float, float]:

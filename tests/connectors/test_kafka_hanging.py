@@ -5,9 +5,9 @@ there once, whatever it does."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.support.brokers.hanging import leave_hanging
 from tests.support.brokers.kafka import KafkaBroker, running_broker
 from watersmeet import points
 from watersmeet.io.connectors.kafka.target import KafkaTarget
@@ -82,30 +83,90 @@ def test_what_is_there_of_a_tick_is_left_out(broker: KafkaBroker) -> None:
 
 @pytest.mark.parametrize("options", [(("key", "number"),), ()], ids=["keys", "no keys"])
 def test_each_tick_is_there_once(tmp_path: Path, options: tuple[tuple[str, str], ...]) -> None:
-    with running_broker(tmp_path / "broker") as broker:
+    """If the broker leaves something hanging, it is killed once more when that is aborted."""
+    kills = dict(KILLS)
+    with running_broker(tmp_path / "broker") as broker, broker.kept_alive():
+
+        def strike(point: str, about: object) -> None:
+            if point == "target.acknowledged" and about in kills:
+                assert isinstance(about, int)
+                time.sleep(kills.pop(about))
+                broker.strike()
+            elif point == "target.cleared" and point not in struck:
+                struck.append(point)
+                broker.strike()
+
+        struck: list[str] = []
         broker.create(TOPIC, 3)
-        ended = threading.Event()
-        keeper = threading.Thread(target=broker.keep_alive, args=(ended,))
-        keeper.start()
-        try:
-            assert deliver(broker, sender_to(broker, *options)) == list(KILLS)
-        finally:
-            ended.set()
-            keeper.join()
+        deliver(sender_to(broker, *options), strike)
         assert found_in(broker) == expected(TICKS)
+    assert not kills
 
 
-def deliver(broker: KafkaBroker, sender: Sender) -> list[int]:
-    """All ticks, as the engine does it: a target that fails is opened again. Returns the ticks with a kill."""
-    last, kills = 0, dict(KILLS)
-    tick = 1
+@pytest.fixture(scope="module")
+def trusting_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """Takes messages that hang (`leave_hanging`)."""
+    folder = tmp_path_factory.mktemp("kafka") / "broker"
+    with running_broker(folder, transaction_partition_verification_enable="false") as started:
+        yield started
 
-    def strike(point: str, about: object) -> None:
-        if point == "target.acknowledged" and tick in kills:
-            time.sleep(kills.pop(tick))
-            os.kill(int(broker.process_file.read_text()), signal.SIGKILL)
 
-    points.subscribe(strike)
+def hang(broker: KafkaBroker, tick: int) -> None:
+    """Deliver the ticks up to this one, of which a third hangs, while its number and the rest are committed."""
+    numbers = next(rows(tick))["number"]
+    target = KafkaTarget(sender_to(broker))
+    assert target.recover() == 0
+    for before in range(1, tick):
+        target.commit(before, rows(before))
+    target.commit(tick, iter([pa.record_batch([numbers[ROWS // 3 :]], ["number"])]))
+    target.close()
+    headers = {"watersmeet.home": "home", "watersmeet.query": "query", "watersmeet.tick": str(tick)}
+    values = [f'{{"number":{number}}}'.encode() for number in numbers[: ROWS // 3].to_pylist()]
+    leave_hanging(broker.address, "watersmeet-home-query", TOPIC, 1, values, headers)
+    assert expected(tick) - found_in(broker) == Counter(str(tick).encode() + value for value in values)
+
+
+@pytest.mark.parametrize("tick", [1, 3])
+@pytest.mark.parametrize("victim", ["process", "broker"])
+@pytest.mark.parametrize("point", ["target.stepped_back", "target.cleared", "target.acknowledged"])
+def test_a_second_kill_while_a_tick_hangs(trusting_broker: KafkaBroker, point: str, victim: str, tick: int) -> None:
+    """The part that hangs is delivered, whoever is killed on the way to it."""
+    broker = trusting_broker
+    broker.create(TOPIC, 3)
+    try:
+        hang(broker, tick)
+        with broker.kept_alive():
+            killed = broker.process_file if victim == "broker" else None
+            arguments = (sender_to(broker), point, killed)
+            life = multiprocessing.get_context("spawn").Process(target=deliver_and_kill, args=arguments)
+            life.start()
+            life.join(300)
+            assert life.exitcode == (0 if killed else -signal.SIGKILL)
+            deliver(sender_to(broker))
+        assert found_in(broker) == expected(TICKS)
+    finally:
+        broker.delete(TOPIC)
+        broker.forget_group("watersmeet-home-query")
+
+
+def deliver_and_kill(sender: Sender, point: str, broker: Path | None) -> None:
+    """Kill this process, or the broker, at the first pass of a point."""
+    passed: list[str] = []
+
+    def strike(reached: str, about: object) -> None:
+        if reached == point and not passed:
+            passed.append(reached)
+            os.kill(int(broker.read_text()) if broker else os.getpid(), signal.SIGKILL)
+
+    deliver(sender, strike)
+    assert passed
+
+
+def deliver(sender: Sender, strike: points.Subscriber | None = None) -> None:
+    """All ticks, as the engine does it: a target that fails is opened again."""
+    last = 0
+    if strike is not None:
+        points.subscribe(strike)
     try:
         limit = time.monotonic() + 600
         while last < TICKS:
@@ -113,7 +174,8 @@ def deliver(broker: KafkaBroker, sender: Sender) -> list[int]:
             try:
                 found = target.recover()
                 assert found >= last - 1  # one that may be incomplete is delivered again
-                for tick in range(max(last, found) + 1, TICKS + 1):
+                last = max(last, found)
+                for tick in range(last + 1, TICKS + 1):
                     target.commit(tick, rows(tick))
                     last = tick
             except ConnectionError:
@@ -122,5 +184,5 @@ def deliver(broker: KafkaBroker, sender: Sender) -> list[int]:
             finally:
                 target.close()
     finally:
-        points.unsubscribe(strike)
-    return [tick for tick in KILLS if tick not in kills]
+        if strike is not None:
+            points.unsubscribe(strike)

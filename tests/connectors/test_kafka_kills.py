@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,20 +129,14 @@ def test_the_broker_is_killed(tmp_path: Path, say: Callable[[str], None]) -> Non
     """It comes back each time; a transaction whose outcome is not known is resolved by what it has then."""
     say("")
     with running_broker(tmp_path / "broker") as broker:
-        ended = threading.Event()
-        keeper = threading.Thread(target=broker.keep_alive, args=(ended,))
         flow = Flow(tmp_path, broker, "flow-", say)
         flow.feed()
-        keeper.start()
-        try:
+        with broker.kept_alive():
             assert flow.run(*(f"{point}:1:broker" for point in ("target.commit", "target.written"))) == 0
             flow.feed()
             assert flow.run("target.acknowledged:1:broker", "tick.begin:2:broker", "target.open:1:broker") == 0
             flow.feed()
             assert flow.run("target.written:2:broker", "delivery.known:3") != 0
             assert flow.run() == 0
-        finally:
-            ended.set()
-            keeper.join()
         flow.check()
         assert len(flow.kills) == 7

@@ -99,11 +99,27 @@ class KafkaBroker:
     def process_file(self) -> Path:
         return self._folder / "process"
 
-    def keep_alive(self, ended: threading.Event) -> None:
-        """Start it again whenever somebody has killed it."""
-        while not ended.wait(0.2):
-            if self._process is not None and self._process.poll() is not None:
-                self.start()
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """It is started again whenever somebody has killed it."""
+        ended = threading.Event()
+
+        def keep() -> None:
+            while not ended.wait(0.2):
+                if self._process is not None and self._process.poll() is not None:
+                    self.start()
+
+        keeper = threading.Thread(target=keep)
+        keeper.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            keeper.join()
+
+    def strike(self) -> None:
+        """SIGKILL, while somebody keeps it alive."""
+        os.kill(int(self.process_file.read_text()), signal.SIGKILL)
 
     def _wait(self) -> None:
         admin = self.admin()
@@ -161,6 +177,10 @@ class KafkaBroker:
         while topic in admin.list_topics(timeout=10).topics:
             assert time.monotonic() < end
             time.sleep(0.1)
+
+    def forget_group(self, group: str) -> None:
+        admin = self.admin()
+        admin.delete_consumer_groups([group])[group].result(30)
 
     def grow(self, topic: str, partitions: int) -> None:
         admin = self.admin()

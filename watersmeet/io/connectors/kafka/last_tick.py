@@ -1,12 +1,15 @@
-"""What a topic has of a query's newest ticks, from the headers of its messages: all that is committed, backwards."""
+"""What a topic has of a query's newest ticks, from the headers of its messages."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from watersmeet.io.connectors.kafka.hanging import Ends
 
 HOME, QUERY, TICK = "watersmeet.home", "watersmeet.query", "watersmeet.tick"
 _FIRST = 1000  # messages that are looked at first; twice as many each time, to the beginning of the partition
@@ -31,12 +34,34 @@ class LastTicks:
         """What there is of a tick, which is the newest."""
         return sum((found.get(tick, Counter()) for found in self._read(partitions, tick, None)), Counter())
 
-    def _read(self, partitions: list[int], tick: int | None, most: int | None) -> Iterator[dict[int, Counter[Message]]]:
-        """By partition, the messages of its last ticks: of any of them, or back to one that is before a tick."""
-        from confluent_kafka import Consumer, TopicPartition
+    def newest_between(self, begins: Ends, ends: Ends) -> int:
+        """The newest tick between these offsets, whatever became of its transaction; 0 where there is none."""
+        from confluent_kafka import TopicPartition
 
-        consumer = Consumer({**self.settings, "enable.partition.eof": True, "auto.offset.reset": "error"})
+        newest = 0
+        with self._consumer("read_uncommitted") as consumer:
+            for partition, begin in begins.items():
+                if begin < ends[partition]:
+                    part = TopicPartition(self.topic, partition, begin)
+                    newest = max(newest, *(tick for tick, _ in self._between(consumer, part, ends[partition])), 0)
+        return newest
+
+    @contextmanager
+    def _consumer(self, isolation: str) -> Iterator[Any]:
+        from confluent_kafka import Consumer
+
+        more = {"isolation.level": isolation, "enable.partition.eof": True, "auto.offset.reset": "error"}
+        consumer = Consumer({**self.settings, **more})
         try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _read(self, partitions: list[int], tick: int | None, most: int | None) -> Iterator[dict[int, Counter[Message]]]:
+        """By partition, the committed messages of its last ticks: of any, or back to one that is before a tick."""
+        from confluent_kafka import TopicPartition
+
+        with self._consumer("read_committed") as consumer:
             for partition in partitions:
                 first, end = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), _SECONDS)
                 first = max(first, end - most) if most is not None else first
@@ -49,8 +74,6 @@ class LastTicks:
                         found.setdefault(number, Counter())[message] += 1
                     behind, size = begin, 2 * size
                 yield found
-        finally:
-            consumer.close()
 
     def _between(self, consumer: Any, part: Any, end: int) -> Iterator[tuple[int, Message]]:
         """Tick and message of this query, from an offset up to another."""

@@ -89,17 +89,16 @@ class KafkaTarget:
             if found.error is not None:
                 raise ConnectionError(f"topic {self._topic}: {redacted(found.error.str())}")
             self._partitions = list(found.partitions)
-            hangs = self._hangs()
-            if hangs:
+            if self._hangs():
+                self._step_back()
                 self._abort_what_hangs()
             mark = self._mark()
             newest = self._last.newest(self._partitions, _LOOKED_AT if mark >= 0 else None)
-            tick = max(mark, newest)
-            if tick > 0 and (hangs or newest > mark >= 0):
+            if newest > mark >= 0:
                 # A part of this tick may be missing. What is there is left out when it is delivered again.
-                self._visible = tick, self._last.messages(self._partitions, tick)
-                return tick - 1
-            return tick
+                self._visible = newest, self._last.messages(self._partitions, newest)
+                return newest - 1
+            return max(mark, newest)
 
     def _mark(self) -> int:
         """The tick of the last transaction that has ended where the number is; below 0: there is none."""
@@ -128,6 +127,20 @@ class KafkaTarget:
             return True
         return False
 
+    def _step_back(self) -> None:
+        """Number of the tick before the one that hangs: the abort makes it incomplete, and whoever opens the topic
+        after that has to know, also if this process or the broker does not live to deliver it again."""
+        begins = ends(self._admin, self._topic, self._partitions, True, self._seconds)
+        tick = self._last.newest_between(begins, self._ends())
+        if tick == 0:  # another producer's transaction is open, or the number hangs alone: the tick itself is complete
+            return
+        self._producer.begin_transaction()
+        self._send_mark(tick - 1)
+        self._patiently(lambda: self._producer.commit_transaction(self._seconds))
+        if self._mark() != tick - 1:
+            raise ConnectionError(f"topic {self._topic}: its number is not that of tick {tick - 1}")
+        points.reach("target.stepped_back")
+
     def _abort_what_hangs(self) -> None:
         """An aborted transaction with a message in each partition ends whatever hangs there."""
         self._producer.begin_transaction()
@@ -139,6 +152,7 @@ class KafkaTarget:
         self._patiently(lambda: self._producer.abort_transaction(self._seconds))
         if not are_reached(self._admin, self._topic, upto, self._seconds):
             raise ConnectionError(f"topic {self._topic}: a transaction holds its readers back")
+        points.reach("target.cleared")
 
     # Commit --------------------------------------------------------------------------------------
 
@@ -158,7 +172,7 @@ class KafkaTarget:
             upto = self._ends()
             points.reach("target.written")
             self._patiently(lambda: self._producer.commit_transaction(self._seconds))
-            points.reach("target.acknowledged")
+            points.reach("target.acknowledged", tick)
             if not are_reached(self._admin, self._topic, upto, self._seconds) or self._mark() != tick:
                 raise ConnectionError(f"topic {self._topic}: tick {tick} was acknowledged, and readers do not see it")
 
