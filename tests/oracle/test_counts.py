@@ -19,7 +19,7 @@ from tests.support.answers import oracle_answers, stored_answers
 from tests.support.cases import Case, QueryCase, StreamCase, cases
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
-from tests.support.plans import plans
+from tests.support.plans import no_indexes, plans
 from watersmeet.home import layout
 from watersmeet.model import Sink
 from watersmeet.runtime.probe import counting
@@ -49,6 +49,17 @@ def check_counts(engine: InProcess, counted: set[str]) -> None:
     for name, rows in expected.items():
         if name not in counted:
             assert stored_answers(engine.home / "results" / name) == rows, name
+
+
+@given(cases())
+@settings(max_examples=30)
+def test_counts_without_indexes_are_the_oracles(case: Case) -> None:
+    names = {query.name for query in case.queries}
+    with no_indexes(), tempfile.TemporaryDirectory() as folder:
+        engine = counting_engine(Path(folder), case, names)
+        for tick in range(case.ticks):
+            engine.tick(case.pieces(tick))
+        check_counts(engine, names)
 
 
 @given(st.data(), cases(thetas=(0, 0, 0, 2)))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support.answers import check_answers
 from tests.support.cases import Case, cases
 from tests.support.in_process import InProcess
+from tests.support.plans import no_indexes
 from watersmeet.home.counters import Reason
 from watersmeet.store.bucket import verify_file
 
@@ -58,6 +59,15 @@ def test_ticks_of_one_row_and_one_tick_for_all_give_the_same(case: Case, random:
             with tempfile.TemporaryDirectory() as folder:
                 run_case(other, Path(folder))
                 check_answers(other, Path(folder))
+
+
+@given(cases(max_queries=5))
+@settings(max_examples=40)
+def test_stores_without_indexes_give_the_oracles_results(case: Case) -> None:
+    with no_indexes(), tempfile.TemporaryDirectory() as folder:
+        engine = run_case(case, Path(folder))
+        assert not any(rule.keys for rule in engine.rules.stores)
+        check_answers(case, Path(folder))
 
 
 @given(cases(max_rows=25, max_queries=5))

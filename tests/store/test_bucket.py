@@ -18,6 +18,7 @@ from watersmeet.store.bucket import NO_DEADLINE, Bucket, Derived, verify_file
 from watersmeet.store.codes import encode
 from watersmeet.store.filters import Block
 from watersmeet.store.kernels import build_index, probe
+from watersmeet.store.packed import packed
 
 N, S = ColumnRef("n", "int"), ColumnRef("s", "string")
 NUMBER = (KeyPart(N, "int"),)
@@ -158,7 +159,7 @@ def test_the_probe_loop_finds_what_nested_loops_find(
     valid = np.array([row[2] for row in stored], np.uint8)
     stored_sets = np.array([row[3] for row in stored], word)
     by_time = np.argsort(tau, kind="stable").astype(np.int32)
-    starts, order = build_index(codes, valid, by_time, slot_bits)
+    starts, order = packed(*build_index(codes, valid, by_time, slot_bits), len(codes))
     until = np.array([row[1] + min(window, row[0] + 3) for row in stored], np.int64) if own_deadlines else NO_DEADLINE
     ends = until if len(until) else tau + window
     left = np.array([row[0] for row in probing], np.int64)

@@ -8,15 +8,27 @@ from hypothesis import strategies as st
 
 from watersmeet.store.counting import bits_of_lists, count_matches, count_products, slots_of_one_key
 from watersmeet.store.kernels import build_index
+from watersmeet.store.packed import packed
 
 QUERIES = 5
 times = st.integers(0, 12)
 words = st.integers(0, 2**QUERIES - 1)
 rows = st.lists(st.tuples(st.integers(0, 3), times, times, words), max_size=20)  # code, time, span to deadline, set
 kinds = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), words), max_size=3)  # windows of both sides, queries
+BITS = st.sampled_from((1, 6))  # of slots: plain, and in blocks
 
 
-@given(rows, rows, st.integers(6, 8), kinds, st.booleans(), st.booleans(), st.booleans(), st.sampled_from((0, 3, 1000)))
+@given(
+    rows,
+    rows,
+    st.integers(6, 8),
+    kinds,
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from((0, 3, 1000)),
+    BITS,
+)
 def test_every_pair_that_a_query_wants_is_counted(
     probing: list[tuple[int, int, int, int]],
     stored: list[tuple[int, int, int, int]],
@@ -26,6 +38,7 @@ def test_every_pair_that_a_query_wants_is_counted(
     filtered: bool,
     stored_filtered: bool,
     budget: int,
+    slot_bits: int,
 ) -> None:
     filtered = filtered or stored_filtered
     masks: list[int] = []  # a query has one kind
@@ -35,7 +48,8 @@ def test_every_pair_that_a_query_wants_is_counted(
     deadline = latest + (span if materialized else 6)
     stored_codes, tau, until, stored_sets = (np.array([row[at] for row in stored], np.int64) for at in range(4))
     until = tau + np.minimum(until, window)
-    starts, order = build_index(stored_codes, np.empty(0, np.uint8), np.argsort(tau, kind="stable").astype(np.int32), 1)
+    by_time = np.argsort(tau, kind="stable").astype(np.int32)
+    starts, order = packed(*build_index(stored_codes, np.empty(0, np.uint8), by_time, slot_bits), len(tau))
     windows = np.array([kind[1] for kind in narrower], np.int64)
     own = np.array([latest + kind[0] for kind in narrower], np.int64).reshape(len(narrower), len(latest))
     stored_own = np.array([np.minimum(until, tau + kind[1]) for kind in narrower], np.int64)
@@ -94,7 +108,7 @@ lists = st.lists(
 )
 
 
-@given(lists, rows, st.integers(0, 8), st.booleans(), st.booleans(), st.booleans(), st.sampled_from((0, 1000)))
+@given(lists, rows, st.integers(0, 8), st.booleans(), st.booleans(), st.booleans(), st.sampled_from((0, 1000)), BITS)
 def test_products_are_what_their_pairs_are(
     probing: list[tuple[int, list[tuple[int, int, int]]]],
     stored: list[tuple[int, int, int, int]],
@@ -103,13 +117,15 @@ def test_products_are_what_their_pairs_are(
     filtered: bool,
     stored_filtered: bool,
     budget: int,
+    slot_bits: int,
 ) -> None:
     flat = [one for _, members in probing for one in members]
     latest, span, sets = (np.array([one[at] for one in flat], np.int64) for at in range(3))
     bounds = np.cumsum([0, *(len(members) for _, members in probing)])
     codes, tau, until, stored_sets = (np.array([row[at] for row in stored], np.int64) for at in range(4))
     until = tau + np.minimum(until, window)
-    starts, order = build_index(codes, np.empty(0, np.uint8), np.argsort(tau, kind="stable").astype(np.int32), 1)
+    by_time = np.argsort(tau, kind="stable").astype(np.int32)
+    starts, order = packed(*build_index(codes, np.empty(0, np.uint8), by_time, slot_bits), len(tau))
     numbers = np.zeros((len(probing), 64), np.int64)
     given_sets = sets.astype(np.uint8) if filtered else np.full(len(flat), 2**QUERIES - 1, np.uint8)
     bits_of_lists(bounds, given_sets, numbers)

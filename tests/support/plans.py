@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
 
 from hypothesis import strategies as st
 
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, at_random, places_at_random, store_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, price
+from watersmeet.plan.ruleset import Ruleset
 
 Choose = Callable[[list[Subquery]], Subquery]
 ChooseLayout = Callable[[list[Attribute]], Attribute]
@@ -68,3 +72,17 @@ def _path(problem: Problem, query: QueryGraph, want: Want, choose: Choose) -> Pa
         path.append(choose(options))
         joined |= path[-1].relations
     return tuple(path)
+
+
+@contextmanager
+def no_indexes() -> Iterator[None]:
+    """Plans without an index, and lookups that pass over all rows of a bucket, though it has few."""
+
+    def unindexed(rules: Ruleset, *_: object) -> Ruleset:
+        return replace(rules, stores=tuple(replace(rule, keys=(), scanned=rule.keys) for rule in rules.stores))
+
+    with (
+        mock.patch("watersmeet.plan.compile.without_indexes", unindexed),
+        mock.patch("watersmeet.store.bucket.is_few", lambda *_: True),
+    ):
+        yield

@@ -31,6 +31,7 @@ class Weights:
     kept_row: float = 1.0  # put together, written and merged, in a materialized store or a further layout
     index_entry: float = 0.0  # for each key that the store is probed by
     filter_bit: float = 0.0  # for each filter of a query
+    scanned: float = 0.0  # looked at by its key in a pass over a store without an index
     # For each tick
     file: float = 0.0  # of a materialized store
     phase: float = 0.0  # a round of orders after the first one
@@ -64,6 +65,7 @@ SHIPPED = Weights(
     kept_row=0.28,
     index_entry=0.051,
     filter_bit=0.01,
+    scanned=0.002,
     file=1660.0,
     phase=1490.0,
     tick=20400.0,
@@ -73,7 +75,7 @@ SHIPPED = Weights(
     result_file=2080.0,
 )
 # With `executor=local` a tick wakes no other processes, and no order travels. From the same command, on a busy machine.
-EMBEDDED = replace(SHIPPED, phase=500.0, tick=12000.0)
+EMBEDDED = replace(SHIPPED, phase=500.0, tick=10000.0)
 
 _WITHIN = 4.0  # a weight that an engine measures is at most so many times more or less than the shipped one
 

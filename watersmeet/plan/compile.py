@@ -59,7 +59,15 @@ from watersmeet.plan.ruleset import (
     StoreRule,
     kept_filter,
 )
-from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
+from watersmeet.plan.store_needs import (
+    NONE_SELDOM,
+    Seldom,
+    asked_filters,
+    looked_up_ranges,
+    probed_keys,
+    spark_columns,
+    without_indexes,
+)
 from watersmeet.store.codes import is_exact
 from watersmeet.store.filters import Bit, Block
 
@@ -73,8 +81,9 @@ def compile_solution(
     partitions: int = 1,
     groups: Groups = (),
     sharing: str = "groups",
+    seldom: Seldom = NONE_SELDOM,
 ) -> Ruleset:
-    return _Compiler(streams, queries, solution, partitions, groups, sharing).ruleset()
+    return _Compiler(streams, queries, solution, partitions, groups, sharing, seldom).ruleset()
 
 
 class _Compiler:
@@ -86,7 +95,9 @@ class _Compiler:
         partitions: int,
         groups: Groups,
         sharing: str,
+        seldom: Seldom,
     ) -> None:
+        self.seldom = seldom
         self.streams = {stream.name: stream for stream in streams}
         self.queries = queries
         self.solution = solution
@@ -121,7 +132,7 @@ class _Compiler:
         stores = [
             replace(store, sorted_by=self.sorted_by.get(store.name, ()), places=self._places(store)) for store in stores
         ]
-        finished = replace(draft, stores=tuple(stores))
+        finished = without_indexes(replace(draft, stores=tuple(stores)), self._name, self.seldom)
         finished.validate()
         return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
 

@@ -36,6 +36,7 @@ from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
+from watersmeet.plan.store_needs import seldom_probed
 from watersmeet.plan.windows import joins_below, stored_for_batches, with_windows
 from watersmeet.store.guard import within_bounds
 
@@ -206,7 +207,8 @@ def _compiled(
     solution: Solution,
     groups: Groups,
 ) -> Plan:
-    rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing)
+    seldom = seldom_probed(problem, solution)
+    rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing, seldom)
     rules = replace(rules, limits=options.limits)
     return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
 

@@ -199,6 +199,7 @@ class StoreRule:
     sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
     places: tuple[int, ...] = (0,)  # that have rows of it, in turn where no layout decides
     computed: tuple[SparkCall, ...] = ()  # columns that Spark computes, of a stream
+    scanned: tuple[Key, ...] = ()  # the keys by which it is probed so seldom that it has no index
 
     @property
     def is_materialized(self) -> bool:
@@ -293,7 +294,8 @@ class Ruleset:
 
         def check(steps: tuple[Step, ...], bound: int, carried: set[Lookup], phase: int, once: bool) -> None:
             for step in steps:
-                assert once or not step.key or step.key in stores[step.store].keys, f"no index for step {step.id}"
+                rule = stores[step.store]
+                assert once or not step.key or step.key in rule.keys + rule.scanned, f"no index for step {step.id}"
                 assert not (step.key and step.range)
                 assert len(step.key) == len(step.sources)
                 for source in step.looked_up:

@@ -35,15 +35,20 @@ from watersmeet.model import HIDDEN, KeyPart
 from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import BITS, Block, Words, evaluate_block, fold
-from watersmeet.store.kernels import I32, I64, build_index
+from watersmeet.store.kernels import I32, I64, build_index, slot_bits
+from watersmeet.store.packed import packed
+from watersmeet.store.scan import index_of_few, is_few
 
-MAGIC = b"WMBUCKT1"
+MAGIC = b"WMBUCKT2"
+_BEFORE = b"WMBUCKT1"  # its indexes were not packed; they are made again
+_STARTS, _ORDER = "starts ", "order "
 FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
 SORTED = "sorted "  # and of one with the rows in the order of a key
 _FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans only
 _CODES, _VALID = "codes ", "valid "
 _BY_ROW = (BITS, _CODES, _VALID)  # sections with one value for each row, whatever the other rows are
 _ALIGN = 64
+MOST_PASSES = 32  # over the rows of a bucket for a key, which cost more than an index
 TAU = "τ"  # the event time of a member, as a column of a materialized store
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
@@ -64,7 +69,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Index:
-    starts: I32
+    starts: I32  # both packed
     order: I32
     codes: Codes
 
@@ -103,6 +108,7 @@ class Bucket:
         self._codes: dict[Key, Codes] = {}
         self._indexes: dict[Key, Index] = {}
         self._sorted: dict[KeyPart, SortedIndex] = {}
+        self._passes: dict[Key, int] = {}  # over all rows, instead of an index
         self._computed: dict[str, Any] = {}  # what predicates need of the rows,
         self._asked_for: set[str] = set()  # and what of it was asked for since the plan changed
         self.failures: dict[str, int] = {}  # filter -> rows on which it raised, where this object evaluated it
@@ -126,7 +132,7 @@ class Bucket:
         except FileNotFoundError:
             raise damaged(path, "it is missing") from None
         length, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
-        if magic != MAGIC:
+        if magic not in (MAGIC, _BEFORE):
             raise damaged(path, "it does not have the end of a bucket file")
         directory = json.loads(mapped[size - _TAIL.size - length : size - _TAIL.size])
         whole = pa.py_buffer(mapped)
@@ -135,6 +141,7 @@ class Bucket:
         sections = {
             name: np.frombuffer(whole.slice(begin, stop - begin), dtype) if stop > begin else np.empty(0, dtype)
             for name, (dtype, begin, stop) in directory["sections"].items()
+            if magic == MAGIC or not name.startswith((_STARTS, _ORDER))
         }
         return cls(batches[0], sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
 
@@ -173,12 +180,26 @@ class Bucket:
         if key not in self._indexes:
             name = key_text(key)
             codes = self.codes(key)
-            if f"starts {name}" in self._sections:
-                starts, order = self._sections[f"starts {name}"], self._sections[f"order {name}"]
+            if _STARTS + name in self._sections:
+                starts, order = self._sections[_STARTS + name], self._sections[_ORDER + name]
             else:
-                starts, order = build_index(codes.values, codes.valid, self.by_time(), _slot_bits(len(self)))
+                made = build_index(codes.values, codes.valid, self.by_time(), slot_bits(len(self)))
+                starts, order = packed(*made, len(self))
             self._indexes[key] = Index(starts, order, codes)
         return self._indexes[key]
+
+    def has_index(self, key: Key) -> bool:
+        return key in self._indexes or _STARTS + key_text(key) in self._sections
+
+    def index_for(self, key: Key, wanted: I64) -> Index:
+        """An index that has the rows with the codes wanted: that of all rows, unless there is none and few are wanted.
+
+        The bucket may be asked again and again, however seldom a plan expects it: then an index of all rows is made."""
+        if self.has_index(key) or not is_few(wanted, len(self)) or self._passes.get(key, 0) == MOST_PASSES:
+            return self.index(key)
+        self._passes[key] = self._passes.get(key, 0) + 1
+        codes = self.codes(key)
+        return Index(*packed(*index_of_few(wanted, codes, self.by_time()), len(self)), codes)
 
     def sorted_by(self, part: KeyPart) -> SortedIndex:
         if part not in self._sorted:
@@ -250,7 +271,7 @@ class Bucket:
             sections[block.name] = self.words(block)
         for key in derived.keys:
             name, index = key_text(key), self.index(key)
-            sections[f"starts {name}"], sections[f"order {name}"] = index.starts, index.order
+            sections[_STARTS + name], sections[_ORDER + name] = index.starts, index.order
             if not _is_own_code(key):
                 sections[_CODES + name] = index.codes.values
                 if len(index.codes.valid):
@@ -305,10 +326,6 @@ def _sorted_name(part: KeyPart) -> str:
 def _is_own_code(key: Key) -> bool:
     """Whether the column's own buffer is the array of codes, so that storing them again is waste."""
     return len(key) == 1 and key[0].column is not None and key[0].type in ("bigint", "timestamp", "timestamp_ntz")
-
-
-def _slot_bits(rows: int) -> int:
-    return max(1, (max(rows, 1) - 1).bit_length())
 
 
 def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray]) -> tuple[int, int]:

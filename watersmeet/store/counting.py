@@ -32,6 +32,7 @@ from watersmeet.store.kernels import (
     WORDS,
     read_only,
 )
+from watersmeet.store.packed import row_at, slot_bounds, slots_in, width_of
 
 _TIMES = types.Array(types.int64, 2, "C", readonly=True)
 _WORD = types.uint64
@@ -44,10 +45,13 @@ _NEVER = np.iinfo(np.int64).max
 @njit(types.Array(types.uint8, 1, "C")(IN32, IN32, IN64), cache=CACHED, nogil=True)
 def slots_of_one_key(starts: I32, order: I32, codes: I64) -> U8:
     """For each slot of an index whether all its rows have the same code."""
-    out = np.ones(len(starts) - 1, np.uint8)
+    shift, fine = slots_in(starts)
+    width = width_of(len(codes))
+    out = np.ones(1 << (64 - int(shift)), np.uint8)
     for slot in range(len(out)):
-        for at in range(starts[slot] + 1, starts[slot + 1]):
-            if codes[order[at]] != codes[order[at - 1]]:
+        begin, end = slot_bounds(starts, fine, slot)
+        for at in range(begin + 1, end):
+            if codes[row_at(order, width, at)] != codes[row_at(order, width, at - 1)]:
                 out[slot] = 0
                 break
     return out
@@ -102,11 +106,11 @@ def _add_bits(words: Any, used: int, counts: I64) -> None:
 
 
 @njit(cache=CACHED, inline="always")
-def first_from(order: Any, tau: Any, low: int, high: int, time: int) -> int:
+def first_from(order: Any, width: int, tau: Any, low: int, high: int, time: int) -> int:
     """The first position of a slot whose row is not before a time."""
     while low < high:
         middle = (low + high) >> 1
-        if tau[order[middle]] < time:
+        if tau[row_at(order, width, middle)] < time:
             low = middle + 1
         else:
             high = middle
@@ -159,10 +163,8 @@ def count_matches(
     visited = 0
     buffer = np.empty(_BUFFER, np.uint64)
     used = 0
-    slot_bits = 0
-    while (1 << slot_bits) < len(starts) - 1:
-        slot_bits += 1
-    shift = np.uint64(64 - slot_bits)
+    shift, fine = slots_in(starts)
+    width = width_of(len(stored_codes))
     with_sets = len(sets) > 0
     with_stored_sets = len(stored_sets) > 0
     own_deadline = len(stored_deadline) > 0
@@ -178,35 +180,35 @@ def count_matches(
                 continue
         code = codes[row]
         slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
-        at, stop = int(starts[slot]), int(starts[slot + 1])
+        at, stop = slot_bounds(starts, fine, slot)
         if at == stop:
             continue
         pure = of_one_key[slot] != 0
-        if pure and stored_codes[order[at]] != code:
+        if pure and stored_codes[row_at(order, width, at)] != code:
             continue
         newest = latest[row]
         earliest, last = newest - window, deadline[row]
         if pure and not with_stored_sets and not own_deadline:
             visited += 1
-            at = first_from(order, stored_tau, at, stop, earliest)
-            stop = first_from(order, stored_tau, at, stop, last + 1)
+            at = first_from(order, width, stored_tau, at, stop, earliest)
+            stop = first_from(order, width, stored_tau, at, stop, last + 1)
             found += stop - at
             if kinds == 0:
                 _add_times(wanted, stop - at, counts)
             for kind in range(kinds):
                 mask = wanted & masks[kind]
                 if mask != _NONE and deadlines[kind, row] >= newest:
-                    first = first_from(order, stored_tau, at, stop, newest - windows[kind])
-                    end = first_from(order, stored_tau, first, stop, deadlines[kind, row] + 1)
+                    first = first_from(order, width, stored_tau, at, stop, newest - windows[kind])
+                    end = first_from(order, width, stored_tau, first, stop, deadlines[kind, row] + 1)
                     _add_times(mask, end - first, counts)
             continue
         if stop - at > BISECT_FROM:
-            at = first_from(order, stored_tau, at, stop, earliest)
+            at = first_from(order, width, stored_tau, at, stop, earliest)
         visited += stop - at
         inside = wanted  # the queries whose windows hold the rows up to the time `until`
         until = _NEVER if kinds == 0 else earliest - 1
         for place in range(at, stop):
-            stored = order[place]
+            stored = row_at(order, width, place)
             # The code first: reading the time of a stranger in the slot would be one more cache miss.
             if not pure and stored_codes[stored] != code:
                 continue
@@ -301,10 +303,8 @@ def count_products(
     buffer, pairs = np.empty(_BUFFER, np.uint64), np.empty(_BUFFER, np.uint64)
     tested = 0
     mine = np.zeros(64, np.int64)
-    slot_bits = 0
-    while (1 << slot_bits) < len(starts) - 1:
-        slot_bits += 1
-    shift = np.uint64(64 - slot_bits)
+    shift, fine = slots_in(starts)
+    width = width_of(len(stored_codes))
     with_sets = len(sets) > 0
     with_stored_sets = len(stored_sets) > 0
     own_deadline = len(stored_deadline) > 0
@@ -314,7 +314,7 @@ def count_products(
             return found, number
         code = codes[number]
         slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
-        at, stop = int(starts[slot]), int(starts[slot + 1])
+        at, stop = slot_bounds(starts, fine, slot)
         if at == stop:
             continue
         first, end = bounds[number], bounds[number + 1]
@@ -328,11 +328,11 @@ def count_products(
                 union |= np.uint64(sets[one])
         earliest = oldest - window
         if stop - at > BISECT_FROM:
-            at = first_from(order, stored_tau, at, stop, earliest)
+            at = first_from(order, width, stored_tau, at, stop, earliest)
         visited += stop - at
         used = 0
         for place in range(at, stop):
-            stored = order[place]
+            stored = row_at(order, width, place)
             if stored_codes[stored] != code:
                 continue
             tau = stored_tau[stored]

@@ -11,6 +11,7 @@ from numba import njit, types
 
 from watersmeet.store.counting import first_from
 from watersmeet.store.kernels import BISECT_FROM, GOLDEN, I32, I64, IN32, IN64, INT, WORDS, read_only
+from watersmeet.store.packed import row_at, slot_bounds, slots_in, width_of
 
 
 @njit(
@@ -42,10 +43,8 @@ def clear_found(
 
     The windows are those of `probe` in kernels.py. A row is left as soon as its word is 0. Where `limits` are given,
     only that many rows of the bucket count. Empty `stored_sets`: every query wants every stored row."""
-    slot_bits = 0
-    while (1 << slot_bits) < len(starts) - 1:
-        slot_bits += 1
-    shift = np.uint64(64 - slot_bits)
+    shift, fine = slots_in(starts)
+    width = width_of(len(stored_codes))
     with_stored_sets = len(stored_sets) > 0
     limited = len(limits) > 0
     for row in range(len(codes)):
@@ -53,13 +52,13 @@ def clear_found(
             continue
         code = codes[row]
         slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
-        at, stop = starts[slot], starts[slot + 1]
+        at, stop = slot_bounds(starts, fine, slot)
         earliest = latest[row] - window
         last = deadline[row]
         if stop - at > BISECT_FROM:
-            at = first_from(order, stored_tau, at, stop, earliest)
+            at = first_from(order, width, stored_tau, at, stop, earliest)
         while at < stop:
-            stored = order[at]
+            stored = row_at(order, width, at)
             if stored_codes[stored] == code:
                 tau = stored_tau[stored]
                 if tau > last:

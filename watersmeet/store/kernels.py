@@ -4,6 +4,7 @@ An index of n rows over 2^k slots is two arrays: `order` lists the rows slot by 
 order[starts[s] : starts[s + 1]]. Rows of a slot stand in the order of their event time, so that a probe
 finds the first row inside its window by bisection and stops at the first row behind it: a long history of
 one key costs nothing to a query with a short window. Rows whose key is NULL are in no slot.
+Both arrays are kept packed (store/packed.py); the loops read them by its functions.
 
 Signatures are explicit: everything is compiled (or loaded from the cache) on import, before a worker forks, and
 no tick pays for it. Inputs are declared read-only, which mapped buckets are and any other array may become.
@@ -18,6 +19,8 @@ import numpy as np
 from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
 from numba import njit, types
 from numpy.typing import NDArray
+
+from watersmeet.store.packed import row_at, slot_bounds, slots_in, width_of
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -82,6 +85,11 @@ def partition_of(codes: I64, partitions: int) -> I32:
     for row in range(len(codes)):
         out[row] = np.int32(_scramble(np.uint64(codes[row])) % np.uint64(partitions))
     return out
+
+
+def slot_bits(rows: int) -> int:
+    """Of an index: so many bits of a hash choose a slot."""
+    return max(1, (max(rows, 1) - 1).bit_length())
 
 
 @njit(types.UniTuple(OUT32, 2)(IN64, IN8, IN32, INT), cache=CACHED, nogil=True)
@@ -166,10 +174,8 @@ def probe(
     """
     found = 0
     room = len(out_left)
-    slot_bits = 0
-    while (1 << slot_bits) < len(starts) - 1:
-        slot_bits += 1
-    shift = np.uint64(64 - slot_bits)
+    shift, fine = slots_in(starts)
+    width = width_of(len(stored_codes))
     with_sets = len(sets) > 0
     with_stored_sets = len(stored_sets) > 0
     own_deadline = len(stored_deadline) > 0
@@ -178,7 +184,7 @@ def probe(
             continue
         code = codes[row]
         slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
-        at, stop = starts[slot], starts[slot + 1]
+        at, stop = slot_bounds(starts, fine, slot)
         if at == stop:
             continue
         earliest = latest[row] - window
@@ -189,12 +195,12 @@ def probe(
             high = stop
             while at < high:
                 middle = (at + high) >> 1
-                if stored_tau[order[middle]] < earliest:
+                if stored_tau[row_at(order, width, middle)] < earliest:
                     at = middle + 1
                 else:
                     high = middle
         while at < stop:
-            stored = order[at]
+            stored = row_at(order, width, at)
             # The code first: reading the time of a stranger in the slot would be one more cache miss.
             if stored_codes[stored] == code:
                 tau = stored_tau[stored]

@@ -20,7 +20,7 @@ from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.store.bucket import Bucket, key_text
 from watersmeet.store.counting import bits_of_lists, count_matches, count_products, slots_of_one_key
 from watersmeet.store.filters import Words
-from watersmeet.store.kernels import GOLDEN, I64
+from watersmeet.store.kernels import GOLDEN, I64, U8
 
 Count = Callable[[int], tuple[int, int]]  # from a row on: matches found, and the row to continue with
 
@@ -145,11 +145,14 @@ class MatchCounter:
         self._windows = np.ascontiguousarray(kinds.windows[:, self._inner[0][0]])
 
     def open(self, bucket: Bucket, sets: Words, stored_sets: Words) -> Count:
-        index = bucket.index(self.step.key)
-        pure = bucket.computed(
-            f"slots of one key {key_text(self.step.key)}",
-            lambda: slots_of_one_key(index.starts, index.order, index.codes.values),
-        )
+        index = bucket.index_for(self.step.key, self.prober.codes)
+
+        def of_one_key() -> U8:
+            return slots_of_one_key(index.starts, index.order, index.codes.values)
+
+        whole = bucket.has_index(self.step.key)  # otherwise it is of the rows that are looked for now
+        name = f"slots of one key {key_text(self.step.key)}"
+        pure = bucket.computed(name, of_one_key) if whole else of_one_key()
         partial = self.prober.partial
         before: tuple[Any, ...] = (self.prober.codes, partial.latest, partial.deadline, self._deadlines, sets)
         stored = (index.starts, index.order, pure, index.codes.values, bucket.tau, bucket.deadline)

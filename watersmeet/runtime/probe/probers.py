@@ -86,7 +86,7 @@ class ByHash(_ByIndex):
         self.codes = np.ascontiguousarray(key.values)
 
     def open(self, bucket: Bucket, sets: Words, stored_sets: Words) -> Look:
-        index = bucket.index(self.step.key)
+        index = bucket.index_for(self.step.key, self.codes)
         stored = (index.starts, index.order, index.codes.values)
         return _look(self, probe, (self.codes,), bucket, stored, sets, stored_sets)
 
