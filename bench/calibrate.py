@@ -1,7 +1,8 @@
 """`bench/run calibrate`: the weights of the optimizer's costs on this machine, by CPU time, as they are shipped.
 
 Probes are measured through the walk itself, as a task runs it; reading, indexing, results and materialized rows by what
-tasks report of their own stages; a tick and a phase by the CPU time of all processes of an engine with resident tasks.
+tasks report of their own stages; a tick and a phase by the CPU time of all processes of an engine, with resident tasks
+and without Spark tasks.
 """
 
 from __future__ import annotations
@@ -47,24 +48,26 @@ from watersmeet.store.merge import MergeJob, merge
 PROBES = 200_000
 SIZES = (NEAR, NEAR << 4, NEAR << 7, NEAR << 10)
 MERGES = 2  # of each row while it is in its window
-TICKS = 300  # with resident tasks: enough to see their CPU time
+TICKS = 300  # enough to see the CPU time of all processes
 _FILES = itertools.count()
 _STREAMS = """CREATE STREAM r (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';
 CREATE STREAM s (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere';"""
 
 
 def run(spark: bool = True) -> None:
-    """Measure the weights of the optimizer's costs (--no-spark: without a tick and a phase)."""
+    """Measure the weights of the optimizer's costs (--no-spark: without a tick and a phase of Spark tasks)."""
     weights = in_scratch(probing)
     weights = with_weights(weights, in_scratch(storing))
     weights = with_weights(weights, in_scratch(partial(stages_of_tasks, weights=weights)))
+    embedded = in_scratch(partial(rounds, weights=weights, executor="local"))
     if spark:
-        weights = with_weights(weights, in_scratch(partial(rounds, weights=weights)))
+        weights = with_weights(weights, in_scratch(partial(rounds, weights=weights, executor="spark")))
     Console().print("SHIPPED = Weights(")
     for name, value in as_json(weights).items():
         Console().print(f"    {name}={value:.4g},")
     Console().print(")")
-    write_json("calibrate", {"weights": as_json(weights)})
+    Console().print(f"EMBEDDED = replace(SHIPPED, {', '.join(f'{k}={v:.4g}' for k, v in embedded.items())})")
+    write_json("calibrate", {"weights": as_json(weights), "embedded": embedded})
 
 
 def with_weights(weights: Weights, measured: Mapping[str, float]) -> Weights:
@@ -248,21 +251,23 @@ def _totals(
     return load_newest(folder / f"home-{name}").totals
 
 
-# Ticks and phases with resident tasks ------------------------------------------------------------
+# Ticks and phases, by who carries out orders -----------------------------------------------------
 
 
-def rounds(folder: Path, weights: Weights) -> dict[str, float]:
+def rounds(folder: Path, weights: Weights, executor: str) -> dict[str, float]:
     write_streams(folder / "in", TICKS, 50, ticks_in_window=10)
     script = folder / "pipeline.sql"
     script.write_text(streams_sql(folder / "in") + query_sql())
-    flat, deep = (_seconds_a_tick(folder, script, searcher) for searcher in ("flat", "left-deep"))
+    flat, deep = (1e6 * _seconds_a_tick(folder, script, searcher, executor) for searcher in ("flat", "left-deep"))
+    # Six steps and a result file are paid by weights of their own.
+    others = weights.result_file + 6 * (weights.step + 4 * weights.bucket)
     # One store of two relations: rows of three starts in two buckets, and a phase more.
-    return {"tick": 1e6 * flat, "phase": max(500.0, 1e6 * (deep - flat) - 2 * weights.file - 2 * weights.step)}
+    return {"tick": flat - others, "phase": max(500.0, deep - flat - 2 * weights.file - 2 * weights.step)}
 
 
-def _seconds_a_tick(folder: Path, script: Path, searcher: str) -> float:
+def _seconds_a_tick(folder: Path, script: Path, searcher: str, executor: str) -> float:
     home = folder / searcher
-    sets = ("--set", "adaptive=off", "--set", f"searcher={searcher}")
+    sets = ("--set", "adaptive=off", "--set", f"searcher={searcher}", "--set", f"executor={executor}")
     command = [sys.executable, "-m", "watersmeet.cli", "run", str(script), "--once", "--home", str(home), *sets]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
     seen, thread = observe(running, None)

@@ -69,11 +69,13 @@ def run(
     names: Annotated[list[str] | None, typer.Option("--workload", help="one of several workloads")] = None,
     plans: Annotated[list[str] | None, typer.Option("--plan", help="one of several plans")] = None,
     scale: Annotated[float, typer.Option(help="share of the input")] = 1.0,
+    embedded: Annotated[bool, typer.Option("--embedded", help="without Spark tasks")] = False,
 ) -> None:
     """Estimated against measured CPU time of a tick."""
     found = []
+    chosen = {plan: {**PLANS[plan], **({"executor": "local"} if embedded else {})} for plan in plans or PLANS}
     for name in names or list(WORKLOADS):
-        found += in_scratch(partial(_of_workload, name=name, plans=plans or list(PLANS), scale=scale))
+        found += in_scratch(partial(_of_workload, name=name, plans=chosen, scale=scale))
     table = Shown("workload", "plan", title="CPU seconds of a tick; estimates with shipped and fitted weights")
     for column in ("rows", "phases", "measured", "shipped", "fitted", ""):
         table.add_column(column, justify="right")
@@ -86,17 +88,17 @@ def run(
     write_json("estimates", {"estimates": [one.__dict__ for one in found]})
 
 
-def _of_workload(folder: Path, name: str, plans: list[str], scale: float) -> list[Estimate]:
+def _of_workload(folder: Path, name: str, plans: dict[str, dict[str, str]], scale: float) -> list[Estimate]:
     return list(_estimates(folder, name, plans, scale))
 
 
-def _estimates(folder: Path, name: str, plans: list[str], scale: float) -> Iterator[Estimate]:
+def _estimates(folder: Path, name: str, plans: dict[str, dict[str, str]], scale: float) -> Iterator[Estimate]:
     workload = WORKLOADS[name](folder, scale)
     script = folder / "pipeline.sql"
     script.write_text(watersmeet_script(workload, workload.queries))
     rows = sum(map(sum, workload.rows.values())) // workload.ticks
-    for plan in plans:
-        options = {**PLANS[plan], "epoch": str(max(1, workload.ticks // 4))}
+    for plan, given in plans.items():
+        options = {**given, "epoch": str(max(1, workload.ticks // 4))}
         first, second = folder / f"{plan}-1", folder / f"{plan}-2"
         _run(script, first, options)
         second.mkdir()

@@ -39,6 +39,9 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # Six windowed queries that Spark computes have 180 classes of generated code. With room for fewer, each window
+    # compiles all of them again, and so does the JVM.
+    "spark.sql.codegen.cache.maxEntries": "10000",
 }
 
 # With all of Spark in one process no other host connects to it; on a cluster Spark finds the right address itself.

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from bench.report import write_json
 from bench.scratch import in_scratch
-from bench.windows import inputs, joins, running
+from bench.windows import inputs, joins, running, tpch
 from bench.windows.running import Run
 from bench.windows.workload import Aggregation, Workload, drawn, sliding_sum
 
-PARTS = ("sum", "many", "joins", "state")
+PARTS = ("sum", "many", "joins", "tpch", "state")
 WARM_UP = 4  # ticks that do not count
 SAMPLE = 2  # queries of many that Spark runs; it shares nothing, so that the others cost as much
 
@@ -27,6 +27,7 @@ def windows(
     ticks: int = 14,
     keys: Annotated[int, typer.Option(help="of the single sum")] = 1_000,
     counts: Annotated[list[int], typer.Option("--queries", help="numbers of aggregations")] = [1, 10, 100, 1000],  # noqa: B006
+    orders: Annotated[int, typer.Option(help="of a window, in the queries of TPC-H")] = 4_000,
     peers: Annotated[str, typer.Option(help="systems to compare with, of spark and flink, or none")] = "spark flink",
 ) -> None:
     """Sliding aggregates by key, many of them at once, over joins, and their state."""
@@ -39,6 +40,9 @@ def windows(
         elif part == "joins":
             figures[part] = joins.measured()
             joins.show(figures[part])
+        elif part == "tpch":
+            figures[part] = in_scratch(lambda folder: tpch.measured(folder, ticks, orders))
+            tpch.show(figures[part], orders)
         elif part == "state":
             figures[part] = in_scratch(lambda folder: _state(folder, ticks, rows, keys))
         write_json("windows-" + part, {"parts": {part: figures[part]}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from watersmeet.adapt.decisions import changes, largest, reason
 from watersmeet.adapt.measure import REMEMBERED, Measurements, all_links, learned, live_rows, measure_tick
 from watersmeet.adapt.statistics_file import recall, remember
 from watersmeet.adapt.step_facts import step_facts
+from watersmeet.adapt.window_sketches import WindowSketches
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.io.sinks import prepare_folder, result_folder
@@ -27,12 +29,14 @@ from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.tick.tick import Tick, walk_phases
 from watersmeet.sql import build_query
-from watersmeet.store.sketch import Sketch
+from watersmeet.store.codes import Codes
+from watersmeet.store.sketch import Sketch, sketch
 
 SECOND = 1_000_000
 ROWS = 400
 KEYS = {"r.a": 50, "s.a": 50, "s.b": 800, "t.b": 800}
 COLUMNS = {"r": "a", "s": "ab", "t": "b"}
+R_S = frozenset((("r", "a"), ("s", "a")))
 
 
 def plan_for(statistics: Statistics) -> Plan:
@@ -98,7 +102,7 @@ def test_an_equality_that_no_step_runs_is_known_by_its_sketches(tmp_path: Path) 
 
 counts = st.builds(
     lambda rows, pairs: Measurements(
-        1, 0.5, {"r": rows}, {"r": float(rows)}, {frozenset((("r", "a"), ("s", "a"))): (float(rows), float(pairs))}
+        1, 0.5, {"r": rows}, {"r": float(rows)}, {(R_S, "r"): (float(rows), float(pairs))}
     ),
     st.integers(0, 100),
     st.integers(0, 100),
@@ -117,6 +121,60 @@ def test_an_epoch_is_the_sum_of_its_ticks(ticks: list[Measurements]) -> None:
     assert found == (sum(t.rows["r"] for t in ticks), sum(next(iter(t.links.values()))[1] for t in ticks))
 
 
+A = KeyPart(ColumnRef("a", "bigint"), "bigint")
+PERSONS, BIDS = 1000, 20_000  # of an epoch
+
+
+def epoch_of_bids(number: int) -> Measurements:
+    """The keys of new persons (r) and of bids (s) by persons of the same epoch, of whom every hundredth is popular."""
+    rng = np.random.default_rng(number)
+    persons = np.arange(number * PERSONS, (number + 1) * PERSONS)
+    popular = rng.random(BIDS) < 0.9
+    bidders = np.where(popular, rng.choice(persons[::100], BIDS), rng.choice(persons, BIDS))
+    keys = {"r": persons, "s": bidders}
+    return Measurements(
+        1,
+        1.0,
+        {name: len(values) for name, values in keys.items()},
+        {name: (number + 1.0) * len(values) for name, values in keys.items()},
+        sketches={(name, A): sketch(Codes(values), len(values)) for name, values in keys.items()},
+    )
+
+
+@pytest.mark.parametrize("found_by_persons", [None, 0.0], ids=["no step", "a step that finds nothing"])
+def test_partners_that_arrive_together_are_rare_in_the_window(found_by_persons: float | None) -> None:
+    """A bid has one partner among all persons so far, and a person hardly any among the bids before."""
+    links, older = all_links(plan_for(Statistics()).problem), WindowSketches()
+    for number in range(8):
+        epoch = epoch_of_bids(number)
+        if found_by_persons is not None:
+            epoch = replace(epoch, links={(R_S, "r"): (float(PERSONS * BIDS * number) or 1.0, found_by_persons)})
+        found = epoch.selectivities(links, older.all())[R_S]
+        older.add(epoch.sketches, epoch.live)
+        pairs = (2 * number + 1) * PERSONS * BIDS  # of a new row and one of the window
+        assert found == pytest.approx(BIDS / pairs, rel=0.3), f"after epoch {number}"
+    assert epoch.distinct(older.all())["r", "a"] == pytest.approx(8 * PERSONS, rel=0.2)
+
+
+def test_steps_from_both_streams_are_believed_whatever_sketches_say() -> None:
+    links = all_links(plan_for(Statistics()).problem)
+    both = {(R_S, "r"): (1e6, 50.0), (R_S, "s"): (3e6, 350.0)}
+    assert replace(epoch_of_bids(0), links=both).selectivities(links)[R_S] == pytest.approx(1e-4, rel=0.01)
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.floats(0, 1)), min_size=1, max_size=40))
+def test_sketches_of_the_window_have_as_many_rows_as_the_window(epochs: list[tuple[int, float]]) -> None:
+    older, held = WindowSketches(), 0.0
+    for number, (rows, share) in enumerate(epochs):
+        held = (held + rows) * share
+        older.add({("r", A): sketch(Codes(np.arange(rows) + number), rows)}, {"r": held})
+        for whole in older.all().values():
+            whole.validate()
+            assert whole.rows == pytest.approx(held, abs=1.0)
+    older.add({}, {})
+    assert older.all() == {}, "a stream that no query reads has no window"
+
+
 def test_rows_that_left_the_window_are_not_alive() -> None:
     plan = plan_for(Statistics())
 
@@ -132,7 +190,7 @@ def test_nothing_found_is_rare_but_not_impossible() -> None:
     plan = plan_for(Statistics())
     pair = frozenset((("r", "a"), ("s", "a")))
     for pairs in (100.0, 1e6):
-        found = Measurements(links={pair: (pairs, 0.0)}).selectivities(all_links(plan.problem))[pair]
+        found = Measurements(links={(pair, "r"): (pairs, 0.0)}).selectivities(all_links(plan.problem))[pair]
         assert 0 < found < 1 / pairs
 
 
@@ -140,7 +198,7 @@ def test_what_is_not_told_stays_and_what_is_told_takes_over() -> None:
     plan = plan_for(Statistics())
     one, other = frozenset((("r", "a"), ("s", "a"))), frozenset((("s", "b"), ("t", "b")))
     old = Statistics({"r": 10.0, "x": 3.0}, {one: 0.5, other: 0.25})
-    told = Measurements(1, 1.0, {"r": 5}, {"r": 99.0}, {one: (1e6, 1e4)})
+    told = Measurements(1, 1.0, {"r": 5}, {"r": 99.0}, {(one, "r"): (1e6, 1e4)})
     new = learned(old, told, all_links(plan.problem), keep=0.1)
     assert new.sizes == {"r": 99.0, "x": 3.0}
     assert new.selectivities[one] == pytest.approx(0.1 * 0.5 + 0.9 * 0.01, rel=1e-3)
@@ -176,8 +234,7 @@ def test_damaged_statistics_are_no_statistics(tmp_path: Path, text: str) -> None
 
 
 def test_key_groups_are_kept_for_looking(tmp_path: Path) -> None:
-    part = KeyPart(ColumnRef("a", "bigint"), "bigint")
     groups = np.r_[np.full(63, 1.0), 65.0]
-    sketch = Sketch(128.0, np.empty(0, np.uint64), np.empty(0), groups)
-    remember(tmp_path, 1, Statistics(), Measurements(sketches={("r", part): sketch}))
+    made = Sketch(128.0, np.empty(0, np.uint64), np.empty(0), groups)
+    remember(tmp_path, 1, Statistics(), Measurements(sketches={("r", A): made}))
     assert '"r.a": {"skew": 32.5' in (tmp_path / layout.STATISTICS).read_text()

@@ -22,10 +22,11 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.optimize.exact.search import simple_plan
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
-from watersmeet.optimize.weights import SHIPPED, bounded
+from watersmeet.optimize.weights import EMBEDDED, SHIPPED, bounded
 
 FACTS = [
-    StepFacts(found, 1, False, "s", None, 1.0, rows, min(1.0, found), 3.0) for found, rows in ((0.1, 1e3), (4.0, 1e5))
+    StepFacts(found, 1, False, "r", "s", None, 1.0, rows, min(1.0, found), 3.0)
+    for found, rows in ((0.1, 1e3), (4.0, 1e5))
 ]
 
 
@@ -126,7 +127,7 @@ def test_an_engine_measures_its_weights_and_filters_and_knows_them_after_a_resta
         problem = again._keeper.current.problem
         whole = problem.queries[-1].whole
         assert problem.statistics == known
-        assert problem.weights == bounded(known.weights)
+        assert problem.weights == bounded(known.weights, EMBEDDED)
         assert problem.demands["narrow"].windows == {"t": pytest.approx(0.2)}
         assert problem.share(("s", whole), whole) == pytest.approx(0.05, rel=0.1)
 

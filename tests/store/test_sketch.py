@@ -57,6 +57,17 @@ def test_join_sizes_of_many_keys_are_close(seed: int, keys: int) -> None:
     assert of(left).distinct == pytest.approx(len(set(left.tolist())), rel=0.3)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_popular_keys_do_not_blur_a_join_with_one_partner_for_each_row(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys = rng.permutation(10**6)[:8000]
+    popular = np.where(rng.random(40_000) < 0.9, rng.choice(keys[:80], 40_000), rng.choice(keys, 40_000))
+    one, other = of(keys), of(popular)
+    assert one.join_size(other) == pytest.approx(40_000, rel=0.01)
+    assert other.join_size(one) == pytest.approx(40_000, rel=0.01)
+    assert other.joined(one).deviation < 1
+
+
 def test_disjoint_keys_join_nothing() -> None:
     left, right = of(np.arange(20_000)), of(np.arange(20_000, 40_000))
     assert left.join_size(right) == 0

@@ -24,7 +24,7 @@ from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
-from watersmeet.model import WindowedQuery
+from watersmeet.model import Stream, WindowedQuery
 from watersmeet.model.windowed import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
@@ -165,7 +165,7 @@ class WindowedRun:
 
     def _account(self, rows: dict[str, pa.Table]) -> None:
         for name, piece in rows.items():
-            times = piece.column("ts").cast(pa.int64()).to_numpy()
+            times = piece.column(self.streams[name].time).cast(pa.int64()).to_numpy()
             late = self.newest[name] - self.streams[name].lateness if name in self.newest else None
             kept = piece if late is None else piece.filter(pa.array(times >= late))
             self.accepted.setdefault(name, []).append(kept)
@@ -181,10 +181,10 @@ class WindowedRun:
     def check(self) -> None:
         assert self.manifest.suspended == {}
         for name, life in self.lives.items():
-            found = self._found(name, life.query)
+            found = self.found(name, life.query)
             assert found == self._expected(life), name
 
-    def _found(self, name: str, query: WindowedQuery) -> Counter[tuple[object, ...]]:
+    def found(self, name: str, query: WindowedQuery) -> Counter[tuple[object, ...]]:
         folder = result_folder(self.home, name, query.sink)
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
@@ -192,24 +192,27 @@ class WindowedRun:
             return Counter(map(plain, relation.fetchall()))
 
     def _expected(self, life: Life) -> Counter[tuple[object, ...]]:
-        tables = {
-            name: pa.concat_tables(self.accepted.get(name) or [_as_read(self.streams[name].schema.empty_table())])
-            for name in life.query.streams
-        }
-        return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first)
+        read = [self.streams[name] for name in life.query.streams]
+        tables = {each.name: pa.concat_tables(self.accepted.get(each.name) or [_as_read(each)]) for each in read}
+        return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first, read[0].time)
 
 
-def _as_read(table: pa.Table) -> pa.Table:
-    return table.set_column(0, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")))
+def _as_read(stream: Stream) -> pa.Table:
+    """No rows."""
+    table = stream.schema.empty_table()
+    at = table.column_names.index(stream.time)
+    return table.set_column(at, stream.time, table.column(at).cast(pa.timestamp("us", "UTC")))
 
 
 def in_windows(
-    grid: Grid, asked: str, tables: dict[str, pa.Table], until: int | None, first: int | None = None
+    grid: Grid, asked: str, tables: dict[str, pa.Table], until: int | None, first: int | None = None, time: str = "ts"
 ) -> Counter[tuple[object, ...]]:
-    """What DuckDB gives for all windows with rows that begin from `first` on and end at or before `until`."""
+    """What DuckDB gives for all windows with rows that begin from `first` on and end at or before `until`. `time` is
+    the column with the event time of all streams."""
     found: Counter[tuple[object, ...]] = Counter()
-    times = [time for table in tables.values() for time in table.column("ts").cast(pa.int64()).to_pylist()]
-    starts = {start for time in times for start in grid.containing(time)}
+    moment = f'epoch_us("{time}")'
+    times = [each for table in tables.values() for each in table.column(time).cast(pa.int64()).to_pylist()]
+    starts = {start for each in times for start in grid.containing(each)}
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for name, table in tables.items():
@@ -219,7 +222,7 @@ def in_windows(
             if until is None or end > until or (first is not None and start < first):
                 continue
             for name in tables:
-                inside = f"SELECT * FROM all_{name} WHERE epoch_us(ts) >= {start} AND epoch_us(ts) < {end}"
+                inside = f"SELECT * FROM all_{name} WHERE {moment} >= {start} AND {moment} < {end}"
                 connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {inside}")
             ends = {"start": f"make_timestamp({start})", "end": f"make_timestamp({end})"}
             text = asked.format(**ends, first=start, last=end)

@@ -22,6 +22,7 @@ from watersmeet.adapt.optimizer_process import OptimizerProcess
 from watersmeet.adapt.statistics_file import first_statistics, remember
 from watersmeet.adapt.step_facts import step_facts
 from watersmeet.adapt.weight_fit import fitted
+from watersmeet.adapt.window_sketches import WindowSketches
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Named, Statistics
@@ -64,6 +65,7 @@ class Follower:
         self._filters: dict[Named, Counted] = {}
         self._running = Measurements()
         self._measured = Measurements()  # of the last epoch that has ended
+        self._older = WindowSketches()
         self._asked: tuple[Plan, Statistics] | None = None  # what the optimizer works on,
         self._thought: tuple[Plan, Statistics] | None = None  # its last request,
         self._proposal: Proposal | None = None  # and its answer
@@ -140,7 +142,8 @@ class Follower:
 
     def _end_epoch(self, plan: Plan) -> None:
         self._measured, self._running = self._running, Measurements()
-        known = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE)
+        known = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE, self._older.all())
+        self._older.add(self._measured.sketches, self._measured.live)
         self.statistics = replace(known, weights=fitted(known.weights, self._measured))
         with contextlib.suppress(OSError):  # advice for the next start, not state
             remember(self.home, self._last.tick, self.statistics, self._measured)

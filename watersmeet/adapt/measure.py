@@ -3,12 +3,15 @@
 Where the figures come from:
   · rows of streams and of steps from the totals of two manifests that follow each other;
   · rows in the windows from the buckets that the manifest names;
-  · sketches of keys from the tasks that gathered the rows.
+  · sketches of keys from the tasks that gathered the rows, and from the epochs before (adapt/window_sketches.py).
 
 An equality is *measured* where a step of the plan does nothing else: it starts at a stream's new rows and probes
 another stream's store by that equality alone, for a query that wants every row of both. Then the share of pairs that
-join is what it found by what it could have found. Behind filters a step counts only pairs that pass them; what it tells
-is used where neither such a step nor sketches tell of the equality, and divided by the share of pairs that pass.
+join is what it found by what it could have found. Steps from both streams together meet every pair once. A step from
+one stream alone tells only of pairs whose other row came first, which may be few of those that join (a bid comes after
+its bidder) or all of them: what it tells is then moved to within what the sketches allow. Behind filters a step counts
+only pairs that pass them; what it tells is used where neither such a step nor sketches tell of the equality, and
+divided by the share of pairs that pass.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from statistics import median
 from typing import TypeVar
 
 from watersmeet.adapt.step_facts import Pair, StepFacts
+from watersmeet.adapt.window_sketches import Sketches
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.joingraph import Link, stream_of
@@ -27,9 +31,11 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
-from watersmeet.store.sketch import Sketch
+from watersmeet.store.sketch import Joined, Sketch
 
 REMEMBERED = 256  # selectivities of filters and predicates that no query has now
+DEVIATIONS = 3.0  # by which what sketches say may be wrong
+NOTHING_OLDER: Sketches = {}
 _Name = TypeVar("_Name")
 Counted = tuple[float, float]  # pairs looked at, pairs that join
 
@@ -66,7 +72,7 @@ class Measurements:
     seconds: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)  # that arrived, by stream
     live: Mapping[str, float] = field(default_factory=dict)  # in the windows at the end, by store
-    links: Mapping[Pair, Counted] = field(default_factory=dict)
+    links: Mapping[tuple[Pair, str], Counted] = field(default_factory=dict)  # also by the stream whose rows came last
     filtered: Mapping[Pair, Counted] = field(default_factory=dict)  # the same behind filters, their share taken out
     filters: Mapping[Named, Counted] = field(default_factory=dict)  # (stream, filter): rows looked at, rows that passed
     unwanted: Mapping[str, int] = field(default_factory=dict)  # rows that were not stored, by stream
@@ -133,32 +139,62 @@ class Measurements:
         """The share of the rows that pass each filter."""
         return {name: min(1.0, (passed + 0.5) / (rows + 1.0)) for name, (rows, passed) in self.filters.items() if rows}
 
-    def selectivities(self, links: Iterable[Link]) -> dict[Pair, float]:
+    def selectivities(self, links: Iterable[Link], older: Sketches = NOTHING_OLDER) -> dict[Pair, float]:
         """The share of pairs that join, for each equality that a step or the sketches tell of."""
         found: dict[Pair, float] = {}
         for link in links:
             pair = frozenset(named_ends(link))
-            counted = self.links.get(pair)
-            if counted is None or counted[0] <= 0:
-                counted = self._sampled(link) or self.filtered.get(pair)
+            counted = self._counted(link, pair, older) or self.filtered.get(pair)
             if counted is not None and counted[0] > 0:
                 # Half a pair more: nothing found in a million pairs is less than in a hundred, and both are not zero.
                 found[pair] = min(1.0, (counted[1] + 0.5) / (counted[0] + 1.0))
         return found
 
-    def _sampled(self, link: Link) -> Counted | None:
-        one, other = (self.sketches.get((stream_of(end[0]), end[1])) for end in (link.left, link.right))
-        if one is None or other is None:
-            return None
-        joined, pairs = one.joined(other)
-        return (pairs, joined) if pairs > 0 else None
+    def _counted(self, link: Link, pair: Pair, older: Sketches) -> Counted | None:
+        streams = {stream for stream, _ in pair}
+        told = [counted for stream in streams if (counted := self.links.get((pair, stream))) and counted[0] > 0]
+        pairs, joined = (sum(each[at] for each in told) for at in (0, 1))
+        if len(told) == len(streams):
+            return pairs, joined
+        sampled = self._sampled(link, older)
+        if sampled is None:
+            return (pairs, joined) if told else None
+        if not told:
+            return sampled.pairs, sampled.found
+        doubt = DEVIATIONS * (sampled.deviation + 1)  # one more: what is rare may have no key in the sample
+        least, most = ((sampled.found + sign * doubt) / sampled.pairs for sign in (-1, 1))
+        looked = max(pairs, sampled.pairs)
+        return looked, min(most, max(least, joined / pairs)) * looked
 
-    def distinct(self) -> dict[Named, float]:
-        return {
-            (stream, part.name): max(1.0, sketch.distinct)
-            for (stream, part), sketch in self.sketches.items()
-            if len(sketch.hashes)
-        }
+    def _sampled(self, link: Link, older: Sketches) -> Joined | None:
+        """Pairs of a row of this epoch with one that came before it or in the same epoch."""
+        names = [(stream_of(end[0]), end[1]) for end in (link.left, link.right)]
+        new = [self.sketches.get(name) for name in names]
+        looked = []
+        for at in (0, 1):
+            mine, theirs, before = new[at], new[1 - at], older.get(names[1 - at])
+            if mine is not None and before is not None:
+                looked.append(mine.joined(before))
+            if mine is not None and theirs is not None and at == 0:
+                looked.append(mine.joined(theirs))
+        looked = [each for each in looked if each.pairs > 0]
+        if not looked:
+            return None
+        # Samples cover different shares of the pairs: they are added as if all covered as little as the least.
+        all_pairs = [each.pairs / each.share for each in looked]
+        share = min(each.share for each in looked)
+        found = sum(each.found * share / each.share for each in looked)
+        deviation = sum((each.deviation * share / each.share) ** 2 for each in looked) ** 0.5
+        return Joined(found, sum(all_pairs) * share, deviation, share)
+
+    def distinct(self, older: Sketches = NOTHING_OLDER) -> dict[Named, float]:
+        found = {}
+        for (stream, part), sketch in self.sketches.items():
+            before = older.get((stream, part))
+            whole = sketch if before is None else before.merged(sketch)
+            if len(whole.hashes):
+                found[stream, part.name] = max(1.0, whole.distinct)
+        return found
 
 
 def named(attribute: tuple[str, KeyPart]) -> Named:
@@ -192,7 +228,7 @@ def measure_tick(
     live = live_rows(after, windows, plan.rules)
     arrived = {stream.name: after.totals.rows[stream.name] - before.totals.rows[stream.name] for stream in plan.streams}
     old = live_rows(before, windows, plan.rules)
-    links: dict[Pair, Counted] = {}
+    links: dict[tuple[Pair, str], Counted] = {}
     filtered: dict[Pair, Counted] = {}
     steps = {}
 
@@ -208,9 +244,11 @@ def measure_tick(
         steps[after.plan, number] = StepCount(came, came * step.expected, found, micros, 1, step)
         if step.measures is not None:
             there = old.get(step.store, 0.0) + (arrived.get(step.store, 0) if step.sees_new else 0)
-            into = links if step.passing == 1.0 else filtered
-            pairs, joined = into.get(step.measures, (0.0, 0.0))
-            into[step.measures] = (pairs + came * there * step.passing, joined + found)
+            seen = (came * there * step.passing, float(found))
+            if step.passing == 1.0:
+                links = _added(links, {(step.measures, step.start): seen})
+            else:
+                filtered = _added(filtered, {step.measures: seen})
 
     def more(kind: str) -> dict[str, int]:
         now, then = (getattr(totals, kind) for totals in (after.totals, before.totals))
@@ -263,9 +301,12 @@ def all_links(problem: Problem) -> set[Link]:
     return {link for query in problem.queries for link in query.links}
 
 
-def learned(old: Statistics, measured: Measurements, links: Iterable[Link], keep: float) -> Statistics:
+def learned(
+    old: Statistics, measured: Measurements, links: Iterable[Link], keep: float, older: Sketches = NOTHING_OLDER
+) -> Statistics:
     """Old statistics with what an epoch told, of which the old value keeps a share. What is not told stays, up to a
-    limit: filters of queries that come and go would otherwise add up for ever."""
+    limit: filters of queries that come and go would otherwise add up for ever. `older` are sketches of the rows that
+    were in the windows before the epoch."""
 
     def mixed(before: Mapping[object, float], now: Mapping[object, float]) -> dict[object, float]:
         untold = [(name, value) for name, value in before.items() if name not in now]  # the longest known first
@@ -276,8 +317,8 @@ def learned(old: Statistics, measured: Measurements, links: Iterable[Link], keep
 
     return Statistics(
         {**old.sizes, **measured.sizes},
-        mixed(old.selectivities, measured.selectivities(links)),  # type: ignore[arg-type]
-        mixed(old.distinct, measured.distinct()),  # type: ignore[arg-type]
+        mixed(old.selectivities, measured.selectivities(links, older)),  # type: ignore[arg-type]
+        mixed(old.distinct, measured.distinct(older)),  # type: ignore[arg-type]
         mixed(old.filters, measured.passing()),  # type: ignore[arg-type]
         mixed(old.arrivals, measured.arrivals),  # type: ignore[arg-type]
         measured.seconds / measured.ticks if measured.ticks else old.seconds,

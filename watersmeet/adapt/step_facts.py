@@ -22,6 +22,7 @@ class StepFacts:
     expected: float  # partial results that it makes of one, by the statistics that the plan was made with
     copies: int  # places that each partial result is sent to
     sees_new: bool  # whether it probes rows of the same tick
+    start: str  # the stream whose new rows it starts at
     store: str
     measures: Pair | None  # the equality that its counts tell of
     passing: float = 1.0  # share of the pairs that its filters let pass; 1: there are none
@@ -66,6 +67,7 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
                 fanout * share,
                 len(rule.places) if broadcast else 1,
                 bool(step.sees),
+                above[0].name,
                 step.store,
                 frozenset(named_ends(links[0])) if alone else None,
                 1.0 if plain else min(share, 1 - 1e-9),

@@ -12,8 +12,9 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
@@ -117,10 +118,16 @@ class Manifest:
 def commit(home: Path, manifest: Manifest) -> None:
     """Make a tick real. Fails if another process has committed that tick."""
     path = layout.manifest(home, manifest.tick)
-    plain = {**asdict(replace(manifest, totals=Counters())), "totals": _named(manifest.totals)}
-    for result in plain["results"]:
-        result |= {name: _relative(home, result[name]) for name in _PATHS}
-    body = json.dumps(plain, separators=(",", ":"))
+    inside = f"{home}{os.sep}"
+    plain = {
+        **_plain(manifest),
+        "totals": _named(manifest.totals),
+        "results": [
+            {**_plain(result), "staged": result.staged.removeprefix(inside), "final": result.final.removeprefix(inside)}
+            for result in manifest.results
+        ],
+    }
+    body = json.dumps(plain, separators=(",", ":"), default=_plain)
     text = json.dumps({"format": FORMAT, "checksum": zlib.crc32(body.encode())}) + "\n" + body
     draft = layout.manifest_draft(home, manifest.tick, os.getpid())
     make_private(path.parent)
@@ -184,11 +191,9 @@ def load(path: Path) -> Manifest:
     )
 
 
-_PATHS = ("staged", "final")
-
-
-def _relative(home: Path, name: str) -> str:
-    return str(Path(name).relative_to(home)) if Path(name).is_relative_to(home) else name
+def _plain(one: Any) -> dict[str, Any]:
+    """The fields of a dataclass. Unlike `asdict` it copies nothing: a tick may have thousands of files."""
+    return {each.name: getattr(one, each.name) for each in fields(one)}
 
 
 def _found(home: Path, result: ResultFile) -> ResultFile:

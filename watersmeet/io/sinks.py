@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -40,8 +41,10 @@ Target = Path | BinaryIO
 class _ParquetFile:
     def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
         # Join results rarely repeat a value often enough for a dictionary to pay for building it.
+        # A file of Arrow's own saves the search for the file system that a name belongs to.
+        self._file = pa.OSFile(str(path), "wb") if isinstance(path, Path) else path
         self._writer = pq.ParquetWriter(
-            path, schema, compression=options.get("compression", "snappy"), use_dictionary=False
+            self._file, schema, compression=options.get("compression", "snappy"), use_dictionary=False
         )
 
     def write(self, rows: pa.Table) -> None:
@@ -49,6 +52,7 @@ class _ParquetFile:
 
     def close(self) -> None:
         self._writer.close()
+        self._file.close()
 
 
 class _CsvFile:
@@ -93,15 +97,24 @@ def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
     if is_outside(sink):
         path.parent.mkdir(parents=True, exist_ok=True)
     else:
-        make_private(path.parent)
-        with open(path, "wb", opener=private):
-            pass  # it exists now, and whoever writes it leaves its permissions
+        _create(path)
     options = dict(sink.options)
     if sink.format == "csv":
         return _CsvFile(path, schema, options)
     if sink.format == "json":
         return _JsonFile(path, schema, options)
     return _ParquetFile(path, schema, options)
+
+
+def _create(path: Path) -> None:
+    """An empty file for this user only: whoever writes it leaves its permissions."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    try:
+        handle = private(str(path), flags)
+    except FileNotFoundError:
+        make_private(path.parent)
+        handle = private(str(path), flags)
+    os.close(handle)
 
 
 def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None:

@@ -25,7 +25,7 @@ from watersmeet.optimize.problem import Demand, Problem
 from watersmeet.optimize.search import ITERATIONS_PER_WANT, optimize, verify
 from watersmeet.optimize.solution import Solution, allows, price
 from watersmeet.optimize.statistics import Statistics
-from watersmeet.optimize.weights import PAPER, bounded
+from watersmeet.optimize.weights import PAPER, bounded, shipped
 from watersmeet.options import Options
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.comparison import Comparison, horizon, price_of_change
@@ -158,7 +158,7 @@ def problem_of(
         options.layouts,
         None,
         options.parallelism,
-        PAPER if options.costs == "paper" else bounded(statistics.weights),
+        PAPER if options.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
         {} if options.costs == "paper" else demands_of(queries),
     )
     if not options.storage_budget:

@@ -2,7 +2,9 @@
 
 The sample keeps the `KEYS` keys with the smallest hashes, each with the number of its rows. Whether a key is kept
 depends on nothing but the key (and how many smaller ones there are), so samples of two streams hold the same keys: what
-they have in common, scaled up, is the size of the join.
+they have in common, scaled up, is the size of the join. What it is scaled up by is the share of all keys that is
+sampled, or the share of one stream's rows, whichever varies least from key to key: where each row of a stream has one
+partner, frequent keys then change nothing, whether they are in the sample or not.
 
 Invariants
  1. `hashes` rises strictly; `counts[i]` is the weight of all rows seen with a key of hash `hashes[i]`.
@@ -13,6 +15,7 @@ Invariants
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +32,13 @@ F64 = NDArray[np.float64]
 
 _EVERYTHING = float(2**64)
 _GOLDEN, _MIX1, _MIX2 = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+class Joined(NamedTuple):
+    found: float
+    pairs: float
+    deviation: float = 0.0  # of what was found, by how much keys differ; 0 where all keys are known
+    share: float = 1.0  # of all keys, that were looked at
 
 
 @dataclass(frozen=True)
@@ -64,18 +74,32 @@ class Sketch:
             min(self.threshold, other.threshold),
         )
 
-    def joined(self, other: Sketch) -> tuple[float, float]:
-        """Pairs with equal keys among those looked at, and how many pairs those are: the first by the second is the
-        share of all pairs that join."""
+    def scaled(self, share: float) -> Sketch:
+        """As if only a share of the rows of each key had been seen."""
+        return Sketch(self.rows * share, self.hashes, self.counts * share, self.groups * share, self.threshold)
+
+    def joined(self, other: Sketch) -> Joined:
+        """How many pairs with equal keys there should be among those looked at: by those, the share of all pairs."""
         threshold = min(self.threshold, other.threshold)
-        _, mine, theirs = np.intersect1d(self.hashes, other.hashes, assume_unique=True, return_indices=True)
-        below = self.hashes[mine] < threshold
-        found = float((self.counts[mine] * other.counts[theirs])[below].sum())
-        return found, self.rows * other.rows * threshold / _EVERYTHING
+        mine, theirs = (each.counts[each.hashes < threshold] for each in (self, other))
+        _, left, right = np.intersect1d(self.hashes, other.hashes, assume_unique=True, return_indices=True)
+        below = self.hashes[left] < threshold
+        pairs = self.counts[left[below]] * other.counts[right[below]]
+        share, seen = threshold / _EVERYTHING, float(pairs.sum())
+        found, variance = seen, float((pairs * pairs).sum())
+        for each, counts, places in ((self, mine, left[below]), (other, theirs, right[below])):
+            rows = float(counts.sum())
+            if rows and pairs.any():
+                partners = seen / rows  # of one of its rows
+                apart = -partners * counts
+                apart[places] += pairs
+                if (spread := float((apart * apart).sum())) < variance:
+                    found, variance = partners * float(each.groups.sum()) * share, spread
+        return Joined(found, self.rows * other.rows * share, float(np.sqrt(variance * (1 - share))), share)
 
     def join_size(self, other: Sketch) -> float:
-        found, pairs = self.joined(other)
-        return found * self.rows * other.rows / pairs if pairs else 0.0
+        joined = self.joined(other)
+        return joined.found / joined.share if joined.pairs else 0.0
 
     def validate(self) -> None:
         assert len(self.hashes) == len(self.counts) <= KEYS

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from watersmeet import points
 from watersmeet.errors import WatersmeetError
+from watersmeet.model.windowed import Batch
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import GatherReport, ProbeReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
@@ -36,7 +37,7 @@ class ClosingWindows:
 
     def of_batches(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
         """Windows that Spark computes from rows."""
-        if not tick.windowed:
+        if not any(isinstance(query.body, Batch) for query in tick.windowed):
             return []
         closing = tick.closing(gathered)
         order = closing.occupied_order()

@@ -61,7 +61,7 @@ class Closing:
     def _has_rows(self, due: Due, query: WindowedQuery) -> bool:
         """Whether some slice may be in a window that is due."""
         end = query.grid.end(due.until - query.grid.slide)
-        stores = {store for store, _ in self.windows.read_by(query)}
+        stores = {store for store, _ in self.windows.read_by[query.name]}
         return any(b.store in stores and b.tau_min < end and b.tau_max >= due.opened for b in self.buckets)
 
     # From rows -----------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Windows:
         fresh = is_new(query, self.before)
         seen = [
             self._begin(store, stream) if query.backfill or not fresh else self.before.newest[stream] + 1
-            for store, stream in self.read_by(query)
+            for store, stream in self.read_by[query.name]
             if stream in self.before.newest
         ]
         first = query.grid.beginning(max(seen)) if seen and max(seen) > KEEP_ALL else KEEP_ALL
@@ -58,8 +58,12 @@ class Windows:
         begin = self.before.complete.get(stream if store in self.filled else store)
         return self.before.newest[stream] + 1 if begin is None else begin
 
-    def read_by(self, query: WindowedQuery) -> list[tuple[str, str]]:
-        """The stores that a query reads, each with its stream."""
+    @cached_property
+    def read_by(self) -> dict[str, list[tuple[str, str]]]:
+        """By query the stores that it reads, each with its stream."""
+        return {query.name: self._reading(query) for query in self.queries}
+
+    def _reading(self, query: WindowedQuery) -> list[tuple[str, str]]:
         if isinstance(query.body, Batch):
             return [(stream, stream) for stream in query.streams]
         readings = self.rules.read_slices.get(query.name, ())
@@ -72,7 +76,7 @@ class Windows:
         """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
         backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
         filled = [query for query in backfilled if not isinstance(query.body, Batch | Continuous)]
-        read = [pair for query in filled for pair in self.read_by(query)]
+        read = [pair for query in filled for pair in self.read_by[query.name]]
         complete = self.before.complete
         return {store: stream for store, stream in read if store not in complete and stream in complete}
 
@@ -103,11 +107,11 @@ class Windows:
         return {query.name: self._closed(query, newest, marks) for query in self.queries}
 
     def _closed(self, query: WindowedQuery, newest: Mapping[str, int], marks: Mapping[str, int]) -> int:
-        times = [newest[stream] for stream in query.streams if stream in newest]
-        if self.flush and times:
-            until = query.grid.last(max(times)) + query.grid.slide
+        streams = query.streams
+        if self.flush and any(stream in newest for stream in streams):
+            until = query.grid.last(max(newest[stream] for stream in streams if stream in newest)) + query.grid.slide
         else:
-            until = query.grid.first(min(marks[stream] for stream in query.streams))
+            until = query.grid.first(min([marks[stream] for stream in streams]))
         return max(self.opened[query.name], until)
 
     def due(self, newest: Mapping[str, int], spoke: Collection[str]) -> list[Due]:
@@ -120,7 +124,7 @@ class Windows:
         """For each store that windows are computed from, the event time from which its rows are needed."""
         kept: dict[str, int] = {}
         for query in self.queries:
-            for store, _ in self.read_by(query):
+            for store, _ in self.read_by[query.name]:
                 kept[store] = min(kept.get(store, KEEP_NONE), first_open[query.name])
         return kept
 
@@ -130,7 +134,7 @@ class Windows:
         found: dict[str, int] = {}
         stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
         sliced = [
-            pair for query in self.queries if query.name in self.rules.read_slices for pair in self.read_by(query)
+            pair for query in self.queries if query.name in self.rules.read_slices for pair in self.read_by[query.name]
         ]
         for store, stream in dict.fromkeys((*stores.items(), *sliced)):
             if store in horizons and stream in newest:
