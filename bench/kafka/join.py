@@ -13,6 +13,7 @@ from bench.observe import Observed
 from bench.pipeline import run_pipeline
 from tests.support.brokers.kafka import KafkaBroker
 from tests.support.brokers.maven import jars
+from watersmeet.home import layout
 from watersmeet.home.tick_log import recent_ticks
 
 # The only version in reach. It is made for the Flink before ours, and runs with it.
@@ -66,6 +67,8 @@ def _ours(broker: KafkaBroker, folder: Path, rows: int) -> tuple[float, Observed
         f"FROM r {window}, s {window}, t {window} WHERE r.a = s.a AND s.b = t.b;"
     )
     measured = run_pipeline(script, folder)
+    assert not (folder / layout.REJECTED).exists(), "rows were set aside"
+    print(f"three-way join: the engine has {measured.results:,} results", flush=True)  # if the topic has others
     first = recent_ticks(folder)[0]
     return first.finished_at - first.total, measured.observed
 

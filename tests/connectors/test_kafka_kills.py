@@ -112,17 +112,19 @@ def test_the_driver_is_killed_at_each_point(flow: Flow) -> None:
 
 
 def test_tasks_are_killed_while_they_read_and_deliver(flow: Flow) -> None:
+    """A tick ends the engine if its task fails four times, so there are fewer kills in each life."""
     flow.feed()
-    kills = [f"{point}:{number}" for point in (*DELIVERY[:4], "target.committed") for number in (1, 1)]
-    assert flow.run(*kills, "resident.order:3", executor="spark") == 0
-    flow.check()
-    flow.feed()
+    late = ["target.written:1", "target.committed:1"]
+    for kills in ([f"{point}:1" for point in DELIVERY[:3]], [*late, "resident.order:3"], ["target.open:2", *late]):
+        assert flow.run(*kills, executor="spark") == 0
+        flow.check()
+        flow.feed()
     assert flow.run("target.written:1:driver", executor="spark") != 0
     assert flow.run("target.committed:1:driver", executor="spark", partitions=3) != 0
     flow.feed()
     assert flow.run("target.open:1", executor="spark", partitions=3) == 0
     flow.check()
-    assert len(flow.kills) == 14
+    assert len(flow.kills) == 12
 
 
 def test_the_broker_is_killed(tmp_path: Path, say: Callable[[str], None]) -> None:

@@ -187,8 +187,9 @@ class KafkaBroker:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 
     def send(self, topic: str, values: list[bytes | None], **more: Any) -> None:
-        """Messages, all of which are stored afterwards; `more`: key, headers, partition, timestamp of all of them."""
-        producer = Producer(self.settings(**{"linger.ms": 5}))
+        """Messages, all of which are stored afterwards, in this order; `more` of all of them: key, headers, partition,
+        timestamp."""
+        producer = Producer(self.settings(**{"linger.ms": 5, "enable.idempotence": True}))
         lost: list[Any] = []
         for value in values:
             while True:

@@ -85,7 +85,7 @@ class LastTicks:
         while True:
             if time.monotonic() > limit:
                 raise ConnectionError(f"topic {part.topic}: its last messages could not be read")
-            for message in consumer.consume(1000, 0.5):
+            for message in consumer.consume(1000, 0.05):
                 problem = message.error()
                 if problem is not None and problem.code() != KafkaError._PARTITION_EOF:
                     continue

@@ -23,7 +23,7 @@ from watersmeet.io.connectors.secrets import redacted
 from watersmeet.model import Source, Stream
 
 _AT_ONCE = 1 << 14  # messages that are decoded together
-_WAIT = 0.5  # seconds
+_WAIT = 0.05  # seconds until fewer are decoded: some offsets have no message to be read
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,16 @@ class _Reader:
         from confluent_kafka import KafkaError, TopicPartition
 
         left = {one.partition: one for one in ranges if one.begin < one.end}
+        behind = {one.partition: one.begin for one in left.values()}  # the last message that was read
         self._consumer.assign([TopicPartition(self._topic, one.partition, one.begin) for one in left.values()])
         last, trouble = time.monotonic(), "no reply"
         try:
             while left:
                 found = []
                 message: Any
-                for message in self._consumer.consume(_AT_ONCE, _WAIT):
+                # It waits for as many as it is asked for.
+                most = min(_AT_ONCE, sum(one.end - behind[one.partition] for one in left.values()))
+                for message in self._consumer.consume(most, _WAIT):
                     problem = message.error()
                     if problem is None or problem.code() == KafkaError._PARTITION_EOF:
                         one = left.get(message.partition())
@@ -145,7 +148,8 @@ class _Reader:
                             continue
                         if problem is None and message.offset() < one.end:
                             found.append(message)
-                        if message.offset() + (problem is None) >= one.end:
+                        behind[one.partition] = message.offset() + (problem is None)
+                        if behind[one.partition] >= one.end:
                             del left[one.partition]
                     elif problem.code() in _gone():
                         raise _lost(stream, self._topic, list(left.values()), redacted(problem.str()))
