@@ -128,11 +128,26 @@ class _Reader:
             ) from None
 
     def messages(self, stream: str, ranges: Sequence[OffsetRange]) -> Iterator[list[Any]]:
+        """A range may end with offsets that have no message to be read: marks of transactions, what was aborted or
+        compacted away. What says so is asked twice: right after an assignment librdkafka has been seen to report the
+        end that an earlier one had reached."""
+        left = {one.partition: one for one in ranges if one.begin < one.end}
+        behind = {one.partition: one.begin for one in left.values()}  # all messages before it were read
+        said: dict[int, int] = {}  # by partition, behind which message nothing more is said to be
+        while left:
+            yield from self._read(stream, left, behind)
+            early = {number: behind[number] for number, one in left.items() if behind[number] < one.end}
+            left = {number: left[number] for number, at in early.items() if said.get(number) != at}
+            said = early
+
+    def _read(self, stream: str, ranges: dict[int, OffsetRange], behind: dict[int, int]) -> Iterator[list[Any]]:
+        """Messages until each range has reached its end, or what is said to be its end."""
         from confluent_kafka import KafkaError, TopicPartition
 
-        left = {one.partition: one for one in ranges if one.begin < one.end}
-        behind = {one.partition: one.begin for one in left.values()}  # the last message that was read
-        self._consumer.assign([TopicPartition(self._topic, one.partition, one.begin) for one in left.values()])
+        left = dict(ranges)
+        while self._consumer.consume(_AT_ONCE, 0):
+            pass  # nothing is assigned: all of it belongs to what was read before
+        self._consumer.assign([TopicPartition(self._topic, number, behind[number]) for number in left])
         last, trouble = time.monotonic(), "no reply"
         try:
             while left:
@@ -143,14 +158,14 @@ class _Reader:
                 for message in self._consumer.consume(most, _WAIT):
                     problem = message.error()
                     if problem is None or problem.code() == KafkaError._PARTITION_EOF:
-                        one = left.get(message.partition())
-                        if one is None:
+                        number, offset = message.partition(), message.offset()
+                        if number not in left:
                             continue
-                        if problem is None and message.offset() < one.end:
+                        if problem is None and behind[number] <= offset < left[number].end:
                             found.append(message)
-                        behind[one.partition] = message.offset() + (problem is None)
-                        if behind[one.partition] >= one.end:
-                            del left[one.partition]
+                            behind[number] = offset + 1
+                        if offset + (problem is None) >= left[number].end:
+                            del left[number]
                     elif problem.code() in _gone():
                         raise _lost(stream, self._topic, list(left.values()), redacted(problem.str()))
                     else:  # librdkafka tries again by itself
