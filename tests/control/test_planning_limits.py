@@ -114,7 +114,7 @@ def test_a_start_leaves_out_a_query_with_too_many_plans(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
 
     def started() -> Engine:
-        engine = Engine(home=tmp_path / "home", executor="local", check_seconds=0.5, plan_seconds=0.05)
+        engine = Engine(home=tmp_path / "home", executor="local", check_seconds=1.5, plan_seconds=0.05)
         engine.sql(create_both(tmp_path))
         for name, sql in (("standing", JOIN), ("monster", clique(MANY)), ("chain", chain(9))):
             engine.query(name, sql)
@@ -136,7 +136,7 @@ def test_a_start_leaves_out_a_query_with_too_many_plans(tmp_path: Path) -> None:
 def test_changes_before_the_first_tick_of_such_a_start(tmp_path: Path) -> None:
     for name in ("l", "r"):
         (tmp_path / name).mkdir()
-    with Engine(home=tmp_path / "home", executor="local", check_seconds=0.5, plan_seconds=0.05) as engine:
+    with Engine(home=tmp_path / "home", executor="local", check_seconds=1.0, plan_seconds=0.05) as engine:
         engine.sql(create_both(tmp_path))
         engine.query("monster", clique(MANY))
         engine.start()

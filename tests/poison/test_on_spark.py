@@ -85,7 +85,7 @@ def test_limits_of_tasks(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_requests_that_cannot_be_checked_block_nobody(spark: SparkSession, tmp_path: Path) -> None:
-    poisoned = Poisoned(tmp_path, {"executor": "spark", "check_seconds": 1.0}, spark=spark)
+    poisoned = Poisoned(tmp_path, {"executor": "spark", "check_seconds": 3.0}, spark=spark)
     endless = "length(concat(" + ", ".join([repeated("'xxxxxxxxxx'", 3)] * 1000) + "))"
     with poisoned.running() as engine:
         engine.start()
