@@ -121,7 +121,9 @@ def test_without_residents_tasks_of_jobs_die(
 ) -> None:
     home = victim(ticks=ticks, plans=("kept",), options=["--residents", "0", *options])
     written = {at: number for at, number in story.items() if at.removeprefix(IN_TURN) in daemon.WRITING_POINTS}
-    home.finish(*(f"{point}:{number}" for point, number in written.items()))
+    # Spark tries a task again at once: what comes in turn must not strike each of the tries of one tick.
+    apart = {at: number * 3 if at.startswith(IN_TURN) and number > 1 else number for at, number in written.items()}
+    home.finish(*(f"{point}:{number}" for point, number in apart.items()))
     check_results(home)
     clean_start(home)
     check_state(home)
