@@ -1,7 +1,7 @@
 """Ranges of offsets are read whole, whatever a client reports of an assignment that is over.
 
-A real client does that too seldom to wait for it. The one here has the messages of a log and reports an end too early,
-as librdkafka was seen to do after a change of offsets.
+A real client does that too seldom to wait for it, if it does it at all. The one here has the messages of a log and
+reports an end too early.
 """
 
 from __future__ import annotations

@@ -129,8 +129,8 @@ class _Reader:
 
     def messages(self, stream: str, ranges: Sequence[OffsetRange]) -> Iterator[list[Any]]:
         """A range may end with offsets that have no message to be read: marks of transactions, what was aborted or
-        compacted away. What says so is asked twice: right after an assignment librdkafka has been seen to report the
-        end that an earlier one had reached."""
+        compacted away. What says so is asked twice: right after an assignment it may be a report of the end that an
+        earlier one had reached."""
         left = {one.partition: one for one in ranges if one.begin < one.end}
         behind = {one.partition: one.begin for one in left.values()}  # all messages before it were read
         said: dict[int, int] = {}  # by partition, behind which message nothing more is said to be
