@@ -39,11 +39,10 @@ class LastTicks:
         from confluent_kafka import TopicPartition
 
         newest = 0
-        with self._consumer("read_uncommitted") as consumer:
-            for partition, begin in begins.items():
-                if begin < ends[partition]:
-                    part = TopicPartition(self.topic, partition, begin)
-                    newest = max(newest, *(tick for tick, _ in self._between(consumer, part, ends[partition])), 0)
+        for partition, begin in begins.items():
+            if begin < ends[partition]:
+                part = TopicPartition(self.topic, partition, begin)
+                newest = max(newest, *(tick for tick, _ in self._between("read_uncommitted", part, ends[partition])), 0)
         return newest
 
     @contextmanager
@@ -70,16 +69,21 @@ class LastTicks:
                 while behind > first and (not found or (tick is not None and min(found) >= tick)):
                     begin = max(first, behind - size)
                     part = TopicPartition(self.topic, partition, begin)
-                    for number, message in self._between(consumer, part, behind):
+                    for number, message in self._between("read_committed", part, behind):
                         found.setdefault(number, Counter())[message] += 1
                     behind, size = begin, 2 * size
                 yield found
 
-    def _between(self, consumer: Any, part: Any, end: int) -> Iterator[tuple[int, Message]]:
-        """Tick and message of this query, from an offset up to another."""
+    def _between(self, isolation: str, part: Any, end: int) -> Iterator[tuple[int, Message]]:
+        """Tick and message of this query, from an offset up to another. The consumer is a new one, so that an end which
+        is reported is the end of this part."""
+        with self._consumer(isolation) as consumer:
+            consumer.assign([part])
+            yield from self._until(consumer, part, end)
+
+    def _until(self, consumer: Any, part: Any, end: int) -> Iterator[tuple[int, Message]]:
         from confluent_kafka import KafkaError
 
-        consumer.assign([part])
         limit = time.monotonic() + _SECONDS
         wanted = ((HOME, self.home.encode()), (QUERY, self.query.encode()))
         while True:
