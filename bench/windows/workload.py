@@ -27,7 +27,7 @@ class Aggregation:
         )
 
     def flink(self) -> str:
-        hop = f"HOP(TABLE r, DESCRIPTOR(rt), INTERVAL '{self.slide}' SECOND, INTERVAL '{self.range}' SECOND)"
+        hop = f"HOP(TABLE r, DESCRIPTOR(rt), INTERVAL '{self.slide}' SECOND(3), INTERVAL '{self.range}' SECOND(3))"
         value = self.value.replace("AVG(x)", "AVG(CAST(x AS DOUBLE))")
         start = "UNIX_TIMESTAMP(DATE_FORMAT(window_start, 'yyyy-MM-dd HH:mm:ss')) * 1000000"
         return (

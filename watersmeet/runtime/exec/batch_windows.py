@@ -5,7 +5,8 @@
 The text is the one of the model, made anew from the checked syntax tree: no text of a user is parsed by Spark. Sessions
 are its own, with the settings under which expressions mean what docs/semantics.md says. A window of few rows is not
 divided: to plan it again after each stage, and to start tasks for each bucket, takes longer than to compute it. Windows
-of several queries are computed beside each other, because most of a job is waiting and planning.
+of several queries are computed beside each other, because most of a job is waiting and planning. The rows that they
+have in common are read once (`shared_rows.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import pyarrow as pa
 from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.home.signs import computes
 from watersmeet.model.windowed import View
 from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
-from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_context, task_name
+from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_name
 from watersmeet.runtime.exec.limited_job import Dropped, JobTookTooLong, LimitedJob
+from watersmeet.runtime.exec.shared_rows import SharedRows
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
 from watersmeet.runtime.windows.window_results import WindowResults
@@ -44,6 +45,7 @@ _UNDIVIDED = {"spark.sql.shuffle.partitions": "1", "spark.sql.autoBroadcastJoinT
 _REPORT_SCHEMA = "report binary"
 _UNREADABLE = "watersmeet cannot read its state"
 Batches = Iterable[pa.RecordBatch]
+Pack = Callable[[BatchOrder], bytes]
 
 
 class SparkWindows:
@@ -56,31 +58,36 @@ class SparkWindows:
         slots = spark.sparkContext.defaultParallelism
         self._threads = ThreadPoolExecutor(max(1, slots // 2), "watersmeet window")  # the others are for residents
 
-    def compute(self, asked: Iterable[Sequence[BatchOrder]], pack: Callable[[BatchOrder], bytes]) -> list[ProbeReport]:
+    def compute(self, asked: Iterable[Sequence[BatchOrder]], pack: Pack) -> list[ProbeReport]:
         """The windows of each query in their order, until Spark cannot compute one; queries beside each other."""
-        running = [self._threads.submit(self._of_query, orders, pack) for orders in asked]
-        wait(running)
-        return [report for each in running for report in each.result()]
+        asked = [list(orders) for orders in asked]
+        shared = SharedRows(order for orders in asked for order in orders if _has_few_rows(order))
+        try:
+            running = [self._threads.submit(self._of_query, orders, pack, shared) for orders in asked]
+            wait(running)
+            return [report for each in running for report in each.result()]
+        finally:
+            shared.close()
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def _of_query(self, orders: Sequence[BatchOrder], pack: Callable[[BatchOrder], bytes]) -> list[ProbeReport]:
+    def _of_query(self, orders: Sequence[BatchOrder], pack: Pack, shared: SharedRows) -> list[ProbeReport]:
         reports: list[ProbeReport] = []
         for order in orders:
-            made = self._window(order, pack(order))
+            made = self._window(order, pack(order), shared)
             points.reach("window.after")
             reports += made
             if any(report.suspended for report in made):
                 break
         return reports
 
-    def _window(self, order: BatchOrder, packed: bytes) -> list[ProbeReport]:
+    def _window(self, order: BatchOrder, packed: bytes, shared: SharedRows) -> list[ProbeReport]:
         """The reports of the tasks; where Spark cannot compute the window, one that suspends the query."""
         limits = order.rules.limits
         job = LimitedJob(self._spark.sparkContext, Path(order.home), 0, limits.window_seconds, order.query.name)
         try:
-            found = self._rows(order, packed, job.name).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
+            found = self._rows(order, packed, shared).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
             return [pickle.loads(row.report) for row in job.run(lambda: collected(found, lambda: job.is_given_up))]
         except (JobTookTooLong, Dropped) as problem:
             return [ProbeReport(suspended={order.query.name: problem.problem})]
@@ -91,16 +98,19 @@ class SparkWindows:
                 raise
             return [ProbeReport(suspended={order.query.name: reason_of_spark(problem)})]
 
-    def _rows(self, order: BatchOrder, packed: bytes, job: str) -> DataFrame:
-        files = {stream: len(infos) for stream, infos in order.buckets.items()}
-        few = sum(info.rows for view in order.body.views for info in order.buckets[view.stream]) <= FEW_ROWS
+    def _rows(self, order: BatchOrder, packed: bytes, shared: SharedRows) -> DataFrame:
+        few = _has_few_rows(order)
+
+        def read(order: BatchOrder, view: View) -> DataFrame:
+            tasks = 1 if few else max(1, len(order.buckets[view.stream]))
+            schema = ", ".join(f"`{name}` {kind}" for name, kind in _columns(order, view))
+            return session.range(0, tasks, 1, tasks).mapInArrow(_reading(packed, self._run, view, tasks), schema)
+
         with self._naming:
             session = self._session(few)
-            for number, view in enumerate(order.body.views):
-                schema = ", ".join(f"`{name}` {kind}" for name, kind in _columns(order, view))
-                tasks = 1 if few else max(1, files[view.stream])
-                reading = _reading(packed, self._run, job, number, tasks)
-                session.range(0, tasks, 1, tasks).mapInArrow(reading, schema).createOrReplaceTempView(view.name)
+            for view in order.body.views:
+                rows = shared.of(order, view, read) if few else read(order, view)
+                rows.createOrReplaceTempView(view.name)
             return session.sql(order.body.text, {"window_start": order.start, "window_end": order.end})
 
     def _session(self, few: bool) -> SparkSession:
@@ -110,6 +120,10 @@ class SparkWindows:
             for name, value in {**SETTINGS, **(_UNDIVIDED if few else _ADAPTIVE | partitions)}.items():
                 session.conf.set(name, value)
         return self._sessions[few]
+
+
+def _has_few_rows(order: BatchOrder) -> bool:
+    return sum(info.rows for view in order.body.views for info in order.buckets[view.stream]) <= FEW_ROWS
 
 
 def _columns(order: BatchOrder, view: View) -> list[tuple[str, str]]:
@@ -125,13 +139,11 @@ def _unreadable(problem: Exception) -> StateError:
 # In tasks ----------------------------------------------------------------------------------------
 
 
-def _reading(packed: bytes, run: str, job: str, view: int, tasks: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _reading(packed: bytes, run: str, asked: View, tasks: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """What each of so many tasks reads: all of some buckets."""
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         order: BatchOrder = worker_of(run).plans.unpack(packed)
-        computes(Path(order.home), job, task_context().taskAttemptId())
-        asked = order.body.views[view]
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for info in order.buckets[asked.stream][number::tasks]:

@@ -1,8 +1,9 @@
 """A job of Spark that is cancelled when one of its tasks takes too long for a block of rows, when all of it takes too
 long, when the query that it is for is dropped, or when the engine stops.
 
-Spark does not tell soon which tasks run, and a job may wait for others that have all slots. So the tasks give signs in
-the home, and the time counts from the last sign of each.
+A job may wait for others that have all slots, and that time does not count. For the limit of a block, which is short,
+the tasks give signs in the home, because Spark does not tell soon which tasks run; the limit of a whole job counts from
+the moment at which Spark tells of its first task.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class Dropped(RunError):
 
 
 class LimitedJob:
-    """Its tasks give the sign `home.signs.computes` for its name."""
+    """If blocks have a limit, its tasks give the sign `home.signs.computes` for its name."""
 
     def __init__(self, context: SparkContext, home: Path, seconds: float, whole: float = 0, query: str = "") -> None:
         """`seconds` are for a block of rows, `whole` for all of the job since a task has begun; 0: no limit."""
         self.name = f"watersmeet-{secrets.token_hex(8)}"
         self._context, self._home, self._seconds = context, home, seconds
         self._whole, self._query = whole, query
-        self._begun: float | None = None  # when a task gave the first sign
+        self._begun: float | None = None  # when a task was first seen
         self._dropped: float | None = None  # since when it is known that the query was dropped
         self._ended = threading.Event()
         self._problem: RunError | None = None
@@ -73,7 +74,7 @@ class LimitedJob:
             now = time.monotonic()
             found = computing(self._home, self.name)
             signs = {task: signs[task] if signs.get(task, (0,))[0] == at else (at, now) for task, at in found.items()}
-            if signs and self._begun is None:
+            if self._whole and self._begun is None and self._runs():
                 self._begun = now
             if self._problem is None:
                 silent = now - min((seen for _, seen in signs.values()), default=now)
@@ -81,6 +82,18 @@ class LimitedJob:
             if self._problem is not None:  # each time: it may not have begun before
                 with contextlib.suppress(Exception):  # of a Spark that has ended
                     self._context.cancelJobsWithTag(self.name)
+
+    def _runs(self) -> bool:
+        """Whether Spark knows of a task of this job."""
+        with contextlib.suppress(Exception):  # of a Spark that has ended
+            tracker = self._context.statusTracker()
+            # PySpark's own tracker finds jobs by their group alone.
+            for job in self._context._jsc.sc().statusTracker().getJobIdsForTag(self.name):
+                found = tracker.getJobInfo(job)
+                for stage in map(tracker.getStageInfo, found.stageIds if found else ()):
+                    if stage and (stage.numActiveTasks or stage.numCompletedTasks):
+                        return True
+        return False
 
     def _why_given_up(self, now: float, silent: float) -> RunError | None:
         if engine_stops(self._home):

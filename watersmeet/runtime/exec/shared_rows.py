@@ -1,0 +1,52 @@
+"""Rows of a window that several queries read, or one query several times: they are read once, and Spark holds them
+while the windows of a tick are computed.
+
+To read them takes a Python process for each view of each query, and that costs more than all that Spark does with a
+window of few rows. A task for whose rows another one is reading waits; if that one fails, it reads them itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from watersmeet.model.windowed import View
+from watersmeet.runtime.tick.orders import BatchOrder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Rows = tuple[str, int, int]  # a stream, and the begin and end of a window
+Read = Callable[[BatchOrder, View], "DataFrame"]
+
+
+class SharedRows:
+    """What the windows of one tick have in common. The caller has the lock under which views are made."""
+
+    def __init__(self, orders: Iterable[BatchOrder]) -> None:
+        self._readers: Counter[_Rows] = Counter()
+        self._columns: dict[_Rows, set[str]] = {}
+        self._held: dict[_Rows, DataFrame] = {}
+        for order in orders:
+            for view in order.body.views:
+                rows = _rows(order, view)
+                self._readers[rows] += 1
+                self._columns.setdefault(rows, set()).update(view.columns)
+
+    def of(self, order: BatchOrder, view: View, read: Read) -> DataFrame:
+        """The rows of a view, with its columns."""
+        rows = _rows(order, view)
+        if self._readers[rows] == 1:
+            return read(order, view)
+        if rows not in self._held:
+            self._held[rows] = read(order, View(view.name, view.stream, tuple(sorted(self._columns[rows])))).cache()
+        return self._held[rows].select(*view.columns)
+
+    def close(self) -> None:
+        for frame in self._held.values():
+            frame.unpersist()
+
+
+def _rows(order: BatchOrder, view: View) -> _Rows:
+    return view.stream, order.start, order.end
