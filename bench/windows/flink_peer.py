@@ -19,7 +19,8 @@ def environment(out: Path) -> TableEnvironment:
     settings = {
         "execution.checkpointing.interval": "10 s",
         "taskmanager.memory.task.heap.size": "3 g",
-        "taskmanager.memory.managed.size": "256 m",
+        "taskmanager.memory.managed.size": "4 g",  # each of its aggregations needs some pages of it
+        "restart-strategy.type": "none",  # an error ends the job
         "taskmanager.memory.network.min": "256 m",
         "taskmanager.memory.network.max": "256 m",
     }
