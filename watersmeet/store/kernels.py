@@ -41,7 +41,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 BISECT_FROM = 8
-SPARE = 16  # slots for each key, so that few keys share one
+SPARE = 3  # slots for each key, so that few keys share one
 
 
 @njit(cache=CACHED, inline="always")
