@@ -54,7 +54,9 @@ class SparkWindows:
     def __init__(self, spark: SparkSession, run: str) -> None:
         self._spark, self._run = spark, run
         self._sessions: dict[bool, SparkSession] = {}  # for windows of few rows, and for others
-        self._naming = threading.Lock()  # views have names of the query's text, in a session that queries share
+        # Views have the names of the query's text, in a session that queries share.
+        self._views: dict[tuple[bool, str], DataFrame] = {}
+        self._naming = threading.Lock()
         slots = spark.sparkContext.defaultParallelism
         self._threads = ThreadPoolExecutor(max(1, slots // 2), "watersmeet window")  # the others are for residents
 
@@ -110,7 +112,9 @@ class SparkWindows:
             session = self._session(few)
             for view in order.body.views:
                 rows = shared.of(order, view, read) if few else read(order, view)
-                rows.createOrReplaceTempView(view.name)
+                if self._views.get((few, view.name)) is not rows:
+                    rows.createOrReplaceTempView(view.name)
+                    self._views[few, view.name] = rows
             return session.sql(order.body.text, {"window_start": order.start, "window_end": order.end})
 
     def _session(self, few: bool) -> SparkSession:

@@ -35,13 +35,13 @@ class SharedRows:
                 self._columns.setdefault(rows, set()).update(view.columns)
 
     def of(self, order: BatchOrder, view: View, read: Read) -> DataFrame:
-        """The rows of a view, with its columns."""
+        """The rows of a view, with its columns and those of all others that read them."""
         rows = _rows(order, view)
         if self._readers[rows] == 1:
             return read(order, view)
         if rows not in self._held:
             self._held[rows] = read(order, View(view.name, view.stream, tuple(sorted(self._columns[rows])))).cache()
-        return self._held[rows].select(*view.columns)
+        return self._held[rows]
 
     def close(self) -> None:
         for frame in self._held.values():
