@@ -233,6 +233,19 @@ def test_a_tick_that_was_committed_and_not_delivered_is_delivered_by_the_next_li
     world.check()
 
 
+@pytest.mark.parametrize("death", ["manifest.linked", "publish.before", "discard.before"])
+def test_a_callable_that_registers_late_does_not_wait_for_another_tick(tmp_path: Path, death: str) -> None:
+    """No rows come after the tick that was committed and not delivered."""
+    world = World(tmp_path)
+    world.feed("l", [0])
+    assert world.run()
+    world.add("x")
+    world.feed("r", [0])
+    assert not world.run(death)
+    assert world.run()
+    world.check()
+
+
 def test_a_query_that_is_added_again_gets_nothing_of_the_one_before(tmp_path: Path) -> None:
     """The tick that runs when it is added still answers the other query of its name."""
     world = World(tmp_path)

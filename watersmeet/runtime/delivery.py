@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ class Deliveries:
         self._suspend: Callable[[str, str], None]
         self._newest: Callable[[], Manifest] | None = None  # while the engine runs
         self._behind: set[str] = set()  # queries of which a tick may not have been delivered
+        self._delivering = threading.RLock()  # a tick is committed, or somebody registers; both may do so inside
 
     def connect(
         self,
@@ -62,10 +64,15 @@ class Deliveries:
         self._newest = None
 
     def register(self, query: str, deliver: Deliver) -> None:
-        self._callables.setdefault(query, []).append(deliver)
-        self._behind.add(query)
-        if self._newest is not None:
-            self._begin(query, self._newest().tick)
+        """What was committed and not delivered to its predecessor, it gets at once: there may be no further tick."""
+        with self._delivering:
+            self._callables.setdefault(query, []).append(deliver)
+            self._behind.add(query)
+            if self._newest is not None:
+                newest = self._newest()
+                self._begin(query, newest.tick)
+                if query in self._queries():
+                    self._bring(self._queries()[query], newest)
 
     def _begin(self, query: str, tick: int) -> None:
         """The ticks after this one are to be delivered, unless it is known which were."""
@@ -80,26 +87,30 @@ class Deliveries:
         """Nothing is to be delivered before the commit."""
 
     def committed(self, manifest: Manifest) -> None:
-        for name, query in list(self._queries().items()):
-            wanted = name in self._callables or query.sink.format == "console"
-            if not wanted or name in manifest.suspended or is_new(query, manifest):
-                continue
-            first = manifest.queries.get(
-                name, 0
-            )  # what is there of earlier ticks, another query of this name has found
-            # After a restart, those of the last tick may have been read and deleted.
-            files = [file.final for file in manifest.results if file.query == name and os.path.exists(file.final)]
-            ticks = {manifest.tick: files}
-            if name in self._behind:
-                ticks = self._stored_ticks(query, manifest) | ticks
-            last = max(self._last(name), first - 1)
-            try:
-                for tick in sorted(tick for tick, files in ticks.items() if files and tick > last):
-                    self._deliver(query, ticks[tick], tick)
-                self._behind.discard(name)
-            except RunError as problem:
-                self._behind.add(name)
-                self._suspend(name, problem.problem)
+        with self._delivering:
+            for name, query in list(self._queries().items()):
+                if name in self._callables or query.sink.format == "console":
+                    self._bring(query, manifest)
+
+    def _bring(self, query: AnyQuery, manifest: Manifest) -> None:
+        """The ticks of a query up to that of the manifest which were not delivered yet."""
+        name = query.name
+        if name in manifest.suspended or is_new(query, manifest):
+            return
+        first = manifest.queries.get(name, 0)  # what is there of earlier ticks, another query of this name has found
+        # After a restart, those of the last tick may have been read and deleted.
+        files = [file.final for file in manifest.results if file.query == name and os.path.exists(file.final)]
+        ticks = {manifest.tick: files}
+        if name in self._behind:
+            ticks = self._stored_ticks(query, manifest) | ticks
+        last = max(self._last(name), first - 1)
+        try:
+            for tick in sorted(tick for tick, files in ticks.items() if files and tick > last):
+                self._deliver(query, ticks[tick], tick)
+            self._behind.discard(name)
+        except RunError as problem:
+            self._behind.add(name)
+            self._suspend(name, problem.problem)
 
     def _deliver(self, query: AnyQuery, files: list[str], tick: int) -> None:
         if query.sink.format == "console":
