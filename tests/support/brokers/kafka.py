@@ -11,15 +11,17 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.support.brokers.maven import jars, java, maven
+from tests.support.waiting import eventually
+from watersmeet.io.connectors.kafka.hanging import ends
 
 ARTIFACTS = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
 _READY_SECONDS = 90
@@ -169,6 +171,14 @@ class KafkaBroker:
         named = {name.replace("_", "."): value for name, value in config.items()}
         admin = self.admin()  # one that is let go ends what it was asked for
         admin.create_topics([NewTopic(topic, partitions, 1, config=named)], operation_timeout=30)[topic].result(30)
+
+        def leads() -> bool:
+            """A broker knows of a new topic before it leads its partitions."""
+            with suppress(KafkaException):
+                return len(ends(admin, topic, list(range(partitions)), False, 10)) == partitions
+            return False
+
+        eventually(leads, 30, f"{topic} has no leaders")
 
     def delete(self, topic: str) -> None:
         admin = self.admin()
