@@ -78,6 +78,9 @@ class SparkWindows:
         reports: list[ProbeReport] = []
         for order in orders:
             made = self._window(order, pack(order), shared)
+            if _has_few_rows(order):
+                with self._naming:
+                    shared.done(order)
             points.reach("window.after")
             reports += made
             if any(report.suspended for report in made):

@@ -22,26 +22,35 @@ Read = Callable[[BatchOrder, View], "DataFrame"]
 
 
 class SharedRows:
-    """What the windows of one tick have in common. The caller has the lock under which views are made."""
+    """What windows of few rows of one tick have in common. The caller has the lock under which views are made."""
 
     def __init__(self, orders: Iterable[BatchOrder]) -> None:
         self._readers: Counter[_Rows] = Counter()
         self._columns: dict[_Rows, set[str]] = {}
         self._held: dict[_Rows, DataFrame] = {}
+        self._done: Counter[_Rows] = Counter()  # of the readers
         for order in orders:
             for view in order.body.views:
                 rows = _rows(order, view)
-                self._readers[rows] += 1
+                self._readers[rows] += _times(order, view)
                 self._columns.setdefault(rows, set()).update(view.columns)
 
     def of(self, order: BatchOrder, view: View, read: Read) -> DataFrame:
         """The rows of a view, with its columns and those of all others that read them."""
         rows = _rows(order, view)
-        if self._readers[rows] == 1:
+        if self._readers[rows] <= 1:
             return read(order, view)
         if rows not in self._held:
             self._held[rows] = read(order, View(view.name, view.stream, tuple(sorted(self._columns[rows])))).cache()
         return self._held[rows]
+
+    def done(self, order: BatchOrder) -> None:
+        """A window is computed; what nobody else will read is let go. A tick may close any number of windows."""
+        for view in order.body.views:
+            rows = _rows(order, view)
+            self._done[rows] += _times(order, view)
+            if self._done[rows] == self._readers[rows] and rows in self._held:
+                self._held.pop(rows).unpersist()
 
     def close(self) -> None:
         for frame in self._held.values():
@@ -50,3 +59,8 @@ class SharedRows:
 
 def _rows(order: BatchOrder, view: View) -> _Rows:
     return view.stream, order.start, order.end
+
+
+def _times(order: BatchOrder, view: View) -> int:
+    """How often the text of the query reads a view."""
+    return order.body.text.count(f"`{view.name}`")
