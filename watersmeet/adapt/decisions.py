@@ -14,6 +14,7 @@ from watersmeet.plan.render import TUPLES
 _LONGEST = 8 << 20
 _TOLD = 2  # changes named in a reason
 NOTICEABLE = 1.2  # times more or less
+DRASTIC = 3.0
 
 
 @dataclass(frozen=True)

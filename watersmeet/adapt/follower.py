@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.adapt.decisions import NOTICEABLE, Decision, largest, reason, record
+from watersmeet.adapt.decisions import DRASTIC, NOTICEABLE, Decision, largest, reason, record
 from watersmeet.adapt.epochs import Decide, Epochs
 from watersmeet.adapt.measure import Counted, Measurements, all_links, learned, measure_tick
 from watersmeet.adapt.optimizer_process import OptimizerProcess
@@ -35,6 +35,7 @@ from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.store.sketch import Sketch
 
 OLD_SHARE = 0.1  # of what was known before, in what is known after an epoch
+SEARCH_SHARE = 0.02  # of the CPU time of ticks, which a search may cost if the data has not changed much
 
 
 class Follower:
@@ -69,6 +70,8 @@ class Follower:
         self._asked: tuple[Plan, Statistics] | None = None  # what the optimizer works on,
         self._thought: tuple[Plan, Statistics] | None = None  # its last request,
         self._proposal: Proposal | None = None  # and its answer
+        self._searched = 0.0  # seconds that the last search took,
+        self._worked = 0.0  # and CPU seconds of tasks since then
         self._first: tuple[Plan, Statistics] | None = None  # the plan made without a search that one is under way for
         self._grouped: tuple[Query, ...] = ()  # those for which groups were chosen by what their streams hold
         self._known = self._facts(current())
@@ -142,6 +145,7 @@ class Follower:
 
     def _end_epoch(self, plan: Plan) -> None:
         self._measured, self._running = self._running, Measurements()
+        self._worked += self._measured.cpu_seconds
         known = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE, self._older.all())
         self._older.add(self._measured.sketches, self._measured.live)
         self.statistics = replace(known, weights=fitted(known.weights, self._measured))
@@ -151,11 +155,14 @@ class Follower:
     def _ask(self, plan: Plan) -> None:
         samples = self._samples(plan)
         self._proposal, last = None, self._thought
-        same = last is not None and last[0] is plan and largest(last[1], self.statistics) < NOTICEABLE
+        # What grows slowly (a store of all history) would be searched for again and again, and nothing gained.
+        change = NOTICEABLE if self._searched <= SEARCH_SHARE * self._worked else DRASTIC
+        same = last is not None and last[0] is plan and largest(last[1], self.statistics) < change
         if not plan.queries or (same and not samples) or self.optimizer.busy:
             self._skip()
             return
         self._asked = self._thought = (plan, self.statistics)
+        self._worked = 0.0
         self.optimizer.ask(self.epochs.epoch, self._request(plan, self._measured.renewed, samples))
 
     def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> Request:
@@ -196,6 +203,7 @@ class Follower:
         answer = self.optimizer.answer() if self.optimizer.busy else None
         if answer is None:
             return
+        self._searched = answer.seconds
         if answer.proposal is None:
             plan = self.current()
             self._record("statistics", f"the optimizer found no plan: {answer.failure}", False, plan)

@@ -104,6 +104,11 @@ class Measurements:
         )
 
     @property
+    def cpu_seconds(self) -> float:
+        """Of all tasks."""
+        return (sum(self.spent.values()) + sum(step.micros for step in self.steps.values())) / 1e6
+
+    @property
     def rates(self) -> dict[str, float]:
         """Rows a second, by stream."""
         return {name: rows / self.seconds for name, rows in self.rows.items()} if self.seconds else {}

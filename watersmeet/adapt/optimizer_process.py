@@ -6,6 +6,7 @@ The process starts with the first request, and again if it died; a request durin
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 
 from watersmeet.adapt import optimizer_child
@@ -20,6 +21,7 @@ _SLACK, _TIMES = 60.0, 20.0  # a request may take so many seconds, and so many t
 class Answer:
     number: int  # of the request
     proposal: Proposal | None
+    seconds: float  # that it took
     failure: str = ""
 
 
@@ -67,14 +69,16 @@ class OptimizerProcess:
                 self._child.close()
 
     def _exchange(self, number: int, request: Request) -> None:
+        began, proposal, failure = time.monotonic(), None, ""
         try:
             child = self._running()
+            began = time.monotonic()
             proposal = child.ask(request, _SLACK + _TIMES * request.options.plan_seconds)
-            self._answer = Answer(number, proposal)
         except Failed as problem:
-            self._answer = Answer(number, None, str(problem))
+            failure = str(problem)
         except (Ended, OSError) as problem:
-            self._answer = Answer(number, None, f"the optimizer's process ended: {problem}")
+            failure = f"the optimizer's process ended: {problem}"
+        self._answer = Answer(number, proposal, time.monotonic() - began, failure)
 
     def _running(self) -> ChildProcess:
         child = self._child
