@@ -14,7 +14,8 @@ from watersmeet.plan.render import TUPLES
 _LONGEST = 8 << 20
 _TOLD = 2  # changes named in a reason
 NOTICEABLE = 1.2  # times more or less
-DRASTIC = 3.0
+DRASTIC = 3.0  # the same
+SEARCH_SHARE = 0.02  # of the CPU time of ticks, which a search may cost if the data has not changed drastically
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ def largest(old: Statistics, new: Statistics) -> float:
     """How many times more or less the figure is that changed most."""
     found = changes(old, new)
     return exp(abs(found[0][0])) if found else 1.0
+
+
+def is_worth_a_search(old: Statistics, new: Statistics, searched: float, worked: float) -> bool:
+    """Whether a plan is searched for again, after a search that took so many seconds, and since which tasks took so
+    many. What grows slowly (a store of all history) would be a reason again and again, and nothing gained."""
+    return largest(old, new) >= (NOTICEABLE if searched <= SEARCH_SHARE * worked else DRASTIC)
 
 
 def reason(old: Statistics, new: Statistics) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from watersmeet.adapt.decisions import DRASTIC, NOTICEABLE, Decision, largest, reason, record
+from watersmeet.adapt.decisions import Decision, is_worth_a_search, reason, record
 from watersmeet.adapt.epochs import Decide, Epochs
 from watersmeet.adapt.measure import Counted, Measurements, all_links, learned, measure_tick
 from watersmeet.adapt.optimizer_process import OptimizerProcess
@@ -35,7 +35,6 @@ from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.store.sketch import Sketch
 
 OLD_SHARE = 0.1  # of what was known before, in what is known after an epoch
-SEARCH_SHARE = 0.02  # of the CPU time of ticks, which a search may cost if the data has not changed much
 
 
 class Follower:
@@ -155,9 +154,11 @@ class Follower:
     def _ask(self, plan: Plan) -> None:
         samples = self._samples(plan)
         self._proposal, last = None, self._thought
-        # What grows slowly (a store of all history) would be searched for again and again, and nothing gained.
-        change = NOTICEABLE if self._searched <= SEARCH_SHARE * self._worked else DRASTIC
-        same = last is not None and last[0] is plan and largest(last[1], self.statistics) < change
+        same = (
+            last is not None
+            and last[0] is plan
+            and not is_worth_a_search(last[1], self.statistics, self._searched, self._worked)
+        )
         if not plan.queries or (same and not samples) or self.optimizer.busy:
             self._skip()
             return
