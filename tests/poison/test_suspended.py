@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 from unittest import mock
 
 import duckdb
@@ -138,14 +137,13 @@ def _failing_writer(problem: Exception) -> object:
     """What an older version let in, or a library that fails for some values."""
 
     class Failing:
-        def __init__(self, file: BinaryIO, *given: object) -> None:
-            self._file = file
+        def __init__(self, *given: object) -> None:
+            pass
 
         def write(self, rows: pa.Table) -> None:
             raise problem
 
         def close(self) -> None:
-            self._file.close()
             raise problem
 
     return mock.patch.object(sinks, "_CsvFile", Failing)

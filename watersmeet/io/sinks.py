@@ -11,7 +11,7 @@ import os
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -19,17 +19,13 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
-from watersmeet.home.files import make_private, write_whole
+from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.io.connectors.protocol import connector_of
 from watersmeet.io.json_lines import JsonLines
 from watersmeet.model import Output, Sink
 from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer  # collections.abc has it from Python 3.12 on
-
-_BUFFER = 1 << 16
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
 
 
@@ -39,28 +35,31 @@ class ResultWriter(Protocol):
     def close(self) -> None: ...
 
 
+Target = Path | BinaryIO
+
+
 class _ParquetFile:
-    def __init__(self, file: BinaryIO, schema: pa.Schema, options: dict[str, str]) -> None:
+    def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
         # Join results rarely repeat a value often enough for a dictionary to pay for building it.
-        self._file = file
+        # A file of Arrow's own saves the search for the file system that a name belongs to.
+        self._file = pa.OSFile(str(path), "wb") if isinstance(path, Path) else path
         self._writer = pq.ParquetWriter(
-            file, schema, compression=options.get("compression", "snappy"), use_dictionary=False
+            self._file, schema, compression=options.get("compression", "snappy"), use_dictionary=False
         )
 
     def write(self, rows: pa.Table) -> None:
         self._writer.write_table(rows)
 
     def close(self) -> None:
-        with self._file:
-            self._writer.close()
+        self._writer.close()
+        self._file.close()
 
 
 class _CsvFile:
-    def __init__(self, file: BinaryIO, schema: pa.Schema, options: dict[str, str]) -> None:
-        self._file = file
+    def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
         self._schema = pa.schema([(field.name, _csv_type(field.type)) for field in schema])
         self._writer = pa.csv.CSVWriter(
-            file,
+            path,
             self._schema,
             write_options=pa.csv.WriteOptions(
                 include_header=options.get("header", "true").lower() == "true", delimiter=options.get("sep", ",")
@@ -71,8 +70,7 @@ class _CsvFile:
         self._writer.write_table(rows.cast(self._schema))
 
     def close(self) -> None:
-        with self._file:
-            self._writer.close()
+        self._writer.close()
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
@@ -83,12 +81,12 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 class _JsonFile:
     """One JSON object a line."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, options: dict[str, str]) -> None:
-        self._file = file
+    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
+        self._file = path.open("w")
         self._lines = JsonLines(schema)
 
     def write(self, rows: pa.Table) -> None:
-        self._file.writelines(f"{text}\n".encode() for text in self._lines.of(rows))
+        self._file.writelines(f"{text}\n" for text in self._lines.of(rows))
 
     def close(self) -> None:
         self._file.close()
@@ -96,44 +94,27 @@ class _JsonFile:
 
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
-    kinds: dict[str, type[_ParquetFile | _CsvFile | _JsonFile]] = {"csv": _CsvFile, "json": _JsonFile}
-    file = _created(path, not is_outside(sink))
+    if is_outside(sink):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        _create(path)
+    options = dict(sink.options)
+    if sink.format == "csv":
+        return _CsvFile(path, schema, options)
+    if sink.format == "json":
+        return _JsonFile(path, schema, options)
+    return _ParquetFile(path, schema, options)
+
+
+def _create(path: Path) -> None:
+    """An empty file for this user only: whoever writes it leaves its permissions."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
-        return kinds.get(sink.format, _ParquetFile)(file, schema, dict(sink.options))
-    except BaseException:
-        file.close()
-        raise
-
-
-class _Handle(io.RawIOBase):
-    """A new file. Left open by a task that fails, it is closed without the complaint that Python's own files make."""
-
-    def __init__(self, path: Path, is_private: bool) -> None:
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if is_private else 0o666)
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Buffer) -> int:
-        return os.write(self._handle, data)
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            os.close(self._handle)
-
-
-def _created(path: Path, is_private: bool) -> BinaryIO:
-    """Most results of a tick are few bytes, and reach the operating system as one write of the buffer."""
-    try:
-        handle = _Handle(path, is_private)
+        handle = private(str(path), flags)
     except FileNotFoundError:
-        if is_private:
-            make_private(path.parent)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _Handle(path, is_private)
-    return io.BufferedWriter(handle, _BUFFER)
+        make_private(path.parent)
+        handle = private(str(path), flags)
+    os.close(handle)
 
 
 def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None:
