@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -148,6 +149,17 @@ def _first_tick(folder: Path) -> None:
     print(first["finished_at"] - up)
 
 
+def table_of(title: str, targets: Iterable[Target]) -> Table:
+    table = Table("target", title=title)
+    for column in ("wanted", "measured", ""):
+        table.add_column(column, justify="right")
+    for target in targets:
+        sign = "≤" if target.at_most else "≥"
+        met = "met" if target.is_met else "missed"
+        table.add_row(target.what, f"{sign} {target.wanted:g}", f"{target.measured:.2f}", met)
+    return table
+
+
 def _show(runs: dict[str, dict[str, Figures]], found: list[Target]) -> None:
     speeds = Table("rows a tick", "system", title="three-way: input rows a second; counts of results are DuckDB's")
     for column in ("rows/s", "CPU s/M rows"):
@@ -156,14 +168,7 @@ def _show(runs: dict[str, dict[str, Figures]], found: list[Target]) -> None:
         for one in systems.values():
             cpu = one.cpu_seconds_per_million_rows
             speeds.add_row(rows, one.title, f"{one.rows_per_second:,.0f}", f"{cpu:.2f}" if cpu else "")
-    table = Table("target", title="targets of the runtime")
-    for column in ("wanted", "measured", ""):
-        table.add_column(column, justify="right")
-    for target in found:
-        sign = "≤" if target.at_most else "≥"
-        met = "met" if target.is_met else "missed"
-        table.add_row(target.what, f"{sign} {target.wanted:g}", f"{target.measured:.2f}", met)
-    Console().print(speeds, table)
+    Console().print(speeds, table_of("targets of the runtime", found))
     figures = {rows: {name: asdict(one) for name, one in systems.items()} for rows, systems in runs.items()}
     write_picture(
         "runtime", speed_bars("three-way join, 60,000 rows a tick: speed of each system", [*runs["60,000"].values()])

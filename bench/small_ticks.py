@@ -11,9 +11,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -57,14 +58,17 @@ class _Running:
         return sum(pq.read_metadata(path).num_rows for tick in self.ticks() for path in self.files(tick["tick"]))
 
 
-def measure(system: str, folder: Path, periods: int, warm_up: int) -> Latency:
+def measure(
+    system: str, folder: Path, periods: int, warm_up: int, options: Mapping[str, str] = MappingProxyType({})
+) -> Latency:
+    """`options` are for Watersmeet."""
     made, source = folder / "made", folder / "in"
     write_streams(made, periods, ROWS, ticks_in_window=int(WINDOW / PERIOD), window_seconds=WINDOW)
     workload = Workload("small-ticks", str(source), streams(), (QUERY,), {name: [ROWS] * periods for name in COLUMNS})
     expected = duck.counts(replace(workload, folder=str(made)), periods)[QUERY.name]
     for name in COLUMNS:
         (source / name).mkdir(parents=True)
-    running = _start(system, folder, workload)
+    running = _start(system, folder, workload, options)
     arrived: list[float] = []
     try:
         _feed(made, source, 0, arrived)
@@ -110,7 +114,7 @@ def _latency(running: _Running, arrived: npt.NDArray[np.float64], warm_up: int) 
     return Latency(float(p50), float(p95), float(p99), counted, len(together))
 
 
-def _start(system: str, folder: Path, workload: Workload) -> _Running:
+def _start(system: str, folder: Path, workload: Workload, options: Mapping[str, str]) -> _Running:
     with (folder / "log").open("w") as log:
         if system == "spark":
             (folder / "workload.json").write_text(workload.to_json())
@@ -122,6 +126,7 @@ def _start(system: str, folder: Path, workload: Workload) -> _Running:
         pipeline, home = folder / "pipeline.sql", folder / "home"
         pipeline.write_text(watersmeet_script(workload, workload.queries, files_a_tick=100))
         command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--home", str(home)]
+        command += [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         results = home / "results" / QUERY.name
         return _Running(process, home / layout.TICKS, lambda tick: sorted(results.glob(f"{tick:012d}-*.parquet")))

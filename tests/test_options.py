@@ -42,15 +42,18 @@ WRONG = [
     ("expression_memory", "much", "a whole number"),
     ("task_memory", "-1", "0 or more"),
     ("max_outbox_ticks", "0", "1 or more"),
+    ("durability", "disk", "power or process"),
     ("stop_seconds", "-1", "0 or more"),
     ("window_seconds", "-1", "0 or more"),
+    ("windows_per_tick", "0", "1 or more"),
     ("max_query_length", "0", "1 or more"),
     ("max_terms", "0", "1 or more"),
     ("max_depth", "0", "1 or more"),
     ("max_literal", "0", "1 or more"),
     ("check_seconds", "0", "above 0"),
     ("max_queries", "0", "1 or more"),
-    ("max_aliases", "0", "1 or more"),
+    ("max_windows_per_row", "0", "1 or more"),
+    ("max_aliases", "33", "1 to 32"),
 ]
 
 

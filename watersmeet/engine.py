@@ -10,7 +10,6 @@ hot.results().show()
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,21 +17,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.adapt.founders_file import recall_founders
-from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
+from watersmeet.adapt.plan_keeper import PlanKeeper
 from watersmeet.control.active_queries import ActiveQueries
 from watersmeet.control.changes import Asked, Verdict
 from watersmeet.control.description import describe
 from watersmeet.control.mailbox import Mailbox
 from watersmeet.control.server import ControlServer
 from watersmeet.control.stats import Stats, collect_stats
+from watersmeet.engine_failure import Failure
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.handle import QueryHandle
 from watersmeet.home import layout
+from watersmeet.home.location import home_at
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import Manifest, load_newest
-from watersmeet.home.recovery import recover
-from watersmeet.io.positions import check_positions
 from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.model import Sink, Stream
 from watersmeet.model.stream import DAY
@@ -42,18 +40,19 @@ from watersmeet.pipeline import Pipeline, folder_of, pointing_at, source_in
 from watersmeet.plan.explain import explain
 from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.render import RenderedPlan
+from watersmeet.running import open_home
 from watersmeet.runtime.delivery import Deliveries
-from watersmeet.runtime.exec.executor import Executor, Sampler, verify
+from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
-from watersmeet.runtime.feed.stream_groups import Groups
-from watersmeet.runtime.loop import TickLoop
+from watersmeet.runtime.loop import FOREVER, TickLoop
 from watersmeet.runtime.outbox import Outbox
-from watersmeet.runtime.tick.failure import explain_failure, is_full, no_space
+from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.udf.predicate_calls import complaints_in
-from watersmeet.session import check_settings, make_session
-from watersmeet.sql import CreateQuery, CreateStream, Statement, parse_duration, parse_script
+from watersmeet.session import check_session, check_settings, make_session
+from watersmeet.sql import CreateQuery, CreateStream, Statement, micros, micros_or_none, parse_script
+from watersmeet.worker_check import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +68,7 @@ class Engine:
 
     def __init__(self, spark: SparkSession | None = None, home: str | Path = "watersmeet-home", **options: Any) -> None:
         self.options, self._spark_settings = read_options(options)
-        self.home = Path(home).absolute()
+        self.home = home_at(home)
         self._spark = spark
         self._active = ActiveQueries(Pipeline(self.options, self.home))
         self._frames: dict[str, DataFrame] = {}
@@ -81,6 +80,9 @@ class Engine:
         self._held = contextlib.ExitStack()
         self._mailbox = Mailbox(self.home)
         self._server: ControlServer | None = None
+        self._failure = Failure(self.home)
+        self._is_given = spark is not None
+        check_session(spark)
 
     # Streams, predicates and queries -------------------------------------------------------------
 
@@ -108,17 +110,8 @@ class Engine:
                 stream = replace(source, name=name)
             else:
                 check_frame(name, source)
-                columns, late = columns_of(source.schema), _micros(lateness)
-                stream = Stream(
-                    name,
-                    columns,
-                    time,
-                    late,
-                    None,
-                    _micros_or_none(ahead),
-                    _micros_or_none(retain),
-                    _micros_or_none(idle),
-                )
+                limits = (micros_or_none(each) for each in (ahead, retain, idle))
+                stream = Stream(name, columns_of(source.schema), time, micros(lateness), None, *limits)
             self._active.pipeline = self.pipeline.with_stream(stream)
             if not isinstance(source, Stream):
                 self._frames[name] = source
@@ -222,28 +215,37 @@ class Engine:
     def _is_running(self) -> bool:
         return self._loop is not None and bool(self._feeds.running)
 
-    def start(self, *, once: bool = False) -> Engine:
-        """Run ticks in the background until `stop`, or with `once` until the sources contain nothing new."""
+    def start(self, *, once: bool = False, accept: bool = False) -> Engine:
+        """Run ticks in the background until `stop`, or with `once` until the sources contain nothing new.
+
+        A query or stream that is declared differently than at the last start on the home is rejected, unless `accept`
+        is true: then it is another one from the next tick on."""
+        if self.failure is not None:
+            self.stop()
+        is_open = self._loop is not None
         try:
             with self._active.changing:
-                self._open()
+                self._open(accept)
                 self._feeds.start(self.pipeline.streams, self._frames, once)
                 if self._server is None:
                     self._server = ControlServer(self, self._mailbox)
                     self._server.start()
         except Exception as problem:
-            if not is_full(problem):
-                raise
-            self.stop()
-            raise no_space(str(self.home)) from problem
+            if not is_open or is_full(problem):
+                with contextlib.suppress(WatersmeetError):  # what it could raise follows from this
+                    self.stop()
+            if is_full(problem):
+                raise no_space(str(self.home)) from problem
+            raise
         return self
 
-    def run_once(self, *, flush: bool = False) -> Engine:
+    def run_once(self, *, flush: bool = False, accept: bool = False) -> Engine:
         """Run ticks until everything that the sources contain now is processed and delivered, then return.
 
-        Windows that may still get rows stay open, and the next run closes them; with `flush` they are closed now. What
-        a target cannot be given stays in the outbox."""
-        self.start(once=True).wait()
+        Windows that may still get rows stay open, and absences for which a partner may still come are undecided; with
+        `flush` they are closed and decided now. What a target cannot be given stays in the outbox. `accept` as for
+        `start`."""
+        self.start(once=True, accept=accept).wait()
         if flush:
             self.flush()
         self._feeds.running.clear()
@@ -253,40 +255,57 @@ class Engine:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all ticks have ended or failed (True), or the timeout is over (False). Raises the failure."""
+        end = time.monotonic() + (FOREVER if timeout is None else timeout)
         try:
             if self._loop is not None and not self._feeds.wait(timeout):
                 return False
+            self.settle(0, end)
         except Exception as problem:
-            failure = self._loop.failure if self._loop else None
+            if self._loop is not None:
+                self._loop.finish(self.options.stop_seconds)  # the tick that ran knows better what has failed
+            self._failure.found((self._loop and self._loop.failure) or problem)
+        if self.failure is not None:
             self.stop()
-            raise (failure or explain_failure(problem, self.home)) from None
-        if self._loop is not None:
-            self.settle(0)
-            if failure := self._loop.failure:
-                self.stop()
-                raise failure
+        elif self._loop is not None:
+            return not self._loop.waits
         return True
 
+    @property
+    def failure(self) -> WatersmeetError | None:
+        """What has ended the ticks, until the next start. The first of `wait`, `results` and `stop` raises it."""
+        if self._loop is not None:
+            runs = self._loop.runs  # a tick that runs will know better what has failed
+            self._failure.found(self._loop.failure or (None if runs else self._feeds.problem))
+        return self._failure.known
+
+    def raise_failure(self) -> None:
+        """Raise the failure, if there is one that was not raised yet."""
+        if self.failure is not None:
+            self._failure.tell()
+
     def flush(self) -> None:
-        """Close all windows of windowed queries, as if no row would come for them any more."""
+        """Close all windows of windowed queries and decide all absences, as if no row would come any more."""
         if self._loop is not None:
             self._loop.flush()
 
-    def settle(self, idle: float) -> None:
-        """Activate changes that have waited `idle` seconds for a tick, in a tick of their own."""
+    def settle(self, idle: float, until: float = FOREVER) -> None:
+        """Activate changes that have waited `idle` seconds for a tick, in a tick of their own: `TickLoop.settle`."""
         loop = self._loop
         try:
             if loop is not None:
                 with contextlib.suppress(WatersmeetError):  # ticks leave them out already; it is tried again
                     self._keeper.leave_out_suspended()
-                loop.settle(idle)
+                loop.settle(idle, until)
         except WatersmeetError:  # also the loop's failure, which `wait` raises
             self._feeds.stop()
 
     def stop(self) -> None:
         """Finish the running tick, then stop and release the home. Nothing is lost.
 
-        A tick that does not end within the option `stop_seconds` is given up: the next start repeats it."""
+        A tick that does not end within the option `stop_seconds` is given up: the next start repeats it. Raises the
+        failure of the engine, unless it was raised already."""
+        _ = self.failure  # before anything that only comes of the stop
+        self._failure.stops()
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -299,51 +318,35 @@ class Engine:
             self._active.run_on(None)
             self._deliveries.disconnect()
         self._held.close()
+        self.raise_failure()
 
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with contextlib.suppress(*(() if kind is None else (WatersmeetError,))):  # it must not hide what was raised
+            self.stop()
 
-    def _open(self) -> None:
+    def _open(self, accept: bool = False) -> None:
         if self._loop is not None:
             return
         if not self.streams:
             raise ModelError("the pipeline has no stream", hint="declare one: CREATE STREAM … or engine.stream(…)")
         if self._spark is not None:
             check_settings(self._spark)
-        self._held.enter_context(home_lock(self.home))
+        self._failure.forget()
+        lock = self._held.enter_context(home_lock(self.home))
         try:
             began = time.time()
-            self._active.recall()
-            queries = self._active.queries
+            self._active.check_owners(self._active.recall(accept))
             executor = self._make_executor()
             self._held.callback(executor.close)
-            folders = [self.pipeline.folder_of(query) for query in queries]
-            manifest = recover(self.home, folders, functools.partial(verify, executor))
-            check_positions(self.home, manifest)
-            troubled = self._active.prepare_all()
-            groups = Groups(self.home)
-            groups.join(self.streams)
-            sample = Sampler(executor, self.home, manifest)
-            founders = recall_founders(self.home, self.pipeline.query)
-            plan, slow = first_plan(self.home, manifest, self.streams, queries, self.options, sample, founders)
-            loop = TickLoop(self.home, manifest, plan, executor, self.options.stop_seconds)
-            self._feeds = Feeds(loop, groups, self.options, lambda: self.spark)
-            for name, reason in {**troubled, **slow}.items():
-                loop.suspend(name, reason)
-            self._deliveries.connect(
-                executor, lambda: self.spark, lambda: self.pipeline.queries, loop.suspend, lambda: loop.manifest
-            )
-            self._keeper = PlanKeeper(loop, plan, self.options, self._active.changing)
+            running = open_home(self._active, executor, self._deliveries, lambda: self.spark, lock)
+            self._feeds, self._keeper, self._outbox = running.feeds, running.keeper, running.outbox
             self._held.callback(self._keeper.follower.close)
-            self._outbox = Outbox(self.home, executor, loop.suspend, self.options.max_outbox_ticks)
-            loop.delivered = self._outbox.delivered
-            loop.observers += [self._outbox, self._deliveries, self._keeper.follower]
-            self._loop = loop
+            self._loop = loop = running.loop
             self._outbox.committed(loop.manifest)
-            self._deliveries.committed(manifest)
+            self._deliveries.committed(loop.manifest)
             self._active.run_on(self._keeper)
             self._mailbox.open(began)
         except BaseException:
@@ -355,6 +358,7 @@ class Engine:
     def _make_executor(self) -> Executor:
         if self.options.executor == "local":
             return LocalExecutor()
+        check_workers(self.spark, self._is_given)
         return SparkExecutor(self.spark, self.home, self.options.residents, self.options.resident_seconds)
 
     # Inspecting ----------------------------------------------------------------------------------
@@ -375,7 +379,8 @@ class Engine:
         """Counts of rows, results, failed values and rows set aside, the state, and the durations of recent ticks."""
         recent = self._loop.recent if self._loop else []
         queries = describe(self.home, self._active.queries)
-        return collect_stats(self.home, self.newest, self.pipeline.streams, queries, recent, self._loop is not None)
+        stats = collect_stats(self.home, self.newest, self.pipeline.streams, queries, recent, self._loop is not None)
+        return replace(stats, failure=str(self.failure or ""))
 
     @property
     def newest(self) -> Manifest:
@@ -384,15 +389,6 @@ class Engine:
         return loop.manifest if loop else load_newest(self.home)
 
     def __repr__(self) -> str:
-        state = "running" if self._is_running else "stopped"
+        failed = f"failed: {self.failure.problem}" if self.failure is not None else ""
+        state = failed or ("running" if self._is_running else "stopped")
         return f"<Engine {self.home.name}: {len(self.streams)} streams, {len(self.queries)} queries, {state}>"
-
-
-def _micros(length: str | timedelta | int) -> int:
-    if isinstance(length, timedelta):
-        return length // timedelta(microseconds=1)
-    return parse_duration(length) if isinstance(length, str) else length
-
-
-def _micros_or_none(length: str | timedelta | int | None) -> int | None:
-    return None if length is None else _micros(length)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
 _WIDEST = 400  # characters of a line that an error shows
 
@@ -69,6 +71,17 @@ class WatersmeetError(Exception):
 
 def _rebuild(kind: type[WatersmeetError], problem: str, detail: str, hint: str, place: Place | None) -> WatersmeetError:
     return kind(problem, detail=detail, hint=hint, place=place)
+
+
+def internal(problem: Exception, place: Place) -> SqlError:
+    """A defect of this program as an error of the one statement that met it, so that the others are still reported."""
+    at = traceback.extract_tb(problem.__traceback__)[-1]
+    return SqlError(
+        f"internal error: {type(problem).__name__}: {str(problem)[:500]}",
+        detail=f"This should not happen. It was raised by {Path(at.filename).name}, line {at.lineno} ({at.name}).",
+        hint="write the statement otherwise, and please report it",
+        place=place,
+    )
 
 
 class SqlError(WatersmeetError):

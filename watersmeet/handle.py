@@ -33,6 +33,8 @@ class Owner(Protocol):
 
     def deliver_to(self, name: str, deliver: Callable[[DataFrame, int], None]) -> None: ...
 
+    def raise_failure(self) -> None: ...
+
 
 class QueryHandle:
     """One query of an engine, and its results."""
@@ -49,7 +51,10 @@ class QueryHandle:
         return self.query.since or self._engine.newest.queries.get(self.name, 0)
 
     def results(self) -> DataFrame:
-        """All committed results, each exactly once; for a query INTO count, the number of matches per tick."""
+        """All committed results, each exactly once; for a query INTO count, the number of matches per tick.
+
+        Raises the failure of the engine, unless it was raised already: another call then returns what there is."""
+        self._engine.raise_failure()
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.read).groupBy("tick").sum("matches").toDF("tick", "matches")
         self._prepare()

@@ -45,6 +45,10 @@ def _residents(value: str) -> str:
 
 
 def _master(value: str) -> str:
+    if value.startswith("sc://"):
+        return "that is Spark Connect, and an engine needs Spark in its own process: use local[4] or spark://host:7077"
+    if value.startswith("mesos://"):
+        return "this version of Spark has no Mesos: use local[4], spark://host:7077, yarn or k8s://host"
     known = re.fullmatch(r"|local|local(-cluster)?\[.+\]|yarn|(spark|k8s)://.+", value)
     return "" if known else "use a Spark master, for example local[4] or spark://host:7077"
 
@@ -81,7 +85,9 @@ class Options:
     )
     master: str = _option("", "Spark master; empty: all cores of this machine", _master)
     searcher: str = _option("", "algorithm that finds plans; empty: greedy, then improve, then exact", _searcher)
-    plan_seconds: float = _option(2.0, "time limit for the search of a plan, in seconds", _more_than_zero)
+    plan_seconds: float = _option(
+        2.0, "time limit for a search beside the ticks, or by a searcher that is named, in seconds", _more_than_zero
+    )
     materialize: str = _option("on", "on or off: whether plans may materialize intermediate results", _SWITCH)
     layouts: str = _option(
         "one",
@@ -127,11 +133,19 @@ class Options:
     task_memory: int = _option(4096, "megabytes of memory that a Spark task may have; 0: no limit", _at_least(0))
     window_seconds: float = _option(
         600.0,
-        "seconds that Spark may take for one window of a query; beyond them it is suspended; 0: no limit",
+        "seconds that Spark may take for the windows of a query in a tick; beyond them it is suspended; 0: no limit",
         _at_least(0),
+    )
+    windows_per_tick: int = _option(
+        16, "limit for the windows that Spark computes in a tick; the rest follows in the next ticks", _at_least(1)
     )
     max_outbox_ticks: int = _option(
         10_000, "limit for the ticks of a query that wait to be delivered; beyond it, it is suspended", _at_least(1)
+    )
+    durability: str = _option(
+        "power",
+        "power: what a tick commits survives a loss of power; process: only the end of any process",
+        _one_of("power", "process"),
     )
     stop_seconds: float = _option(30.0, "seconds that a stop waits for the running tick to end", _at_least(0))
     max_query_length: int = _option(100_000, "limit for the characters of a query", _at_least(1))
@@ -140,11 +154,12 @@ class Options:
     max_literal: int = _option(
         10_000, "limit for the characters of a literal, and for a size that a literal asks for", _at_least(1)
     )
-    check_seconds: float = _option(
-        10.0, "seconds that a request to add queries may take to check, and to plan", _more_than_zero
-    )
+    check_seconds: float = _option(10.0, "seconds that a request of another process may take to check", _more_than_zero)
     max_queries: int = _option(10_000, "limit for the number of queries", _at_least(1))
-    max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1))
+    max_windows_per_row: int = _option(
+        100_000, "limit for the windows of a query that a row is in: RANGE divided by SLIDE", _at_least(1)
+    )
+    max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1, 32))
 
     @property
     def limits(self) -> Limits:
@@ -155,11 +170,14 @@ class Options:
             self.expression_memory,
             self.task_memory,
             self.window_seconds,
+            self.windows_per_tick,
         )
 
     @property
     def text_limits(self) -> TextLimits:
-        return TextLimits(self.max_query_length, self.max_terms, self.max_depth, self.max_literal)
+        return TextLimits(
+            self.max_query_length, self.max_terms, self.max_depth, self.max_literal, self.max_windows_per_row
+        )
 
     def __post_init__(self) -> None:
         for option in fields(self):

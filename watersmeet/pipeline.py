@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError
+from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError, internal
 from watersmeet.io.connectors.kafka.source import check_topic, is_topic
-from watersmeet.io.into import check_into, check_source, resolved_sink
+from watersmeet.io.into import check_into, check_path, check_source, resolved_sink
+from watersmeet.io.locations import check_home_apart
 from watersmeet.io.ranges import is_range, range_source
 from watersmeet.io.sinks import check_sink, result_folder
+from watersmeet.io.sources import check_file_source
 from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
 from watersmeet.model.windowed import Batch
 from watersmeet.options import Options
@@ -49,6 +51,8 @@ class Pipeline:
             raise ModelError(f"a stream named {stream.name} exists already", hint="choose another name")
         if is_topic(stream):
             check_topic(stream)
+        check_file_source(stream)
+        check_home_apart(self.home, stream)
         for query in self.queries.values():
             if query.sink.path and query.sink.names_folder and query.sink.format != "console":
                 check_source(query.name, Path(query.sink.path), stream)
@@ -100,6 +104,7 @@ class Pipeline:
             )
         self.check_executor(query)
         query = replace(query, sink=resolved_sink(query.sink))
+        check_path(name, query.sink, self.home)
         check_sink(name, query.sink, query.outputs)
         check_into(name, query.sink, self.home, self.streams.values(), self.options.into_roots)
         self._check_apart(query)
@@ -183,7 +188,8 @@ def check_script(pipeline: Pipeline, script: str, file: str) -> tuple[Pipeline, 
             continue
         try:
             pipeline = pipeline.after(statement)
-        except WatersmeetError as error:
+        except Exception as problem:
+            error = problem if isinstance(problem, WatersmeetError) else internal(problem, statement.place)
             if _pointed_at(error) not in wrong:
                 errors.append(error)
             created = _created(statement)

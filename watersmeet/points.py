@@ -26,6 +26,7 @@ POINTS = {
     "delivery.known": "a tick is delivered, and the manifest still names it",
     "tick.end": "all is done, but the source does not know it yet",
     # the driver, while it recovers
+    "recover.back": "a damaged tick that nobody has seen is about to be removed",
     "recover.publish": "one result file of the last tick is visible, others are not",
     "recover.clear": "about: a folder with files of a tick that was not committed",
     # a task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import logging
 import os
 import re
@@ -11,10 +13,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watersmeet.errors import RunError
 from watersmeet.home.files import make_home, private
+from watersmeet.socket_folder import make_socket_folder
+from watersmeet.spark_reason import spark_reason
 from watersmeet.spark_settings import LETTERS_OF_THEIR_OWN, MEANINGS
 
 if TYPE_CHECKING:
@@ -54,19 +58,95 @@ _IS_SECRET = re.compile("secret|password|token", re.IGNORECASE)  # not for the l
 
 
 def check_settings(session: SparkSession) -> None:
-    """Reject a session in which SQL means something else than here."""
+    """Reject a session in which SQL means something else than here.
+
+    What counts is what Spark computes with, also where nothing is set: the zone is then that of the Java process."""
     for name, allowed in MEANINGS.items():
-        value = str(session.conf.get(name, allowed[0]))  # one that this version of Spark does not have changes nothing
-        if value.lower() not in [each.lower() for each in allowed]:
-            raise RunError(
-                f"the Spark session has {name} = {value}, and expressions are computed as with {allowed[0]}",
-                hint=f'set it before the engine starts: spark.conf.set("{name}", "{allowed[0]}")',
-            )
+        value = _effective(session, name)
+        if value is None or value.lower() in [each.lower() for each in allowed]:
+            continue
+        if name == "spark.sql.session.timeZone" and _is_utc(session, value):
+            continue
+        raise RunError(
+            f"the Spark session has {name} = {value}, and expressions are computed as with {allowed[0]}",
+            hint=f'set it before the engine starts: spark.conf.set("{name}", "{allowed[0]}")',
+        )
     language = str(session._jvm.java.util.Locale.getDefault().getLanguage())  # type: ignore[union-attr]
     if language in LETTERS_OF_THEIR_OWN:
         raise RunError(
             f"the language of Spark's Java process is {language}, which has rules of its own for upper and lower case",
             hint="start it with another one: --conf spark.driver.extraJavaOptions=-Duser.language=en",
+        )
+
+
+def _effective(session: SparkSession, name: str) -> str | None:
+    """The value of a setting; None for one that this version of Spark does not have, which changes nothing."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return str(session.conf.get(name))  # unlike with a default of ours, one that is not set has Spark's
+    except PySparkException as problem:
+        if problem.getCondition() == "SQL_CONF_NOT_FOUND":
+            return None
+        raise
+
+
+def _is_utc(session: SparkSession, zone: str) -> bool:
+    """Whether a zone has the rules of UTC under another name: Etc/Universal, UTC+00:00."""
+    java: Any = session._jvm
+    rules = java.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).getRules()
+    return bool(rules.equals(java.java.time.ZoneOffset.UTC.getRules()))
+
+
+def check_session(session: SparkSession | None) -> None:
+    """Reject a session of the user's that an engine cannot run on at all."""
+    if session is None:
+        return
+    if not hasattr(session, "_jsparkSession"):
+        raise RunError(
+            "the session is one of Spark Connect, and an engine needs Spark in its own process",
+            detail="Its tasks take orders from this process, which a Connect server does not let them reach.",
+            hint='make a classic session: SparkSession.builder.master("local[*]").getOrCreate(), without remote(…), '
+            "SPARK_REMOTE and spark.api.mode=connect; or leave it to the engine: Engine(home=…)",
+        )
+    if session.sparkContext._jsc is None:
+        raise RunError("the Spark session is stopped", hint="make a new one: SparkSession.builder.getOrCreate()")
+
+
+def _check_classic(settings: Mapping[str, str]) -> None:
+    """Reject settings with which Spark makes a session of Spark Connect."""
+    remote = settings.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    mode = settings.get("spark.api.mode", "")
+    if remote or os.environ.get("SPARK_CONNECT_MODE_ENABLED") or mode.lower() == "connect":
+        raise RunError(
+            f"Spark Connect is asked for{f' ({remote})' if remote else ''}; an engine needs Spark in its own process",
+            hint="unset SPARK_REMOTE, SPARK_CONNECT_MODE_ENABLED, spark.remote and spark.api.mode, and name a master: "
+            "--set master=local[4] or --set master=spark://host:7077",
+        )
+
+
+def _check_yarn(master: str) -> None:
+    """Without the configuration of its cluster Spark looks for YARN on this machine, for minutes."""
+    folders = [folder for name in ("YARN_CONF_DIR", "HADOOP_CONF_DIR") if (folder := os.environ.get(name))]
+    if master == "yarn" and not any(Path(folder, "yarn-site.xml").is_file() for folder in folders):
+        named = f"{', '.join(folders)}: no yarn-site.xml" if folders else "the YARN cluster is not named"
+        raise RunError(
+            f"master=yarn: {named}",
+            hint="set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder with its core-site.xml and yarn-site.xml; "
+            "without a cluster leave master empty",
+        )
+
+
+def _check_kubernetes(master: str, chosen: Mapping[str, str]) -> None:
+    """Without an image no executor ever starts, and Spark waits for them for ever."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # so that spark-defaults.conf has been read
+    names = ("spark.kubernetes.container.image", "spark.kubernetes.executor.container.image")
+    if not any(chosen.get(name) or SparkConf().get(name) for name in names):
+        raise RunError(
+            f"master={master}: no image for the executors is named",
+            hint=f"--set {names[0]}=… with Spark, this Python and watersmeet in it; all of them need the home",
         )
 
 
@@ -79,6 +159,9 @@ def make_session(
 
     `log` is the file for Spark's output, if this process has no Spark yet; without it the output goes to the terminal.
     """
+    given = settings or {}
+    _check_classic(given)
+    _check_yarn(master or "")
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -87,20 +170,44 @@ def make_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
-    given = settings or {}
-    chosen = {**SETTINGS, **_authentication(master or "", given), **(LOCAL_SETTINGS if local else {}), **given}
+    for_place = {**LOCAL_SETTINGS, **_socket_settings()} if local else {}
+    chosen = {**SETTINGS, **for_place, **_authentication(master or "", given), **given}
     if log is not None:
         _launch_jvm({name: value for name, value in chosen.items() if not _IS_SECRET.search(name)}, log)
     if (master or "").startswith(_STANDALONE):
         _check_secret(str(master), chosen)
+    if (master or "").startswith("k8s://"):
+        _check_kubernetes(str(master), chosen)
     builder = SparkSession.builder.appName("watersmeet").master(master or f"local[{2 * cores()},4]")
     if (master or "").startswith("local-cluster"):
         builder = builder.config(_SECRET, secrets.token_hex(32))
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception as problem:
+        where = f" on {master}" if master else ""
+        raise RunError(
+            f"Spark could not be started{where}",
+            detail=spark_reason(problem),
+            hint="check the master and the settings of Spark",
+        ) from None
     session.sparkContext.setLogLevel("ERROR")
+    accumulators: Any = session.sparkContext._accumulatorServer
+    accumulators.handle_error = _ignore  # if Java ends, it prints a stack trace, beside the error that is shown
     return session
+
+
+@functools.cache
+def _socket_settings() -> dict[str, str]:
+    """Spark leaves sockets where it makes them, so they get a folder of this process, which is removed at its end."""
+    folder = make_socket_folder()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"spark.python.unix.domain.socket.dir": folder}
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 def _authentication(master: str, given: Mapping[str, str]) -> dict[str, str]:

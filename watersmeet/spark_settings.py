@@ -7,6 +7,8 @@ MEANINGS = {
     "spark.sql.session.timeZone": ("UTC", "Etc/UTC", "Z", "GMT", "+00:00"),
     "spark.sql.ansi.enabled": ("true",),
     "spark.sql.caseSensitive": ("false",),
+    # Whether a comma in FROM binds as tightly as JOIN.
+    "spark.sql.ansi.relationPrecedence": ("false",),
     # What TIMESTAMP, "x", 'a\\b', 'it''s', 1e3 and 1.5 are.
     "spark.sql.timestampType": ("TIMESTAMP_LTZ",),
     "spark.sql.ansi.doubleQuotedIdentifiers": ("false",),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import watersmeet
 from tests.cli.conftest import GOOD, Command
 from watersmeet.engine import Engine
+from watersmeet.model import AnyQuery
 from watersmeet.session import check_java
+from watersmeet.sql import build_query, parse_script
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +95,41 @@ def test_not_a_text_file(command: Command, pipeline: Path) -> None:
     for name in ("check", "explain", "run"):
         result = command(name, pipeline)
         assert (result.exit_code, "not UTF-8" in result.stderr) == (1, True)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(command: Command, pipeline: Path) -> None:
+    text = pipeline.read_text()
+    pipeline.write_text("\ufeff" + text, encoding="utf-8")
+    assert command("check", pipeline).exit_code == 0
+    # Positions are those of the text behind it.
+    pipeline.write_text("\ufeffSELECT 1;\n" + text, encoding="utf-8")
+    assert "line 1, column 1: a query in a script needs a name" in command("check", pipeline).stderr
+    assert [type(each) for each in parse_script("\ufeff" + text)] == [type(each) for each in parse_script(text)]
+
+
+def test_an_internal_error_in_one_query_does_not_hide_the_errors_of_others(
+    command: Command, pipeline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(name: str, *arguments: Any, **options: Any) -> AnyQuery:
+        assert name != "broken", "no case for this"
+        return build_query(name, *arguments, **options)
+
+    monkeypatch.setattr("watersmeet.pipeline.build_query", fails)
+    queries = [
+        "CREATE QUERY before AS SELECT nothing FROM orders WINDOW 1 DAY;",
+        "CREATE QUERY broken AS SELECT id FROM orders WINDOW 1 DAY;",
+        "CREATE QUERY after AS SELECT nobody FROM orders WINDOW 1 DAY;",
+    ]
+    pipeline.write_text(pipeline.read_text() + "\n".join(queries))
+    result = command("check", pipeline)
+    assert result.exit_code == 1
+    for found in (
+        "no column nothing",
+        "internal error: AssertionError: no case for this",
+        "no column nobody",
+        "3 errors",
+    ):
+        assert found in result.stderr
 
 
 def test_explain_shows_the_plan(command: Command, pipeline: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections import Counter
@@ -91,6 +92,72 @@ def test_run_once_gives_what_duckdb_gives(command: Command, shop: Path, spark: S
     assert max(line.count("tick") for line in more.stdout.splitlines()) <= 2, "plain lines, one look each"
     _check_shop()
 
+    script = Path("pipeline.sql")
+    script.write_text(script.read_text().replace("o.amount >= 200", "o.amount >= 100"))
+    edited = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert edited.exit_code == 1
+    assert "query big_orders: declared differently" in edited.stderr
+    assert "+ WHERE o.id = p.order_id AND o.amount >= 100" in edited.stderr
+    _check_shop()
+    accepted = command("run", "pipeline.sql", "--once", "--home", "home", "--accept")
+    assert accepted.exit_code == 0, accepted.output
+    assert not list(Path("results/big_orders").glob("0*")) and list(Path("results/big_orders/_until_tick_4").glob("0*"))
+    other = command("run", "pipeline.sql", "--once", "--home", "other")
+    assert other.exit_code == 1
+    assert "has the results of another home" in other.stderr
+
+
+def test_the_summary_names_folders_that_exist(command: Command, shop: Path, spark: SparkSession) -> None:
+    script = Path("pipeline.sql")
+    script.write_text(script.read_text().replace("CREATE QUERY paid_twice AS", "CREATE QUERY paid_twice INTO count AS"))
+    result = command("run", "pipeline.sql", "--once", "--home", "home")
+    assert result.exit_code == 0, result.output
+    named = [line.split(" results in ")[1] for line in result.stdout.splitlines() if " results in " in line]
+    assert len(named) == 3 and all(Path(folder).is_dir() for folder in named), result.stdout
+
+
+@pytest.mark.parametrize("moved", ["all", "home", "input"])
+def test_what_was_moved_goes_on(
+    command: Command, shop: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    """The project as a whole, its home, or its input to which a link leads; with a space in the name."""
+    home = "home"
+    assert command("run", "pipeline.sql", "--once", "--home", home).exit_code == 0
+    if moved == "all":
+        shop.rename(shop.parent / "an other shop")
+        monkeypatch.chdir(shop.parent / "an other shop")
+    elif moved == "home":
+        Path("home").rename("an other home")
+        home = "an other home"
+    else:
+        Path("else where").mkdir()
+        Path("data").rename("else where/data")
+        script = Path("pipeline.sql")
+        script.write_text(script.read_text().replace("'data/", "'else where/data/"))
+    accept = ("--accept",) if moved == "input" else ()  # the declaration has another path
+    again = command("run", "pipeline.sql", "--once", "--home", home, *accept)
+    assert again.exit_code == 0, again.output
+    assert "done after tick 3" in again.stdout, "there is nothing new"
+    Path("else where").mkdir(exist_ok=True)
+    if moved == "input":
+        Path("data").symlink_to("else where/data")
+    _add_a_day()
+    more = command("run", "pipeline.sql", "--once", "--home", home)
+    assert more.exit_code == 0 and "done after tick 4" in more.stdout, more.output
+    if moved == "home":
+        Path("an other home").rename("home")
+    _check_shop()
+
+
+def test_other_input_of_the_same_names_is_rejected(command: Command, shop: Path, spark: SparkSession) -> None:
+    assert command("run", "pipeline.sql", "--once", "--home", "home").exit_code == 0
+    shutil.copytree("data", "new/data", copy_function=shutil.copyfile)
+    script = Path("pipeline.sql")
+    script.write_text(script.read_text().replace("'data/", "'new/data/"))
+    again = command("run", "pipeline.sql", "--once", "--home", "home", "--accept")
+    assert again.exit_code == 1
+    assert f"was read from {shop}/data/orders, and is now in {shop}/new/data/orders" in again.stderr
+
 
 def test_a_failing_run_explains_itself(command: Command, shop: Path, spark: SparkSession) -> None:
     Path("pipeline.sql").write_text(Path("pipeline.sql").read_text().replace("data/orders", "data/gone"))
@@ -101,13 +168,16 @@ def test_a_failing_run_explains_itself(command: Command, shop: Path, spark: Spar
 
 
 def test_sigterm_ends_after_the_tick_and_the_next_run_goes_on(
-    command: Command, shop: Path, spark: SparkSession
+    command: Command, shop: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    Path("tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(Path("tmp").absolute()))
     with watersmeet_run("pipeline.sql", "--home", "home", log=Path("run.log")) as run:
         eventually(lambda: run.has_ended or any(line.startswith("tick") for line in run.said()), 120)
         code = run.terminate()
     said = run.said()
     assert code == 0, said
+    assert not [*Path("tmp").rglob("*.sock"), *Path("tmp").glob("watersmeet-*")], "sockets are left"
     assert any(line.startswith("stopped after tick") for line in said), said
     assert not [line for line in said if "WARN" in line or "nanobind" in line or "Exception" in line], said
     assert Path("home/spark.log").exists()
@@ -131,7 +201,7 @@ def test_demo(command: Command, tmp_path: Path, spark: SparkSession) -> None:
         AND abs(epoch_us(low.at) - epoch_us(high.at)) <= 5000000"""
     expected = _rows(jumps)
     assert expected
-    assert _rows(f"SELECT auction, low_price, high_price FROM '{home}/results/jumps/*.parquet'") == expected
+    assert _rows(f"SELECT auction, low_price, high_price FROM '{home}/home/results/jumps/*.parquet'") == expected
 
 
 def test_ctrl_c_ends_the_demo_early(command: Command, tmp_path: Path, spark: SparkSession) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -231,6 +231,27 @@ def test_times_as_spark_used_to_write_them(tmp_path: Path) -> None:
     pq.write_table(rows, file, use_deprecated_int96_timestamps=True)
     source = DeltaSource(stream(tmp_path))
     assert read_all(source, source.begin(None))[1] == [0]
+
+
+def test_a_file_that_is_not_as_its_table_is_named(tmp_path: Path) -> None:
+    """By a writer that is not Delta's. It belongs to the table, so it is not set aside."""
+    append(tmp_path, 0, 1)
+    file = next(tmp_path.glob("*.parquet"))
+    rows = pq.read_table(file)
+    source = DeltaSource(stream(tmp_path))
+    nanoseconds = pa.array([-1], pa.int64()).cast(pa.timestamp("ns", "UTC"))
+    pq.write_table(rows.set_column(0, "at", nanoseconds), file)
+    taken = source.take(source.begin(None))
+    assert taken is not None
+    (row,) = [row for piece in taken[1] for batch in piece.read(source.stream) for row in batch.to_pylist()]
+    assert row["at"] == datetime(1969, 12, 31, 23, 59, 59, 999999)
+    for bad, because in (
+        (rows.set_column(1, "k", pa.array([1.5])), "has K as DOUBLE; the stream declares BIGINT"),
+        (rows.append_column("K", pa.array([1])), "has 2 columns for K: k, K"),
+    ):
+        pq.write_table(bad, file)
+        with pytest.raises(InputError, match=f"{file.name} {because}(.|\\n)*Hint: replace the file"):
+            read_all(source, source.begin(None))
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,34 @@ def test_avro_by_a_file(tmp_path: Path) -> None:
         Schemas({"schema": str(tmp_path / "none.avsc")})
 
 
+@pytest.mark.parametrize(
+    ("kind", "declared_as", "value"),
+    [
+        ({"type": "long", "logicalType": "timestamp-micros"}, "BIGINT", 2**62),  # beyond what Python can have
+        ({"type": "long", "logicalType": "time-micros"}, "BIGINT", 1),
+        ({"type": "string", "logicalType": "uuid"}, "STRING", "12345678-1234-5678-1234-567812345678"),
+        ({"type": "map", "values": "long"}, "ARRAY<BIGINT>", {"a": 1}),
+        ("double", "DECIMAL(9,2)", 1.5),
+        ("long", "STRUCT<a:BIGINT>", 1),
+    ],
+)
+def test_a_value_of_another_type_concerns_its_message(
+    tmp_path: Path, kind: Any, declared_as: str, value: object
+) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "at", "type": "long"}, {"name": "v", "type": kind}]}
+    (tmp_path / "r.avsc").write_text(json.dumps(schema))
+    columns = (Column("at", "BIGINT"), Column("v", declared_as))
+    fields = Fields.of(Stream("s", columns, "at", source=Source("kafka", "t")))
+    values = AvroValues(fields, Schemas({"schema": str(tmp_path / "r.avsc")}), is_framed=False)
+    content = io.BytesIO()
+    plain = {"type": "record", "name": "r", "fields": [{"name": "at", "type": "long"}, {"name": "v", "type": kind}]}
+    if isinstance(kind, dict):  # as the bytes of another writer
+        plain["fields"][1]["type"] = {key: kind[key] for key in kind if key != "logicalType"}  # type: ignore[index]
+    fastavro.schemaless_writer(content, fastavro.parse_schema(plain), {"at": 1, "v": value})
+    found, problems = values.decode([content.getvalue()])
+    assert found["v"].to_pylist() == [None] and problems[0]
+
+
 def test_a_schema_of_result_columns_is_one() -> None:
     outputs = (
         declared("at TIMESTAMP, id BIGINT, d DECIMAL(9, 2), l ARRAY<INT>, b BOOLEAN", into=SERVERS).queries["q"].outputs

@@ -84,3 +84,27 @@ def test_a_suspended_query_misses_what_is_decided_meanwhile_and_nothing_else(tmp
         put(tmp_path, "b", 3, [(40, 13, 9)])  # 4 has found a partner while the query was suspended
         engine.run_once()
     assert sorted(stored_answers(outside)) == [(3,)]
+
+
+def test_a_flush_decides_absences_once(tmp_path: Path) -> None:
+    with engine_on(tmp_path) as engine:
+        engine.query("unpaid", UNPAID)
+        engine.query("joined", LEFT)
+        put(tmp_path, "a", 0, [(1, 1, 1), (2, 2, 2)])
+        put(tmp_path, "b", 0, [(2, 10, 1)])
+        engine.run_once(flush=True)
+    assert found(tmp_path, "unpaid") == [(2,)]
+    assert found(tmp_path, "joined") == [(1, 10), (2, None)]
+    with engine_on(tmp_path) as engine:
+        engine.query("unpaid", UNPAID)
+        engine.query("joined", LEFT)
+        # A partner of row 2 is joined after all. Row 3 is newer than the flush: it waits for its deadline.
+        put(tmp_path, "a", 1, [(3, 3, 3)])
+        put(tmp_path, "b", 1, [(3, 11, 2)])
+        engine.run_once()
+        assert found(tmp_path, "unpaid") == [(2,)]
+        assert found(tmp_path, "joined") == [(1, 10), (2, 11), (2, None)]
+        put(tmp_path, "b", 2, [(20, 12, 9)])
+        engine.run_once(flush=True)
+    assert found(tmp_path, "unpaid") == [(2,), (3,)]
+    assert found(tmp_path, "joined") == [(1, 10), (2, 11), (2, None), (3, None)]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.change_log import requested
 from tests.support.two_streams import JOIN, create_both, write
 from tests.support.waiting import eventually
 from watersmeet import Engine
-from watersmeet.control.change_log import read_entries
 from watersmeet.control.changes import Asked, InForce, Verdict
 from watersmeet.control.mailbox import Answer, Mailbox, Request
 from watersmeet.control.server import ControlServer, asked_at
@@ -182,6 +182,6 @@ def test_a_clock_that_jumps_while_the_engine_plans(tmp_path: Path, monkeypatch: 
         with monkeypatch.context() as jumping:
             jumping.setattr(time, "time", lambda: next(days))
             engine.query("added", JOIN)
-        (entry,) = read_entries(engine.home)
+        (entry,) = requested(engine.home)
         assert 0 <= entry.latency < 3600
         assert engine.stats().queries[1].latency == entry.latency

@@ -1,4 +1,4 @@
-"""A change that takes too long to plan is rejected with the reason; others are not affected and do not wait."""
+"""No query is too large to plan: it has a plan at once, also beside others. Too many aliases are rejected by count."""
 
 from __future__ import annotations
 
@@ -12,28 +12,34 @@ from unittest import mock
 import pytest
 
 from tests.support.two_streams import JOIN, create_both, write
-from tests.support.waiting import eventually
 from watersmeet import Engine
-from watersmeet.control.changes import Add, Asked, Drop, InForce
-from watersmeet.deadline import TookTooLong, look, within
-from watersmeet.errors import RunError
+from watersmeet.control.changes import Add, Asked, Drop, InForce, read_changes
+from watersmeet.control.checker import Checker
+from watersmeet.errors import SqlError, WatersmeetError
 from watersmeet.home.manifest import load_newest
+from watersmeet.pipeline import Pipeline
 from watersmeet.sql import bind
 
 MANY = 16  # aliases, which have 2¹⁶ subqueries if every two are linked
 
 
+def members(aliases: int, window: str = "10 SECONDS") -> str:
+    return ", ".join(f"{'lr'[at % 2]} [RANGE {window}] t{at}" for at in range(aliases))
+
+
 def clique(aliases: int) -> str:
-    members = ", ".join(f"{'lr'[at % 2]} [RANGE 10 SECONDS] t{at}" for at in range(aliases))
     linked = " AND ".join(f"t{one}.k <> t{other}.id" for one, other in itertools.combinations(range(aliases), 2))
-    return f"SELECT t0.id AS x FROM {members} WHERE {linked}"
+    return f"SELECT t0.id AS x FROM {members(aliases)} WHERE {linked}"
+
+
+def star(aliases: int) -> str:
+    linked = " AND ".join(f"t0.k = t{at}.k" for at in range(1, aliases))
+    return f"SELECT t0.id AS x FROM {members(aliases)} WHERE {linked}"
 
 
 def chain(aliases: int) -> str:
-    """Many aliases, but few plans: it is not to blame for a query of another shape."""
-    members = ", ".join(f"{'lr'[at % 2]} [RANGE 0 SECONDS] t{at}" for at in range(aliases))
-    linked = " AND ".join(f"t{at}.k = t{at + 1}.id" for at in range(aliases - 1))
-    return f"SELECT t0.id AS x FROM {members} WHERE {linked} AND t0.id < 0"
+    linked = " AND ".join(f"t{at}.k = t{at + 1}.k" for at in range(aliases - 1))
+    return f"SELECT t0.id AS x FROM {members(aliases)} WHERE {linked}"
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     for name in ("l", "r"):
         (tmp_path / name).mkdir()
         write(tmp_path / name, [(1, 1, 1)])
-    with Engine(home=tmp_path / "home", executor="local", check_seconds=0.5) as engine:
+    with Engine(home=tmp_path / "home", executor="local") as engine:
         engine.sql(create_both(tmp_path))
         engine.query("standing", JOIN)
         engine.run_once()
@@ -52,35 +58,70 @@ def asked(engine: Engine, name: str, sql: str) -> Asked:
     return Asked(time.monotonic(), (Add(engine.pipeline.query(name, sql)),))
 
 
-def test_time_is_over() -> None:
-    with within(0), pytest.raises(TookTooLong):
-        time.sleep(0.01)
-        look()
-    look()
-
-
-def test_a_query_with_too_many_plans_is_rejected(engine: Engine) -> None:
-    with pytest.raises(RunError, match="seconds to plan it"):
-        engine.query("monster", clique(MANY))
-    assert set(engine.pipeline.queries) == {"standing"}
-    engine.query("simple", JOIN)
-    engine.run_once()
-    assert set(load_newest(engine.home).queries) == {"standing", "simple"}
-
-
-def test_others_of_the_batch_are_not_affected(engine: Engine) -> None:
-    requests = [asked(engine, "a", JOIN), asked(engine, "monster", clique(MANY)), asked(engine, "b", JOIN)]
-    requests.append(Asked(time.monotonic(), (Drop("standing"),)))
-    verdicts = engine.apply(requests)
-    assert [isinstance(verdict, InForce) for verdict in verdicts] == [True, False, True, True]
-    assert set(engine.pipeline.queries) == {"a", "b"}
-
-
-def test_requests_that_depend_on_each_other_keep_their_order(engine: Engine) -> None:
-    requests = [asked(engine, "a", JOIN), asked(engine, "monster", clique(MANY))]
+def test_large_queries_are_planned_with_the_others_of_a_batch(engine: Engine) -> None:
+    """In the order of the requests, some of which depend on each other."""
+    requests = [asked(engine, "a", JOIN), asked(engine, "clique", clique(MANY)), asked(engine, "star", star(MANY))]
     requests.append(Asked(time.monotonic(), (Drop("a"),)))
-    assert [isinstance(verdict, InForce) for verdict in engine.apply(requests)] == [True, False, True]
+    assert all(isinstance(verdict, InForce) for verdict in engine.apply(requests))
+    assert set(engine.pipeline.queries) == {"standing", "clique", "star"}
+    engine.run_once()
+    assert set(load_newest(engine.home).queries) == {"standing", "clique", "star"}
+
+
+def test_a_start_plans_every_query(tmp_path: Path) -> None:
+    """However many aliases they have; none is suspended, and all have their results."""
+    for name in ("l", "r"):
+        (tmp_path / name).mkdir()
+    queries = {"standing": JOIN, "clique": clique(MANY), "chain": chain(9), "star": star(MANY)}
+    for number in (1, 2):
+        for name in ("l", "r"):
+            write(tmp_path / name, [(20 * number, number, 7 * number)])
+        with Engine(home=tmp_path / "home", executor="local") as engine:
+            engine.sql(create_both(tmp_path))
+            for name, sql in queries.items():
+                engine.query(name, sql)
+            engine.run_once()
+            assert not engine.newest.suspended
+            assert engine.newest.totals.results == dict.fromkeys(queries, number)
+
+
+REJECTED = r"joins 17 aliases; the limit is 16"
+
+
+def test_more_aliases_than_the_limit_are_rejected(engine: Engine) -> None:
+    """By the check of a pipeline, by an engine, and by the process that checks requests: the message has the count."""
+    script = f"CREATE QUERY large AS {star(MANY + 1)}"
+    with pytest.raises(SqlError, match=REJECTED):
+        Pipeline.read(f"{create_both(Path('in'))} {script};")
+    with pytest.raises(SqlError, match=REJECTED):
+        engine.query("large", star(MANY + 1))
+    with pytest.raises(SqlError, match=REJECTED):
+        read_changes(script, "", "", engine.pipeline)
+    checker = Checker()
+    try:
+        with pytest.raises(SqlError, match=REJECTED):
+            checker.read_changes(script, "", "", engine.pipeline)
+    finally:
+        checker.close()
     assert set(engine.pipeline.queries) == {"standing"}
+
+
+def test_a_query_without_a_plan_is_no_reason_to_reject_others(tmp_path: Path) -> None:
+    """A searcher that was named may find no plan: here the budget is too small for what a left-deep plan stores."""
+    for name in ("l", "r"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, [(1, 1, 1)])
+    with Engine(
+        home=tmp_path / "home", executor="local", searcher="left-deep", adaptive="off", storage_budget=2500.0
+    ) as engine:
+        engine.sql(create_both(tmp_path))
+        engine.query("standing", JOIN)
+        engine.run_once()
+        requests = [asked(engine, "a", JOIN), asked(engine, "large", chain(4)), asked(engine, "b", JOIN)]
+        verdicts = engine.apply(requests)
+        assert [isinstance(verdict, InForce) for verdict in verdicts] == [True, False, True]
+        assert isinstance(verdicts[1], WatersmeetError) and "storage budget" in str(verdicts[1])
+        assert set(engine.pipeline.queries) == {"standing", "a", "b"}
 
 
 def test_a_check_that_hangs_blocks_nobody_else(engine: Engine, tmp_path: Path) -> None:
@@ -106,44 +147,3 @@ def test_a_check_that_hangs_blocks_nobody_else(engine: Engine, tmp_path: Path) -
         released.set()
         thread.join(60)
     assert "slow" in engine.pipeline.queries
-
-
-def test_a_start_leaves_out_a_query_with_too_many_plans(tmp_path: Path) -> None:
-    """It is suspended, with the reason, whenever and however often the engine starts; the others have results."""
-    for name in ("l", "r"):
-        (tmp_path / name).mkdir()
-
-    def started() -> Engine:
-        engine = Engine(home=tmp_path / "home", executor="local", check_seconds=1.5, plan_seconds=0.05)
-        engine.sql(create_both(tmp_path))
-        for name, sql in (("standing", JOIN), ("monster", clique(MANY)), ("chain", chain(9))):
-            engine.query(name, sql)
-        return engine
-
-    for number in (1, 2):
-        for name in ("l", "r"):
-            write(tmp_path / name, [(number, number, 1)])
-        with started() as engine:
-            engine.run_once()
-            newest = engine.newest
-            assert set(newest.suspended) == {"monster"} and newest.suspended["monster"].tick == 1
-            assert "seconds to plan it" in newest.suspended["monster"].reason
-            assert newest.totals.results["standing"] == number**2
-            with pytest.raises(RunError, match="seconds to plan it"):
-                engine.resume("monster")
-
-
-def test_changes_before_the_first_tick_of_such_a_start(tmp_path: Path) -> None:
-    for name in ("l", "r"):
-        (tmp_path / name).mkdir()
-    with Engine(home=tmp_path / "home", executor="local", check_seconds=1.0, plan_seconds=0.05) as engine:
-        engine.sql(create_both(tmp_path))
-        engine.query("monster", clique(MANY))
-        engine.start()
-        engine.query("other", JOIN)  # planned without it, whether or not it is suspended by now
-        for name in ("l", "r"):
-            write(tmp_path / name, [(1, 1, 1)])
-        eventually(lambda: engine.newest.totals.results["other"] == 1)
-        assert set(engine.newest.suspended) == {"monster"}
-        engine.drop("monster")
-        eventually(lambda: not engine.newest.suspended)

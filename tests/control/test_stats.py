@@ -132,3 +132,11 @@ def test_failures_of_predicates_stay_known_in_a_log_of_limited_length(
         Calls(complaints={"near": f"ValueError: {tick}"}).tell(engine.home, tick)
     assert "ValueError: 99" in engine.complaints()["near"]
     assert sum(path.stat().st_size for path in engine.home.glob("predicates.*")) < 3000
+
+
+def test_a_damaged_list_of_queries_is_said_to_be_damaged(engine: Engine) -> None:
+    for content in (b"", b"{", b"\xff", b"[]", b'{"q": {"sql": 1}}', b'{"q": 1}'):
+        (engine.home / "queries.json").write_bytes(content)
+        shown = CliRunner().invoke(app, ["list", "--home", str(engine.home)])
+        assert shown.exit_code == 1, shown.output
+        assert "queries.json is damaged" in shown.output

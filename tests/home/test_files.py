@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from watersmeet.home import layout
+from watersmeet.home import disk, layout
 from watersmeet.home.files import (
     advice_in,
     append,
@@ -87,11 +87,14 @@ def test_what_is_not_durable_is_taken_back(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_folder_of_a_new_durable_log_is_durable_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
+    monkeypatch.setattr(disk, "_durable", {})
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
     path = tmp_path / "log.jsonl"
     append_durably(path, [{}])
     append_durably(path, [{}])
-    assert synced == [str(path), str(tmp_path), str(path)]
+    assert synced[:2] == [str(path), str(tmp_path)]
+    assert synced[-1] == str(path) and synced.count(str(path)) == 2
+    assert set(synced[2:-1]) == set(map(str, tmp_path.parents)), "folders that name it, once"
 
 
 def test_advice_that_cannot_be_written_is_lost(tmp_path: Path) -> None:

@@ -125,6 +125,17 @@ def test_a_file_is_not_a_folder(declared: Declared) -> None:
     declared.rejected(declared.folder / "out" / "_staging", "being written")
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("a\0b", "NUL"), ("x" * 300, "too long"), ("/".join(["x" * 200] * 25), "too long"), ("file/out", "is a file")],
+)
+@pytest.mark.parametrize("kind", ["parquet", "json", "delta"])
+def test_a_path_that_no_folder_can_have(declared: Declared, name: str, why: str, kind: str) -> None:
+    (declared.folder / "file").touch()
+    problem = declared.rejected(declared.folder / name, f"results cannot be written into .*{why}", kind)
+    assert "another path" in problem.hint
+
+
 def test_roots(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()

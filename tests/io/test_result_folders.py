@@ -25,3 +25,18 @@ def test_other_columns_are_rejected_and_other_cases_of_names_are_not(tmp_path: P
     for other in ("k AS other", "k, at", "CAST(k AS BIGINT) AS k"):
         with pytest.raises(ModelError, match="results with other columns"):
             check_folder(tmp_path, outputs(other))
+
+
+def test_damaged_columns_are_said_to_be_damaged(tmp_path: Path) -> None:
+    prepare_folder(tmp_path, Sink(), outputs("k"))
+    described = tmp_path / "_columns"
+    whole = described.read_bytes()
+    for content in (bytes([whole[0] | 0x80]) + whole[1:], whole[:-1], b"null", b"[1]", b"\xff"):
+        described.write_bytes(content)
+        for check in (check_folder, lambda folder, columns: prepare_folder(folder, Sink(), columns)):
+            with pytest.raises(ModelError, match=r"_columns is damaged") as caught:
+                check(tmp_path, outputs("k"))
+            assert "delete the file" in caught.value.hint
+    described.unlink()
+    prepare_folder(tmp_path, Sink(), outputs("k"))
+    assert described.read_bytes() == whole

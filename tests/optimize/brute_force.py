@@ -117,7 +117,7 @@ def _choices(problem: Problem, materialized: tuple[Subquery, ...]) -> list[list[
     for start in sorted({start for start, _ in wants}):
         options = []
         for want in (want for want in wants if want[0] == start):
-            query = problem.hosts[want[1]]
+            query = problem.host(want[1])
             options.append([(want, path, moves_of(want, path, query)) for path in _paths(*want, query, materialized)])
         of_start: list[Choice] = []
         for chosen in product(*options):

@@ -116,6 +116,27 @@ def test_every_life_of_a_query_over_kept_streams_gives_the_oracles_results(data:
             assert stored_answers(Path(folder) / "results" / name) == wanted, name
 
 
+@given(st.data(), leaf_cases(max_rows=20, max_ticks=5))
+@settings(max_examples=80)
+def test_a_flush_decides_all_absences_so_far_and_none_twice(data: st.DataObject, case: Case) -> None:
+    """After any tick: rows come, the engine restarts and another flush finds nothing new. One and three places."""
+    at = data.draw(st.integers(0, case.ticks - 1))
+    flushed = tuple(
+        replace(query, oracle=query.flushed.format(flush=at)) for query in case.queries if isinstance(query, LeafQuery)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        engine = InProcess(Path(folder), case)
+        for number in range(case.ticks):
+            if number in case.restarts:
+                engine.restart()
+            engine.tick(case.pieces(number))
+            if number == at:
+                engine.flush()
+                engine.restart()
+                engine.flush()
+        check_answers(replace(case, streams=tuple(map(with_arrivals, case.streams)), queries=flushed), Path(folder))
+
+
 EVERY_FORM = {
     "left": "SELECT a.id, b.id AS other FROM s0 {a} a LEFT JOIN s1 {b} b ON a.k = b.k",
     "anti": "SELECT a.id FROM s0 {a} a ANTI JOIN s1 {b} b ON a.k = b.k",

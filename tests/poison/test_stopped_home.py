@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
+from tests.support.change_log import requested
 from tests.support.commands import command
 from tests.support.poisoned import VICTIM, Poisoned
-from watersmeet.control.change_log import read_entries
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.emit import query_results
@@ -120,7 +120,7 @@ def test_what_cannot_be_done_changes_nothing(poisoned: Poisoned) -> None:
         result = command(*arguments, "--home", home)
         assert result.exit_code == 1, arguments
         assert reason in result.stderr, arguments
-    assert read_entries(home) == []
+    assert requested(home) == []
     with home_lock(home):  # an engine that is about to start, or another such command
         assert command("drop", "--home", home, "plain", "--timeout", "0.2").exit_code == 1
     poisoned.live()

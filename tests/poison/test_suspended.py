@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,17 +11,20 @@ from unittest import mock
 import duckdb
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from tests.support.change_log import requested
 from tests.support.poisoned import VICTIM, Poisoned
 from watersmeet import Engine
-from watersmeet.control.change_log import read_entries
+from watersmeet.adapt.decisions import decisions
+from watersmeet.cli.dashboard import Watch, as_line, as_table
 from watersmeet.control.stats import stats_of_home
 from watersmeet.errors import ModelError, StateError
 from watersmeet.home import manifest
 from watersmeet.home.manifest import load_newest
 from watersmeet.io import sinks
 from watersmeet.model import Sink
-from watersmeet.runtime import loop
+from watersmeet.runtime import committer
 from watersmeet.runtime.emit import query_results
 from watersmeet.store import evaluate
 
@@ -123,7 +127,7 @@ def test_folder_that_is_lost_between_commit_and_publication(poisoned: Poisoned) 
         if folder.is_dir():
             _replaced(folder)
 
-    with mock.patch.object(loop, "commit", committing):
+    with mock.patch.object(committer, "commit", committing):
         poisoned.live()
     poisoned.live()
     assert "cannot be published" in poisoned.reason() or "cannot be written" in poisoned.reason()
@@ -311,7 +315,7 @@ def test_a_resumption_outlives_a_kill_before_its_tick(poisoned: Poisoned) -> Non
         first = poisoned.suspended[VICTIM]
         engine.resume(VICTIM)
         engine._loop._finished = True  # type: ignore[union-attr]  # no tick follows, as after a kill
-    assert [entry.kind for entry in read_entries(poisoned.home)] == ["resume"]
+    assert [entry.kind for entry in requested(poisoned.home)] == ["resume"]
     with poisoned.running() as engine:
         _break(poisoned, engine, "again")
     assert poisoned.suspended[VICTIM].id != first.id
@@ -321,12 +325,23 @@ def test_a_resumption_outlives_a_kill_before_its_tick(poisoned: Poisoned) -> Non
     poisoned.check()
 
 
-def test_suspended_queries_are_shown(poisoned: Poisoned) -> None:
+def test_suspended_queries_are_shown(poisoned: Poisoned, caplog: pytest.LogCaptureFixture) -> None:
     poisoned.declare(PLAIN)
     with poisoned.running() as engine:
         poisoned.feed()
         engine.run_once()
+        assert not caplog.messages
         _break(poisoned, engine)
+        assert caplog.messages == [f"query {VICTIM} is suspended since tick 2: poison"]
         (shown,) = (query.suspended for query in engine.stats().queries if query.name == VICTIM)
+        view = Watch(engine).look()
+        assert next(part for part in as_line(view).split(",") if VICTIM in part).count("(suspended)") == 1
+        console = Console(width=200, record=True, file=io.StringIO())
+        console.print(as_table(view))
+        assert f"{VICTIM} is suspended since tick 2: poison" in console.export_text()
+        assert stats_of_home(poisoned.home).as_json()["suspended"][VICTIM]["reason"] == "poison"
+        engine.run_once()
+        engine.resume(VICTIM)
+    words = [decision.reason for decision in decisions(poisoned.home)]
+    assert [reason for reason in words if VICTIM in reason] == [f"suspended: {VICTIM}", f"resumed: {VICTIM}"]
     assert shown is not None and (shown.tick, shown.reason) == (2, "poison")
-    assert stats_of_home(poisoned.home).as_json()["suspended"][VICTIM]["reason"] == "poison"

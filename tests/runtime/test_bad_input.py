@@ -16,7 +16,7 @@ import pytest
 from tests.support.parquet_input import EPOCH, TIMESTAMP, damaged
 from tests.support.waiting import eventually
 from watersmeet import Engine
-from watersmeet.errors import InputError, WatersmeetError
+from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.io import folders
 
@@ -146,21 +146,6 @@ def test_a_file_that_lacks_a_column_is_set_aside(spark: SparkSession, tmp_path: 
     assert "1.parquet has no column n" in (tmp_path / "home/rejected/x/files.jsonl").read_text()
 
 
-def test_a_file_read_by_spark_that_lacks_a_column_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    engine = Engine(spark, home=tmp_path / "home")
-    engine.sql(PARQUET.format(name="x", folder=tmp_path / "x" / "*.parquet"))
-    engine.query("x_all", ALL.format(name="x"))
-    pq.write_table(table((at(1), 1, "a")).drop_columns(["n"]), tmp_path / "x/1.parquet")
-    pq.write_table(table((at(2), 2, "b")), tmp_path / "x/2.parquet")
-    with pytest.raises(InputError, match=r"1.parquet has no column n\nIts columns: ts, id.\nHint: .*move it away"):
-        engine.run_once()
-    (tmp_path / "x/1.parquet").unlink()
-    with engine:
-        engine.run_once()
-        assert ids(engine, "x_all") == [2]
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["one task", "several tasks"])
 def test_a_file_damaged_inside_is_set_aside_as_a_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
@@ -228,7 +213,7 @@ def test_values_that_overflow_a_cast_are_null_and_counted(spark: SparkSession, t
             "CREATE STREAM x (ts TIMESTAMP) TIMESTAMP BY ts FROM parquet '/no/such/folder';",
             ("/no/such/folder does not exist",),
         ),
-        ("CREATE STREAM x (ts TIMESTAMP) TIMESTAMP BY ts FROM carrier_pigeon '/';", ("carrier_pigeon", "format")),
+        ("CREATE STREAM x (ts TIMESTAMP) TIMESTAMP BY ts FROM carrier_pigeon '/sky';", ("carrier_pigeon", "format")),
     ],
 )
 def test_a_source_that_cannot_be_read_is_named(
@@ -236,6 +221,26 @@ def test_a_source_that_cannot_be_read_is_named(
 ) -> None:
     engine = Engine(spark, home=tmp_path / "home")
     engine.sql(sql)
-    with pytest.raises(WatersmeetError) as caught:
+    with engine, pytest.raises(WatersmeetError) as caught:
         engine.run_once()
     assert all(word in str(caught.value) for word in words)
+
+
+def test_a_file_that_needs_too_much_memory_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    """A small file: it has a long string once, and refers to it in each row."""
+    engine = Engine(spark, home=tmp_path / "home", task_memory=500)
+    for name in "xy":
+        (tmp_path / name).mkdir()
+        engine.sql(PARQUET.format(name=name, folder=tmp_path / name))
+        engine.query(f"{name}_all", ALL.format(name=name))
+        pq.write_table(table((at(1), 1, "a")), tmp_path / name / "1.parquet")
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["a" * 2**21]))
+    bomb = pa.table({"ts": pa.array([at(1)] * 1000, TIMESTAMP), "id": range(1000), "n": long})
+    pq.write_table(bomb, tmp_path / "x/bomb.parquet")
+    assert (tmp_path / "x/bomb.parquet").stat().st_size < 1 << 20
+    with engine:
+        engine.run_once()
+        assert (ids(engine, "x_all"), ids(engine, "y_all")) == ([1], [1])
+    assert (
+        "bomb.parquet needs more memory than a task may have" in (tmp_path / "home/rejected/x/files.jsonl").read_text()
+    )

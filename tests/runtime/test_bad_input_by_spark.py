@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +10,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.deaths import subscribed
 from tests.support.parquet_input import EPOCH, TIMESTAMP, damaged
 from watersmeet import Engine
 from watersmeet.errors import InputError, WatersmeetError
+from watersmeet.home import layout
+from watersmeet.io import sources
+from watersmeet.runtime.feed import spark_files, streaming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,36 +46,83 @@ def aside(engine: Engine) -> dict[str, int]:
     return dict(engine.stats().streams[0].set_aside)
 
 
-def test_a_file_read_by_spark_with_a_column_that_spark_converts_is_rejected(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    (tmp_path / "x").mkdir()
+def test_parquet_beside_json_is_read_by_the_rules_of_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark finds these files, because of the JSON stream. A bad one is set aside, and nothing else is held up."""
+    for name in ("x", "j"):
+        (tmp_path / name).mkdir()
     engine = Engine(spark, home=tmp_path / "home")
-    engine.sql(f"CREATE STREAM x (ts TIMESTAMP, v DOUBLE) TIMESTAMP BY ts FROM parquet '{tmp_path}/x/*.parquet';")
-    engine.query("q", "SELECT x.v FROM x WINDOW 1 SECOND")
-    pq.write_table(
-        pa.table({"ts": pa.array([EPOCH], TIMESTAMP), "v": pa.array([1], pa.int32())}), tmp_path / "x/1.parquet"
-    )
-    with pytest.raises(InputError, match=r"1.parquet has v as INT; the stream declares DOUBLE\nHint: .*move it away"):
-        engine.run_once()
-
-
-def test_a_file_read_by_spark_that_is_damaged_inside_stops_the_tick(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    engine = Engine(spark, home=tmp_path / "home")
-    engine.sql(f"CREATE STREAM x (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path}/x/*.parquet';")
-    engine.query("q", "SELECT x.v FROM x WINDOW 1 SECOND")
-    path = tmp_path / "x/1.parquet"
-    values = pa.table({"ts": pa.array([EPOCH] * 20_000, TIMESTAMP), "v": pa.array(range(20_000))})
-    pq.write_table(values, path, row_group_size=5000, use_dictionary=False)
-    good = path.read_bytes()
-    path.write_bytes(damaged(good))
-    with pytest.raises(WatersmeetError, match=r"1\.parquet"):
-        engine.run_once()
-    path.write_bytes(good)
+    engine.sql(f"CREATE STREAM x {COLUMNS} TIMESTAMP BY ts LATENESS 1 DAY FROM parquet '{tmp_path}/x';")
+    engine.sql(f"CREATE STREAM j {COLUMNS} TIMESTAMP BY ts LATENESS 1 DAY FROM json '{tmp_path}/j';")
+    engine.query("q", "SELECT x.id, x.n, x.ts FROM x WINDOW 1 SECOND")
+    engine.query("json", "SELECT j.id FROM j WINDOW 1 SECOND")
+    (tmp_path / "j/1.json").write_text('{"ts":"2026-01-01T00:00:01Z","id":1,"n":"a"}\n')
+    frame = pd.DataFrame({"ts": pd.to_datetime([EPOCH]) + pd.Timedelta(1500, "ns"), "id": [1], "n": ["by pandas"]})
+    frame.to_parquet(tmp_path / "x/1.parquet")
+    assert pq.read_schema(tmp_path / "x/1.parquet").field("ts").type == pa.timestamp("ns")
+    good = pa.table({"ts": pa.array([EPOCH], TIMESTAMP), "id": [2], "n": ["narrow"]})
+    pq.write_table(good.set_column(1, "id", pa.array([2], pa.int16())), tmp_path / "x/2.parquet")
+    pq.write_table(good.drop_columns(["n"]), tmp_path / "x/lacks.parquet")
+    pq.write_table(good.set_column(1, "id", pa.array([1.5])), tmp_path / "x/double.parquet")
+    (tmp_path / "x/no.parquet").write_bytes(b"this is no Parquet")
+    os.mkfifo(tmp_path / "x/pipe.parquet")
+    many = pa.table({"ts": pa.array([EPOCH] * 20_000, TIMESTAMP), "id": range(20_000), "n": ["x"] * 20_000})
+    pq.write_table(many, tmp_path / "x/damaged.parquet", row_group_size=5000, use_dictionary=False)
+    (tmp_path / "x/damaged.parquet").write_bytes(damaged((tmp_path / "x/damaged.parquet").read_bytes()))
     with engine:
         engine.run_once()
-        assert engine["q"].results().count() == 20_000
+        assert rows(engine) == [(1, "by pandas"), (2, "narrow")]
+        times = {row.id: row.ts for row in engine["q"].results().collect()}
+        assert times[1] == EPOCH + timedelta(microseconds=1)
+        assert engine["json"].results().count() == 1
+        assert aside(engine) == {"unreadable files": 5}
+    listed = map(json.loads, layout.rejected_files(tmp_path / "home", "x").read_text().splitlines())
+    because = {Path(line["file"]).stem: line["because"].partition(".parquet ")[2] for line in listed}
+    assert because == {
+        "lacks": "has no column n",
+        "double": "has id as DOUBLE; the stream declares BIGINT",
+        "no": "is not a readable Parquet file",
+        "pipe": "is not a regular file",
+        "damaged": "is damaged: only a part of it could be read",
+    }
+
+
+def test_a_file_that_is_gone_when_it_is_to_be_read_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    engine = engine_reading(spark, tmp_path, "parquet", files="/*.parquet")
+    good = pa.table({"ts": pa.array([EPOCH], TIMESTAMP), "id": [2], "n": ["a"]})
+    for number in (1, 2):
+        pq.write_table(good, tmp_path / f"x/{number}.parquet")
+
+    def delete(point: str, about: object) -> None:
+        if point == "tick.begin":  # by now Spark has logged that the batch has it
+            (tmp_path / "x/1.parquet").unlink(missing_ok=True)
+
+    with engine, subscribed(delete):
+        engine.run_once()
+        assert rows(engine) == [(2, "a")]
+        assert aside(engine) == {"unreadable files": 1}
+
+
+def test_parquet_at_a_url_is_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """A file system that only Spark knows, here one that refers to a local folder."""
+    (tmp_path / "x").mkdir()
+    assert spark.sparkContext._jsc is not None
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.elsewhere.link./x", f"file://{tmp_path}/x")
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql(f"CREATE STREAM x {COLUMNS} TIMESTAMP BY ts LATENESS 1 DAY FROM parquet 'viewfs://elsewhere/x';")
+    engine.query("q", "SELECT x.id, x.n, x.ts FROM x WINDOW 1 SECOND")
+    good = pa.table({"ts": pa.array([EPOCH], TIMESTAMP), "id": [1], "n": ["a"]})
+    pq.write_table(good, tmp_path / "x/1.parquet")
+    pq.write_table(good.drop_columns(["n"]).set_column(1, "id", pa.array([2])), tmp_path / "x/2.parquet")
+    with engine:
+        engine.run_once()
+        assert rows(engine) == [(1, "a"), (2, None)]
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql(f"CREATE STREAM x {COLUMNS} TIMESTAMP BY ts LATENESS 1 DAY FROM parquet 'viewfs://elsewhere/x';")
+    engine.query("q", "SELECT x.id, x.n, x.ts FROM x WINDOW 1 SECOND")
+    pq.write_table(good.set_column(1, "id", pa.array(["one"])), tmp_path / "x/3.parquet")
+    with pytest.raises(WatersmeetError, match=r"3\.parquet"):
+        engine.run_once()
 
 
 def test_csv_columns_are_assigned_by_position(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,16 +163,13 @@ def test_a_column_that_is_missing_in_json_xml_or_orc_is_null(spark: SparkSession
         assert aside(engine) == {"no event time": 1}
 
 
-@pytest.mark.parametrize("kind", ["json", "parquet"])
-def test_a_pipe_in_a_folder_that_spark_reads_is_rejected_unopened(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
-    engine = engine_reading(spark, tmp_path, kind, "WITH (recursiveFileLookup = true)")
-    os.mkfifo(tmp_path / f"x/1.{kind}")
-    with pytest.raises(InputError, match=rf"1\.{kind} is not a regular file\nHint: put an empty file in its place"):
+def test_a_pipe_in_a_folder_that_spark_reads_is_rejected_unopened(spark: SparkSession, tmp_path: Path) -> None:
+    engine = engine_reading(spark, tmp_path, "json", "WITH (recursiveFileLookup = true)")
+    os.mkfifo(tmp_path / "x/1.json")
+    with pytest.raises(InputError, match=r"1\.json is not a regular file\nHint: put an empty file in its place"):
         engine.run_once()
-    (tmp_path / f"x/1.{kind}").unlink()
-    (tmp_path / f"x/1.{kind}").touch()
+    (tmp_path / "x/1.json").unlink()
+    (tmp_path / "x/1.json").touch()
     with engine:
         engine.run_once()
         assert rows(engine) == []
@@ -203,3 +253,20 @@ def test_csv_results_are_read_as_they_were_written(spark: SparkSession, tmp_path
     with engine:
         engine.run_once()
         assert rows(engine) == sorted(delivered, key=str) == list(enumerate(texts))
+
+
+def test_a_home_whose_parquet_files_spark_has_read_continues(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions let Spark read all files that it found; its checkpoint is the same."""
+    good = pa.table({"ts": pa.array([EPOCH], TIMESTAMP), "id": [1], "n": ["a"]})
+    for number, by_tasks in enumerate((False, True)):
+        engine = engine_reading(spark, tmp_path, "parquet", files="/*.parquet")
+        pq.write_table(good.set_column(1, "id", pa.array([number])), tmp_path / f"x/{number}.parquet")
+        with monkeypatch.context() as patch, engine:
+            for module in (sources, spark_files, streaming):
+                if not by_tasks:
+                    patch.setattr(module, "is_read_by_tasks", lambda stream: False)
+            engine.run_once()
+            assert rows(engine) == [(each, "a") for each in range(number + 1)]
+            assert aside(engine) == {}

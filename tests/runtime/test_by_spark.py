@@ -14,6 +14,7 @@ from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.home.manifest import load_earlier
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport
 from watersmeet.sql.functions.by_spark import BY_SPARK, SparkEntry
@@ -89,10 +90,11 @@ class Both:
         assert found == wanted
 
     def check_files(self, engine: Engine) -> None:
-        """The state is what the manifest names, and nothing else."""
-        state = self.folder / "home" / layout.STATE
-        stored = {str(path.relative_to(self.folder / "home")) for path in state.rglob("*.bucket")}
-        assert stored == {bucket.file for bucket in engine.newest.buckets}
+        """The state is what the manifest and the one before it name, and nothing else."""
+        home = self.folder / "home"
+        stored = {str(path.relative_to(home)) for path in (home / layout.STATE).rglob("*.bucket")}
+        named = (engine.newest, *load_earlier(home, engine.newest.tick)[:1])
+        assert stored == {bucket.file for one in named for bucket in one.buckets}
 
 
 def text(sql: str) -> str:

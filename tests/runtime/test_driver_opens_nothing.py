@@ -24,7 +24,7 @@ from watersmeet.cli.demo.events import Site
 from watersmeet.cli.demo.show import pipeline_text
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
-from watersmeet.io import folders, sources
+from watersmeet.io import folders
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec import worker
 from watersmeet.runtime.exec.spark import SparkExecutor
@@ -81,9 +81,7 @@ class Guard:
             (bucket, "_write_file"),
             (bucket, "verify_file"),
             (worker, "verify_file"),
-            (sources, "open_parquet"),
-            (folders, "open_parquet"),
-            (worker, "open_parquet"),
+            (folders, "StreamFile"),
             (folders, "read_piece"),
             (worker, "read_piece"),
             (pq, "ParquetFile"),

@@ -178,7 +178,7 @@ def test_a_home_has_one_engine_and_its_streams_keep_their_shape(
     renamed = Engine(spark, home=engine.home)
     renamed.sql(create_both(tmp_path))
     renamed.query("q", JOIN.replace("left_id", "other_name"))
-    with pytest.raises(ModelError, match="results with other columns"):
+    with pytest.raises(StateError, match="query q: declared differently"):
         renamed.run_once()
 
 

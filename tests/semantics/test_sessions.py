@@ -75,3 +75,30 @@ def test_an_engine_does_not_start_on_such_a_session(spark: SparkSession, tmp_pat
     session.conf.set("spark.sql.ansi.enabled", "true")
     engine.run_once()
     engine.stop()
+
+
+def test_the_zone_of_the_machine_counts_where_none_is_set(spark: SparkSession, tmp_path: Path) -> None:
+    assert spark._jvm is not None
+    zone, usual = spark._jvm.java.util.TimeZone, spark._jvm.java.util.TimeZone.getDefault()
+    session = spark.newSession()
+    session.conf.unset("spark.sql.session.timeZone")
+    engine = Engine(session, tmp_path / "home")
+    (tmp_path / "in").mkdir()
+    engine.sql(f"CREATE STREAM s (at TIMESTAMP, k INT) TIMESTAMP BY at FROM parquet '{tmp_path}/in';")
+    try:
+        zone.setDefault(zone.getTimeZone("Europe/Berlin"))
+        assert session.sql("SELECT hour(TIMESTAMP '2026-01-01 00:00:00Z')").first() == (1,)
+        with pytest.raises(RunError, match=r"has spark\.sql\.session\.timeZone = Europe/Berlin"):
+            engine.start()
+        for name in ("Etc/Universal", "UTC"):
+            zone.setDefault(zone.getTimeZone(name))
+            check_settings(session)
+    finally:
+        zone.setDefault(usual)
+
+
+def test_a_setting_that_spark_does_not_have_changes_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MEANINGS, "spark.sql.not.there", ("true",))
+    check_settings(spark)

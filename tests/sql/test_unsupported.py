@@ -28,6 +28,12 @@ CASES = [
     ("SELECT a.k [UNBOUNDED] FROM wide [RANGE 1 DAY] a", "[UNBOUNDED]", "belongs to no stream"),
     ("SELECT a.k FROM wide a WINDOW 1 DAY WHERE a.k = 1", "WHERE", "WINDOW must be the last clause"),
     ("SELECT a.k FROM wide a WINDOW w AS (ORDER BY a.k)", "WINDOW", "write WINDOW 10 SECONDS"),
+    # stars and commas
+    (f"SELECT coalesce(*) AS x {FROM}", "*", "* is not supported inside of an expression"),
+    (f"SELECT coalesce(a.*) AS x {FROM}", "a.*", "* is not supported inside of an expression"),
+    (f"SELECT a.k, {FROM}", ",", "unexpected ,"),
+    ("SELECT a.k FROM wide a, WINDOW 1 DAY", ",", "unexpected ,"),
+    (f"SELECT coalesce(a.k,) AS x {FROM}", ",)", "unexpected ,"),
     # clauses
     ("SELECT a.k FROM wide a GROUP BY a.k WINDOW 1 DAY", "GROUP BY", "GROUP BY is not supported"),
     ("SELECT a.k FROM wide a HAVING a.k > 1 WINDOW 1 DAY", "HAVING", "HAVING is not supported"),
@@ -46,6 +52,18 @@ CASES = [
     ("INSERT INTO wide SELECT 1", "INSERT", "INSERT is not a SELECT"),
     ("SELECT a.k FROM wide [UNBOUNDED] a; SELECT 2", "SELECT 2", "a query has one SELECT"),
     # joins
+    ("SELECT a.k FROM wide a JOIN wide b ON a.k = c.k, wide c WHERE b.k = c.k WINDOW 1 DAY", "c.k,", "unknown alias c"),
+    ("SELECT a.k FROM (wide a, wide b) JOIN wide c ON a.k = c.k WINDOW 1 DAY", ",", "a comma between tables in paren"),
+    (
+        "SELECT a.k FROM wide a JOIN (wide b JOIN wide c ON b.k = c.k) ON a.k = b.k WINDOW 1 DAY",
+        "wide b",
+        "joins in paren",
+    ),
+    (
+        "SELECT a.k FROM wide a WHERE EXISTS (SELECT z FROM wide b WHERE b.k = a.k) WINDOW 1 DAY",
+        "z",
+        "unknown column z",
+    ),
     ("SELECT a.k FROM wide a FULL OUTER JOIN wide b ON a.k = b.k WINDOW 1 DAY", "FULL OUTER JOIN", "write two queries"),
     ("SELECT a.k FROM wide a NATURAL JOIN wide b WINDOW 1 DAY", "NATURAL JOIN", "NATURAL JOIN is not supported"),
     ("SELECT a.k FROM wide a, LATERAL (SELECT 1) b WINDOW 1 DAY", "LATERAL", "FROM accepts only streams"),

@@ -21,7 +21,7 @@ from tests.support.cases import Case
 from tests.support.deaths import Died, dying_at
 from tests.support.declarations import continuous_query, streams_of
 from tests.support.plans import simple
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
@@ -102,8 +102,9 @@ class InProcess:
 
     def restart(self) -> None:
         executor = LocalExecutor(self.case.tasks)
-        manifest = recover(self.home, [], partial(verify, executor))
-        named = {bucket.file for bucket in manifest.buckets}
+        manifest = recover(self.home, [], [partial(verify, executor)])
+        kept = (manifest, *load_earlier(self.home, manifest.tick)[:1])
+        named = {bucket.file for one in kept for bucket in one.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
@@ -129,6 +130,10 @@ class InProcess:
                     self.loop.settle(0)
             except Died:
                 pass
+
+    def flush(self) -> None:
+        assert self.loop is not None
+        self.loop.flush()
 
     def _batch(self, pieces: dict[str, pa.Table], group: str) -> SplitBatch:
         files = {}

@@ -29,6 +29,7 @@ TYPES = ("INT", "BIGINT", "STRING", "DECIMAL(30,4)", "DOUBLE")
 @dataclass(frozen=True)
 class LeafQuery(QueryCase):
     timed: str  # the batch query with the tick of each result, over rows with the tick in which they `arrived`
+    flushed: str  # the batch query over such rows, if a flush follows the tick with the number {flush}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _query(draw: st.DrawFn, name: str, join: LeafJoin) -> LeafQuery:
     if form in ("in", "not in"):
         same = f"a0.v {{}} (SELECT {draw(st.sampled_from(('b.v', 'b.v + 1')))}"
     asked = join, form, (windows, own), (on, where), ", ".join(outputs), same
-    return LeafQuery(name, _text(*asked), _oracle(*asked), _oracle(*asked, timed=True))
+    return LeafQuery(name, _text(*asked), _oracle(*asked), _oracle(*asked, timed=True), _oracle(*asked, flushed=True))
 
 
 _Windows = tuple[list[int | None], int | None]
@@ -151,6 +152,7 @@ def _oracle(
     same: str,
     *,
     timed: bool = False,
+    flushed: bool = False,
 ) -> str:
     on, where = conditions
     leaf, tables = join.leaf.name, " CROSS JOIN ".join(f"{stream.name} AS {alias}" for alias, stream in join.members)
@@ -161,12 +163,16 @@ def _oracle(
     partner = [*on, f"epoch_us(b.ts) <= {deadline}"]
     if windows[1] is not None:
         partner.append(f"epoch_us(b.ts) + {windows[1]} >= {latest}")
-    exists = f"EXISTS (SELECT 1 FROM {leaf} AS b WHERE {' AND '.join(partner)})"
+    compared, found = same.removeprefix("a0.v {} (SELECT "), " AND ".join(partner)
+
+    def exists(when: str = "true") -> str:
+        if same:
+            return f"a0.v IN (SELECT {compared} FROM {leaf} AS b WHERE {found} AND {when})"
+        return f"EXISTS (SELECT 1 FROM {leaf} AS b WHERE {found} AND {when})"
+
     if same:
-        compared, found = same.removeprefix("a0.v {} (SELECT "), " AND ".join(partner)
-        exists = f"a0.v IN (SELECT {compared} FROM {leaf} AS b WHERE {found})"
         partner.append(f"a0.v = {compared}")
-    with_partner, without = " AND ".join([*inside, exists]), " AND ".join([*inside, f"NOT {exists}"])
+    with_partner = " AND ".join([*inside, exists()])
     arrived = ", ".join(f"{alias}.arrived" for alias in join.aliases)
 
     def selected(then: str) -> str:
@@ -174,14 +180,23 @@ def _oracle(
 
     passed = f"epoch_us(ts) - {join.leaf.lateness} > {deadline}"
     decided = f"EXISTS (SELECT 1 FROM {leaf} WHERE {passed})"
+    absence = f"(NOT {exists()} AND {decided})"
+    if flushed:
+        newest = "(SELECT max(epoch_us(ts)) FROM {} WHERE arrived <= {{flush}})"
+        ended = " AND ".join(
+            f"{time} <= {newest.format(stream.name)}" for time, (_, stream) in zip(times, join.members, strict=True)
+        )
+        by_then = exists(f"b.arrived <= greatest({arrived}, {{flush}})")
+        absence = f"CASE WHEN {ended} THEN NOT {by_then} ELSE {absence} END"
+    without = " AND ".join([*inside, absence])
     absent = selected(f"(SELECT min(arrived) FROM {leaf} WHERE {passed})")
     if form in ("semi", "exists", "in"):
         first = f"(SELECT min(b.arrived) FROM {leaf} AS b WHERE {' AND '.join(partner)})"
         return f"{selected(first)} FROM {tables} WHERE {with_partner}"
     if form in ("anti", "not exists", "not in"):
-        return f"{absent} FROM {tables} WHERE {without} AND {decided}"
+        return f"{absent} FROM {tables} WHERE {without}"
     joined = " AND ".join([*inside, *partner])
     return (
         f"{selected('b.arrived')} FROM {tables} CROSS JOIN {leaf} AS b WHERE {joined} UNION ALL "
-        f"{absent} FROM {tables} LEFT JOIN {leaf} AS b ON false WHERE {without} AND {decided}"
+        f"{absent} FROM {tables} LEFT JOIN {leaf} AS b ON false WHERE {without}"
     )

@@ -42,7 +42,7 @@ def plan_by(problem: Problem, choose: Choose, choose_layout: ChooseLayout = _fir
         want = waiting.pop()
         if want in paths:
             continue
-        paths[want] = _path(problem, problem.hosts[want[1]], want, choose)
+        paths[want] = _path(problem, problem.host(want[1]), want, choose)
         waiting += [
             (relation, store) for store in paths[want] if not store.is_stream for relation in sorted(store.relations)
         ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.support.deaths import Died, dying_at
 from tests.support.declarations import streams_of
 from watersmeet.adapt.founders_file import recall_founders, remember_founders
 from watersmeet.adapt.plan_keeper import divided
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
@@ -78,6 +79,8 @@ class WindowedRun:
     declared: str
     partitions: int = 1
     tasks: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)  # other options
+    executor: Callable[[int], LocalExecutor] = LocalExecutor
     lives: dict[str, Life] = field(default_factory=dict)
     accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
@@ -112,25 +115,29 @@ class WindowedRun:
 
     def _adopt(self) -> None:
         active, _ = divided((life.query for life in self.lives.values() if life.active), self.manifest)
-        before, options = self.plan, Options(partitions=self.partitions)
+        before, options = self.plan, self._options()
         stored = StoredSlices(complete=self.manifest.complete)
         self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, in_force=before, stored=stored)
         remember_founders(self.home, self.plan.slices.founders, before.slices.founders if before else {})
         self.loop.adopt(self.plan)
 
     def restart(self) -> None:
-        executor = LocalExecutor(self.tasks)
-        manifest = recover(self.home, [], partial(verify, executor))
-        named = {bucket.file for bucket in manifest.buckets}
+        executor = self.executor(self.tasks)
+        manifest = recover(self.home, [], [partial(verify, executor)])
+        kept = (manifest, *load_earlier(self.home, manifest.tick)[:1])
+        named = {bucket.file for one in kept for bucket in one.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
         active, _ = divided((life.query for life in self.lives.values() if life.active), manifest)
         founders = recall_founders(self.home, lambda name, text: build_query(name, text, self.streams))
         stored = StoredSlices(founders, manifest.complete)
-        options = Options(partitions=self.partitions)
+        options = self._options()
         self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
         remember_founders(self.home, self.plan.slices.founders, founders)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
+
+    def _options(self) -> Options:
+        return Options(partitions=self.partitions, **self.settings)
 
     # Ticks ---------------------------------------------------------------------------------------
 
@@ -147,8 +154,20 @@ class WindowedRun:
                 self.loop.run(_Split(GROUP, number, batch.streams, files, self.home))
         self._account(rows)
 
-    def flush(self) -> None:
-        self.loop.flush()
+    def settle(self, killed: str = "") -> None:
+        """Ticks without rows, until nothing is left; at the point `killed` the process dies."""
+        with dying_at(killed), contextlib.suppress(Died):
+            self.loop.settle(0)
+        if killed:
+            self.restart()
+            self.loop.settle(0)
+
+    def flush(self, killed: str = "") -> None:
+        with dying_at(killed), contextlib.suppress(Died):
+            self.loop.flush()
+        if killed:
+            self.restart()
+            self.loop.flush()
         for life in self.lives.values():
             times = [self.newest[stream] for stream in life.query.streams if stream in self.newest]
             if life.active and times:

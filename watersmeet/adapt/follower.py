@@ -271,7 +271,14 @@ def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
         return f"the engine started; queries: {len(plan.queries) + len(plan.windowed)}"
     old, new = (_names(one) for one in (before, plan))
-    parts = [f"{what} {_some(names)}" for what, names in (("new:", new - old), ("dropped:", old - new)) if names]
+    out_before, out = ({query.name for query in one.left_out} for one in (before, plan))
+    changes = {
+        "new:": new - old - out_before,
+        "dropped:": (old | out_before) - new - out,
+        "suspended:": out - out_before,
+        "resumed:": new & out_before,
+    }
+    parts = [f"{what} {_some(names)}" for what, names in changes.items() if names]
     return "; ".join(parts) or "streams or queries changed"
 
 

@@ -6,13 +6,12 @@ such a store read another one from then on, and answer the windows that begin af
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
+from watersmeet.home.sealed import read_sealed, write_sealed
 from watersmeet.model import AnyQuery, WindowedQuery
 from watersmeet.plan.slices import Founded, Founders
 
@@ -26,13 +25,13 @@ def remember_founders(home: Path, founders: Founders, before: Founders) -> None:
     groups = [
         {"salt": founded.salt, "queries": [[query.name, query.sql] for query in founded.queries]} for founded in numbers
     ]
-    write_whole(home / layout.SLICES, json.dumps({"stores": stores, "founders": groups}, ensure_ascii=False))
+    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups})
 
 
 def recall_founders(home: Path, build: Callable[[str, str], AnyQuery]) -> Founders:
     """`build` makes a query of its name and text."""
     try:
-        found = json.loads((home / layout.SLICES).read_text("utf-8"))
+        found = read_sealed(home / layout.SLICES)
         groups = [Founded(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
         return {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
     except (OSError, ValueError, KeyError, TypeError, IndexError):

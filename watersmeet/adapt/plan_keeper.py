@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,22 +11,18 @@ from pathlib import Path
 from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.founders_file import remember_founders
 from watersmeet.adapt.statistics_file import first_statistics
-from watersmeet.deadline import TookTooLong, within
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import AnyQuery, Query, Stream
 from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.options import Options
 from watersmeet.plan.grouping import Sample
-from watersmeet.plan.planner import AT_ONCE, CHANGE, START, Plan, make_plan
+from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan
 from watersmeet.plan.slices import Founders, StoredSlices
 from watersmeet.plan.windows import with_all_rows
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
 
-_FEW_ALIASES = 8  # a query with no more has so few plans that it is never to blame
-_SEARCHES = 3  # at most, of a first plan; they have a time limit of their own
-_QUERIES_AT_A_TIME = 100  # that may be planned in the time limit of a request
 _log = logging.getLogger("watersmeet")
 
 
@@ -39,8 +34,7 @@ class PlanKeeper:
         self._loop = loop
         self._options = options
         self._changing = changing
-        # Queries that the running tick suspends, with their additions; of those that the first plan leaves out, some.
-        self._failing = {(query.name, query.addition) for query in plan.left_out}
+        self._failing: set[tuple[str, str]] = set()  # queries that the running tick suspends, with their additions
         loop.replan = self._replan_without
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
@@ -143,43 +137,22 @@ def first_plan(
     options: Options,
     sample: Sample,
     founders: Founders,
-) -> tuple[Plan, dict[str, str]]:
-    """The plan, and why some queries are left out of it that were not suspended before: they take long to plan.
-
-    It is made at once; a better one is looked for beside the ticks. But it is searched for where a searcher was named,
-    and where the home has materialized stores: a plan that was made at once would hardly have the same ones, and they
-    would have to be filled again."""
-    known = first_statistics(home, manifest)
+) -> Plan:
+    """It is made at once; a better one is looked for beside the ticks. But it is searched for where a searcher was
+    named, and improved where the home has materialized stores: a plan that was made at once would hardly have the same
+    ones, and they would have to be filled again."""
     answered, left_out = divided(queries, manifest)
-    occasion = START if options.searcher or manifest.materialized else AT_ONCE
-    slow: dict[str, str] = {}
-
-    def planned(wanted: Sequence[AnyQuery], seconds: float) -> Plan:
-        with within(seconds + _SEARCHES * options.plan_seconds):
-            stored = StoredSlices(founders, manifest.complete)
-            return make_plan(
-                occasion, stored_for(left_out, streams), wanted, options, known, sample=sample, stored=stored
-            )
-
-    try:
-        plan = planned(answered, planning_seconds(options, len(answered)))
-    except TookTooLong:
-        seconds = planning_seconds(options, 1)
-        for query in answered:
-            try:
-                if isinstance(query, Query) and len(query.aliases) > _FEW_ALIASES:
-                    planned((query,), seconds)
-            except TookTooLong:
-                slow[query.name] = f"it took more than {seconds:g} seconds to plan it (option check_seconds)"
-        left_out = (*left_out, *(query for query in answered if query.name in slow))
-        plan = planned([query for query in answered if query.name not in slow], math.inf)
+    plan = make_plan(
+        START if options.searcher else RESTART if manifest.materialized else AT_ONCE,
+        stored_for(left_out, streams),
+        answered,
+        options,
+        first_statistics(home, manifest),
+        sample=sample,
+        stored=StoredSlices(founders, manifest.complete),
+    )
     remember_founders(home, plan.slices.founders, founders)
-    return replace(plan, left_out=left_out), slow
-
-
-def planning_seconds(options: Options, queries: int) -> float:
-    """How long it may take to plan so many queries that are new to the plan."""
-    return options.check_seconds * (1 + queries / _QUERIES_AT_A_TIME)
+    return replace(plan, left_out=left_out)
 
 
 def divided(

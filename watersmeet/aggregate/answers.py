@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.aggregate.distinct import distinct_columns
 from watersmeet.aggregate.factorized import joined, with_empty_windows
 from watersmeet.aggregate.last_step import LastStep, finished
 from watersmeet.aggregate.reading import Reading
@@ -34,6 +36,10 @@ class Due:
     readings: tuple[Reading, ...]
     span: Span
 
+    @cached_property
+    def stores(self) -> tuple[SliceStore, ...]:
+        return tuple(dict.fromkeys(reading.store for reading in self.readings))
+
     @property
     def step(self) -> LastStep:
         body = self.query.body
@@ -49,6 +55,7 @@ class Answer:
     rows: pa.RecordBatch | None  # the outputs, in the order of windows; None where there is a problem
     failures: dict[str, int] = field(default_factory=dict)  # expression -> on how many rows it raised, of all queries
     problem: ExpressionError | None = None
+    groups: int = 0  # rows before the last step
 
 
 @dataclass(frozen=True)
@@ -64,36 +71,48 @@ def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
     """The results of each query, in the order of `due`."""
     made: dict[int, Answer] = {}
     alike: dict[tuple[LastStep, str], list[Relation]] = {}
+    groups = np.zeros(len(due), np.int64)
     for relation in relations(due, caches):
         if not relation.rows.num_rows:
             continue
+        groups += np.bincount(relation.queries, minlength=len(due))
         for step, part in _by_step(relation, due):
             alike.setdefault((step, part.rows.schema.to_string()), []).append(part)
-    for (step, _), found in alike.items():
-        made.update(_finish(step, found, due))
-    return [made.get(number) or _nothing(each) for number, each in enumerate(due)]
+    for (step, _), parts in alike.items():
+        made.update(_finish(step, parts, due))
+    found = [made.get(number) or _nothing(each) for number, each in enumerate(due)]
+    return [replace(answer, groups=int(count)) for answer, count in zip(found, groups, strict=True)]
 
 
 def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:
     """The combined partials of all due windows, one relation for all queries that read the same."""
-    alike: dict[tuple[Reading, ...], list[int]] = {}
+    alike: dict[tuple[Sliced | None, tuple[Reading, ...]], list[int]] = {}
     joins: dict[tuple[Factorized, tuple[Reading, ...]], list[int]] = {}
     for number, each in enumerate(due):
         body = each.query.body
         if isinstance(body, Factorized):
             joins.setdefault((replace(body, final=Final()), each.readings), []).append(number)
         else:
-            alike.setdefault(each.readings, []).append(number)
-    for (reading,), numbers in alike.items():
+            distinct = replace(body, final=Final()) if isinstance(body, Sliced) and body.distinct else None
+            alike.setdefault((distinct, each.readings), []).append(number)
+    for (distinct, (reading, *others)), numbers in alike.items():
         windows = _Windows.of([due[number].span for number in numbers], caches(reading.store))
         if not len(windows.starts):
             continue
         rows, chosen = windows.read(reading, caches)
+        plain: Sequence[int] = range(len(reading.partials))
+        if distinct is not None:
+            plain = [at for at, partial in enumerate(distinct.partials) if not partial.distinct]
         names = list(reading.store.key_names)
         columns = [rows.column(name) for name in names]
-        for at, partial in enumerate(reading.partials):
+        for at, partial in zip(plain, reading.partials, strict=True):
             names += [name for name, _ in partial.columns(at)]
             columns += partial_columns(reading.store, partial, rows)
+        if distinct is not None:
+            of_values = [(each, windows.read(each, caches)) for each in others]
+            for at, column in distinct_columns(distinct, (rows, chosen), of_values):
+                names.append(f"p{at}")
+                columns.append(column)
         yield windows.relation(pa.RecordBatch.from_arrays(columns, names=names), chosen, numbers)
     for (body, readings), numbers in joins.items():
         spans = [due[number].span for number in numbers]

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import gcd
 
+from watersmeet.aggregate.distinct import counts_of
 from watersmeet.aggregate.factorized import member_keys, member_partials
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
@@ -34,11 +35,18 @@ def slice_stores(queries: Iterable[WindowedQuery]) -> dict[str, tuple[Reading, .
 
 
 def wishes(query: WindowedQuery) -> tuple[Wish, ...]:
-    """What a query needs: one wish for a stream; one for each member of a join and, without keys, for each of its
-    streams. Batches need none."""
+    """What a query needs: one wish for a stream, and one for each combination of distinct values; one for each member
+    of a join and, without keys, for each of its streams. Batches need none."""
     body, grid = query.body, query.grid
     if isinstance(body, Sliced):
-        return (Wish(body.stream, body.filter, body.keys, body.partials, grid),)
+        plain = tuple(partial for partial in body.partials if not partial.distinct)
+        return (
+            Wish(body.stream, body.filter, body.keys, plain, grid),
+            *(
+                Wish(body.stream, body.filter, (*body.keys, *values), counts_of(body, values), grid)
+                for values in body.distinct
+            ),
+        )
     if isinstance(body, Continuous):
         return (Wish(source_of(body), None, body.keys, body.partials, grid),)
     if isinstance(body, Factorized):

@@ -163,19 +163,21 @@ def add_moments(ids: I64, valid: U8, ns: I64, means: F64, squares: F64, n: I64, 
             m2[group] += squares[row] + distance * distance * before * share
 
 
-@njit(types.UniTuple(OUT64, 2)(IN64, IN64, IN64, IN64, IN64), cache=CACHED, nogil=True)
-def windows_due(slices: I64, ranges: I64, slides: I64, opened: I64, until: I64) -> tuple[I64, I64]:
-    """The windows that begin from `opened` to before `until` and have a slice: query and start of each.
+@njit(types.UniTuple(OUT64, 2)(IN64, IN64, IN64, IN64, IN64, types.int64), cache=CACHED, nogil=True)
+def windows_due(slices: I64, ranges: I64, slides: I64, opened: I64, until: I64, most: int) -> tuple[I64, I64]:
+    """The first windows that begin from `opened` to before `until` and have a slice: query and start of each, of every
+    query at most so many.
 
-    The other arguments have an entry for each query. Times without slices cost nothing, however long."""
+    `slices` are the starts of slices, in order; the other arrays have an entry for each query. Times without slices
+    cost nothing, however long."""
     queries, starts = np.empty(16, np.int64), np.empty(16, np.int64)
     found = 0
     for query in range(len(ranges)):
         width, slide = ranges[query], slides[query]
         number = -(-opened[query] // slide)
         last = (until[query] - 1) // slide
-        low = 0
-        while number <= last:
+        low, end = 0, found + most
+        while number <= last and found < end:
             start = number * slide
             high = len(slices)
             while low < high:

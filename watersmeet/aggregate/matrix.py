@@ -67,6 +67,22 @@ class Matrix:
                 found[columns[0]] = np.float64
         return found
 
+    @classmethod
+    def size(cls, store: SliceStore, longest: int, slices: int, keys: int) -> int:
+        """The bytes of a matrix of so many slices and keys."""
+        empty = cls(store, longest)
+        return 8 * slices * keys * (len(empty._prefix) + len(empty._blocks) * empty._levels)
+
+    @property
+    def most_keys(self) -> int:
+        """A window has at most so many keys."""
+        return self._count
+
+    @property
+    def key_bytes(self) -> int:
+        """The size of a key on average."""
+        return int(self._keys.nbytes) // max(1, self._count)
+
     @property
     def cells(self) -> int:
         return self._slices * self._count

@@ -53,6 +53,17 @@ class Tree:
         """Of slices."""
         return len(self._levels[0].nodes)
 
+    @property
+    def most_keys(self) -> int:
+        """A window has at most so many keys."""
+        return self.rows
+
+    @property
+    def key_bytes(self) -> int:
+        """The size of a key on average."""
+        keys = self._levels[0].rows.select(self.store.key_names)
+        return int(keys.nbytes) // max(1, self.rows) if self.store.keys else 0
+
     def extend(self, rows: pa.RecordBatch, numbers: I64, end: int) -> None:
         """As Matrix.extend."""
         before, self._end = self._end, end

@@ -26,6 +26,7 @@ Opened = Callable[[int, int], Iterable[Bucket]]  # the buckets with rows of slic
 _EVER = 1 << 60  # no event time is farther from 0
 _SMALL = 1 << 16  # cells of a matrix that are made for any number of rows
 _DENSE = 8  # a matrix has at most so many cells for each row of the store
+_MATRIX_BYTES = 256 << 20  # and takes at most so much memory when it is made
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class SliceCache:
         self.covered: int | None = None  # slices that begin before are there, as far back as they are needed
         self._slices = np.empty(0, np.int64)  # their starts, of those that have rows
         self._rows = np.empty(0, np.int64)  # how many rows each has
+        self._total = 0  # of these
         self._offset = 0  # the number of the first
         self._is_provisional = False  # some slices are not final
         self._form: Matrix | Tree = self._new_form(0, 0, 0)
@@ -67,7 +69,11 @@ class SliceCache:
             self._clear()
         begin = horizon if self.covered is None else max(self.covered, horizon)
         if self.covered is None or until > self.covered:
-            self._append(self._read(opened, begin, until))
+            new = self._read(opened, begin, until)
+            if new is not None and len(self._slices) and self._outgrows(new):
+                self._clear()
+                new = self._read(opened, horizon, until)
+            self._append(new)
             self.covered = until
         until = self.covered
         self._trim(horizon)
@@ -77,12 +83,44 @@ class SliceCache:
             self.covered = until
         self._is_provisional = final is not None and final < until
 
-    def due(self, spans: Sequence[Span]) -> tuple[I64, I64]:
-        """The due windows that have a slice: the number of the span, and the start of the window."""
+    def due(self, spans: Sequence[Span], most: int = _EVER) -> tuple[I64, I64]:
+        """The first due windows that have a slice, at most so many of each span: the number of the span, and the start
+        of the window."""
         if not spans or not len(self._slices):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        columns = [(s.grid.range, s.grid.slide, max(s.opened, -_EVER), min(s.until, _EVER)) for s in spans]
-        return windows_due(self._slices, *(np.array(column, np.int64) for column in zip(*columns, strict=True)))
+        each = [(s.grid.range, s.grid.slide, max(s.opened, -_EVER), min(s.until, _EVER)) for s in spans]
+        ranges, slides, opened, until = np.ascontiguousarray(np.array(each, np.int64).T)
+        return windows_due(self._slices, ranges, slides, opened, until, most)
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of a key with all its parts, on average."""
+        return self._form.key_bytes + 8 * len(self.store.schema)
+
+    def bound(self, span: Span) -> int:
+        """At least as many as the rows of all due windows, at little cost."""
+        if not len(self._slices):
+            return 0
+        grid = span.grid
+        first = max(span.opened, grid.first(int(self._slices[0])))
+        windows = (min(span.until - 1, int(self._slices[-1])) - first) // grid.slide + 1
+        return max(0, windows) * min(self._total, self._form.most_keys)
+
+    def count(self, span: Span) -> int:
+        """How many due windows have a slice, without looking at each."""
+        length, slide = span.grid.range, span.grid.slide
+        first, last = (self._slices - length) // slide + 1, self._slices // slide
+        # A window that contains a slice and begins at or before the one before it contains that one too.
+        new = np.maximum(first[1:], last[:-1] + 1)
+        begin = np.maximum(np.concatenate((first[:1], new)), -(-max(span.opened, -_EVER) // slide))
+        return int(np.maximum(np.minimum(last, (min(span.until, _EVER) - 1) // slide) - begin + 1, 0).sum())
+
+    def sizes(self, starts: I64, ends: I64) -> I64:
+        """For each window at least as many as its rows."""
+        before = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._rows)))
+        rows = before[np.searchsorted(self._slices, ends)] - before[np.searchsorted(self._slices, starts)]
+        found: I64 = np.minimum(rows, self._form.most_keys)
+        return found
 
     def read(self, parts: Sequence[Part], present: Part, starts: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
         """One row for each window and key that `present` counts, with the columns of the store's keys and the parts
@@ -116,22 +154,36 @@ class SliceCache:
         end = self._offset + len(self._slices)
         self._slices = np.concatenate((self._slices, starts))
         self._rows = np.concatenate((self._rows, rows_of))
+        self._total = int(self._rows.sum())
         self._form.extend(rows, places.astype(np.int64) + end, end + len(starts))
 
     def _trim(self, horizon: int) -> None:
         unused = int(np.searchsorted(self._slices, horizon))
         self._slices, self._rows, self._offset = self._slices[unused:], self._rows[unused:], self._offset + unused
+        self._total = int(self._rows.sum())
         self._form.trim(self._offset)
 
     def _new_form(self, rows: int, slices: int, keys: int) -> Matrix | Tree:
         longest = self.longest // self.store.width
-        dense = slices * keys <= max(_SMALL, _DENSE * rows)
-        return Matrix(self.store, longest) if dense and fits(self.store) else Tree(self.store, longest)
+        dense = slices * keys <= max(_SMALL, _DENSE * rows) and fits(self.store)
+        if dense and Matrix.size(self.store, longest, slices, keys) <= _MATRIX_BYTES:
+            return Matrix(self.store, longest)
+        return Tree(self.store, longest)
+
+    def _outgrows(self, new: tuple[pa.RecordBatch, I64]) -> bool:
+        """Whether a matrix may not get these rows: most of it would be empty, or it would be too large."""
+        if isinstance(self._form, Tree):
+            return False
+        slices, keys = _extent(self.store, *new)
+        slices, keys = slices + len(self._slices), self._form.most_keys + (keys if self.store.keys else 0)
+        is_sparse = slices * keys > 4 * max(_SMALL, _DENSE * (self._total + len(new[1])))
+        longest = self.longest // self.store.width
+        return is_sparse or Matrix.size(self.store, longest, slices, keys) > 2 * _MATRIX_BYTES
 
     def _is_unsuitable(self) -> bool:
         if isinstance(self._form, Tree):
             return False
-        return self._form.cells > 4 * max(_SMALL, _DENSE * int(self._rows.sum()))
+        return self._form.cells > 4 * max(_SMALL, _DENSE * self._total)
 
 
 def _extent(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> tuple[int, int]:

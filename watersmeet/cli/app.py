@@ -6,6 +6,7 @@ Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error with an explanatio
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
@@ -24,7 +25,15 @@ app = typer.Typer(
 )
 
 
+class _ToTerminal(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=True)  # to what is standard error at that moment: the live view replaces it
+
+
 def main() -> None:
+    logging.getLogger("watersmeet").addHandler(_ToTerminal(logging.WARNING))
+    # Libraries log stack traces of what is an error with an explanation here.
+    logging.getLogger().addHandler(logging.NullHandler())
     app(prog_name="watersmeet")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.home.location import home_at
 
 PipelineFile = Annotated[
     Path,
@@ -19,7 +20,23 @@ PipelineFile = Annotated[
         help="A file of CREATE STREAM and CREATE QUERY statements.",
     ),
 ]
-Home = Annotated[Path, typer.Option(file_okay=False, help="The home folder of a running or stopped engine.")]
+
+
+def checked_home(home: Path | None) -> Path | None:
+    """What cannot be a home is wrong usage; the engine would reject it too."""
+    try:
+        if home is not None:
+            home_at(home)
+    except WatersmeetError as problem:
+        raise typer.BadParameter(str(problem)) from None
+    return home
+
+
+def home_option(text: str) -> Any:
+    return typer.Option(file_okay=False, callback=checked_home, help=text)
+
+
+Home = Annotated[Path, home_option("The home folder of a running or stopped engine.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the engine's reply.")]
 Format = Annotated[str, typer.Option("--format", help="text or json.")]
 Settings = Annotated[
@@ -59,7 +76,7 @@ def check_format(kind: str) -> None:
 
 def text_of(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as problem:
         raise WatersmeetError(f"{file} is not UTF-8 text", detail=str(problem)) from None
     except OSError as problem:

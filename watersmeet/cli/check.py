@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-from watersmeet.cli.arguments import PipelineFile, Settings, given_options, text_of
+from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
 from watersmeet.cli.errors import reporting, show_error
 from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Check a pipeline and report every error, without reading data or starting Spark.",
-    examples=("watersmeet check pipeline.sql",),
+    examples=("watersmeet check pipeline.sql", "watersmeet check pipeline.sql --home /var/lib/shop"),
 )
 
 
-def check(pipeline: PipelineFile, set_: Settings = None) -> None:
+def check(
+    pipeline: PipelineFile,
+    home: Annotated[Path, home_option("The home that the pipeline is to run with.")] = HOME,
+    set_: Settings = None,
+) -> None:
     options = given_options(set_)
     with reporting(None):
         from watersmeet.cli.tables import count_text
@@ -23,7 +30,9 @@ def check(pipeline: PipelineFile, set_: Settings = None) -> None:
         from watersmeet.pipeline import Pipeline, check_script
         from watersmeet.plan.planner import START, make_plan
 
-        declared, errors = check_script(Pipeline(read_options(options)[0]), text_of(pipeline), str(pipeline))
+        declared, errors = check_script(
+            Pipeline(read_options(options)[0], home.absolute()), text_of(pipeline), str(pipeline)
+        )
         for error in errors:
             show_error(error)
         if errors:

@@ -14,7 +14,7 @@ from rich.text import Text
 from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, table_of
+from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, suspended_text, table_of
 from watersmeet.terminal import json_text, visible
 
 if TYPE_CHECKING:
@@ -185,8 +185,7 @@ def _print_waiting(listed: Sequence[QueryStats]) -> None:
 def _print_suspended(listed: Sequence[QueryStats]) -> None:
     for query in listed:
         if query.suspended is not None:
-            why = visible(query.suspended.reason)
-            typer.echo(f"{query.name} is suspended since tick {query.suspended.tick}: {why}")
+            typer.echo(suspended_text(query.name, query.suspended))
 
 
 def _print_stats(found: Stats) -> None:

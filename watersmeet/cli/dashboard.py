@@ -11,9 +11,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, table_of
+from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, suspended_text, table_of
 from watersmeet.control.stats import Stats
 from watersmeet.engine import Engine
+from watersmeet.home.manifest import Suspension
 
 RATE_OVER = 5.0  # seconds; shorter jumps with every tick, longer hides a change
 _BARS = "▁▂▃▄▅▆▇█"
@@ -38,6 +39,7 @@ class QueryLine:
     results: int
     per_second: float
     latency: Latency | None = None
+    suspended: Suspension | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def make_picture(stats: Stats, before: Stats, seconds: float, latency: Mapping[s
             query.results,
             (query.results - results_before.get(query.name, 0)) / seconds,
             latency.get(query.name),
+            query.suspended,
         )
         for query in stats.queries
     )
@@ -101,17 +104,22 @@ def make_picture(stats: Stats, before: Stats, seconds: float, latency: Mapping[s
 
 def as_line(picture: Picture) -> str:
     """One line for a log."""
-    results = ", ".join(f"{query.name} {query.results:,}" for query in picture.queries) or "no queries"
+    results = ", ".join(
+        f"{query.name} {query.results:,}{' (suspended)' if query.suspended else ''}" for query in picture.queries
+    )
     last = f" · last tick {seconds_text(picture.tick_times[-1])}" if picture.tick_times else ""
     return (
-        f"tick {picture.tick} · {picture.rows:,} rows ({picture.rows_per_second:,.0f}/s) · {results}"
+        f"tick {picture.tick} · {picture.rows:,} rows ({picture.rows_per_second:,.0f}/s) · {results or 'no queries'}"
         f" · state {bytes_text(picture.state_bytes)}{last}"
     )
 
 
 def as_table(picture: Picture) -> RenderableType:
     """The whole picture for a terminal."""
-    return Group(_summary(picture), stream_table(picture), query_table(picture))
+    suspended = [
+        Text(f" {suspended_text(query.name, query.suspended)}", "red") for query in picture.queries if query.suspended
+    ]
+    return Group(_summary(picture), stream_table(picture), query_table(picture), *suspended)
 
 
 def _summary(picture: Picture) -> Text:

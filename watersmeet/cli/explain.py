@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.arguments import TIMEOUT, Settings, Timeout, given_options, text_of
+from watersmeet.cli.arguments import TIMEOUT, Settings, Timeout, given_options, home_option, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.terminal import visible_lines
@@ -36,9 +36,7 @@ def explain(
         Path | None,
         typer.Argument(metavar="[PIPELINE.SQL]", exists=True, dir_okay=False, show_default=False, help="A pipeline."),
     ] = None,
-    home: Annotated[
-        Path | None, typer.Option(file_okay=False, show_default=False, help="The home of a running engine.")
-    ] = None,
+    home: Annotated[Path | None, home_option("The home of a running engine.")] = None,
     timeout: Timeout = TIMEOUT,
     statistics: Annotated[Path | None, typer.Option(help="JSON with sizes (or rates) and selectivities.")] = None,
     searcher: Annotated[str, typer.Option(help="The algorithm that finds the plan; see docs/optimizer.md.")] = "",

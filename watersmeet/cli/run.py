@@ -10,10 +10,10 @@ from rich.console import Console, Group
 from rich.spinner import Spinner
 from rich.text import Text
 
-from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, text_of
+from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import set_aside_text
+from watersmeet.cli.tables import set_aside_text, suspended_text
 
 if TYPE_CHECKING:
     from watersmeet.engine import Engine
@@ -34,11 +34,17 @@ def run(
     pipeline: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Process what the sources contain now, then stop.")] = False,
     flush: Annotated[
-        bool, typer.Option("--flush", help="With --once: at the end, close all windows, though rows may follow.")
+        bool,
+        typer.Option(
+            "--flush",
+            help="With --once: at the end, close all windows and decide all absences.",
+        ),
     ] = False,
-    home: Annotated[
-        Path, typer.Option(file_okay=False, help="The folder of all state; a run with the same folder resumes.")
-    ] = HOME,
+    accept: Annotated[
+        bool,
+        typer.Option("--accept", help="Run queries and streams as the file has them now, though they were edited."),
+    ] = False,
+    home: Annotated[Path, home_option("The folder of all state; a run with the same folder resumes.")] = HOME,
     set_: Settings = None,
 ) -> None:
     options = given_options(set_)
@@ -55,7 +61,7 @@ def run(
         start_spark(console, engine)
         with StopRequest(console) as stop, engine:
             with step(console, "recovering" if engine.newest.tick else "preparing"):
-                engine.start(once=once)
+                engine.start(once=once, accept=accept)
             watch = Watch(engine)
             picture = watch.look()
 
@@ -92,6 +98,8 @@ def _summary(console: Console, engine: Engine, stopped: bool) -> None:
             aside += f"; see {rejected}"
         say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")
     for query in stats.queries:
-        say(console, f"  {query.name}: {query.results:,} results in {engine[query.name].folder}")
+        say(console, f"  {query.name}: {query.results:,} results in {query.folder}")
+        if query.suspended is not None:
+            say(console, f"  {suspended_text(query.name, query.suspended)}")
     if stopped:
         say(console, f"The same command resumes from here; the state is in {engine.home}")

@@ -8,6 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from watersmeet.home.manifest import Suspension
+from watersmeet.terminal import visible
+
 WIDE = 1000
 
 
@@ -28,6 +31,10 @@ def print_table(table: Table) -> None:
 
 def set_aside_text(set_aside: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in set_aside.items() if count)
+
+
+def suspended_text(query: str, suspended: Suspension) -> str:
+    return f"{query} is suspended since tick {suspended.tick}: {visible(suspended.reason)}"
 
 
 def count_text(number: int, one: str, many: str) -> str:

@@ -7,14 +7,16 @@ into the log, and hands the plan over to the tick loop. If planning or the log f
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from watersmeet.adapt.plan_keeper import PlanKeeper, planning_seconds
-from watersmeet.control.change_log import append_entries, entries_of, recall
+from watersmeet.adapt.plan_keeper import PlanKeeper
+from watersmeet.control.change_log import append_entries, entries_of
 from watersmeet.control.changes import (
     Add,
     Asked,
@@ -28,27 +30,23 @@ from watersmeet.control.changes import (
     not_written,
 )
 from watersmeet.control.compaction import Compaction
+from watersmeet.control.declarations import Recalled, recall
 from watersmeet.control.description import write_description
-from watersmeet.deadline import TookTooLong, within
-from watersmeet.errors import ModelError, RunError, WatersmeetError
-from watersmeet.home.manifest import load_newest
+from watersmeet.errors import ModelError, WatersmeetError
+from watersmeet.home.disk import sync_written
+from watersmeet.home.identity import keep_tag, tag_of
+from watersmeet.home.manifest import Manifest, load_readable
 from watersmeet.io.into import resolved_sink
-from watersmeet.io.sinks import prepare_folder
-from watersmeet.model import AnyQuery, Query
+from watersmeet.io.ownership import Owner, check_owner, claim
+from watersmeet.io.sinks import prepare_folder, put_aside
+from watersmeet.model import AnyQuery
 from watersmeet.pipeline import Pipeline
-from watersmeet.plan.planner import Plan
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.tick.failure import is_full
+from watersmeet.runtime.tick.suspension import is_new
+from watersmeet.terminal import visible_lines
 
-
-def _aliases(asked: Asked) -> int:
-    """What decides how long it takes to plan a request."""
-    added = [change.query for change in asked.changes if isinstance(change, Add)]
-    return max((len(query.aliases) for query in added if isinstance(query, Query)), default=0)
-
-
-def _name(change: Change) -> str:
-    return change.query.name if isinstance(change, Add) else change.name
+_log = logging.getLogger("watersmeet")
 
 
 class ActiveQueries:
@@ -56,8 +54,12 @@ class ActiveQueries:
         self.pipeline = pipeline
         self.changing = threading.RLock()  # held while the pipeline changes
         self._keeper: PlanKeeper | None = None  # while the engine runs
-        self._recalled: set[str] | None = None  # queries that the log brought back; None before it was read
-        self._compaction: Compaction  # of the log, once it was read
+        self._declared: dict[str, AnyQuery] | None = None  # without what was requested; None before the first start
+        self._recalled: set[str] = set()  # queries that the log brought back
+        self._left: frozenset[str] = frozenset()  # the queries at the end of the last run
+        self._unlogged: Recalled | None = None  # what a start has found, until it is logged
+        self._compaction: Compaction  # of the log, once it was read,
+        self._owner: Owner  # and whose folders of results are ours
 
     @property
     def queries(self) -> tuple[AnyQuery, ...]:
@@ -65,33 +67,71 @@ class ActiveQueries:
 
     # The life of the engine ----------------------------------------------------------------------
 
-    def recall(self) -> None:
-        """Queries that were added or dropped during the previous run on this home stay added or dropped."""
-        if self._recalled is None:
-            self._compaction = Compaction(self.pipeline.home, self.pipeline.queries)
-            self.pipeline, self._recalled = recall(self.pipeline.home, self.pipeline)
+    def recall(self, accept: bool = False) -> Manifest:
+        """Bring the queries to what the pipeline declares and what was requested on this home since; raises if the
+        pipeline declares something else than before, unless that is accepted. Writes nothing: see `log_edits`."""
+        home, now = self.pipeline.home, self.pipeline.queries
+        declared = now if self._declared is None else self._declared
+        manifest = load_readable(home)
+        gone = self._left - now.keys() - declared.keys()
+        found = recall(home, replace(self.pipeline, queries=declared), manifest, sorted(gone))
+        if not accept:
+            found.check_accepted()
         # The tick that was promised may never have been committed, and then the next one is the first.
-        following = load_newest(self.pipeline.home).tick + 1
-        due = {n: replace(query, since=min(query.since, following)) for n, query in self.pipeline.queries.items()}
+        following = manifest.tick + 1
+        due = {n: replace(query, since=min(query.since, following)) for n, query in found.pipeline.queries.items()}
+        self._compaction = Compaction(home)
+        self._unlogged, self._recalled, self._declared = found, found.by_log, dict(declared)
         self.pipeline = replace(self.pipeline, queries=due)
+        return manifest
 
-    def prepare(self, query: AnyQuery) -> None:
-        prepare_folder(self.pipeline.folder_of(query), query.sink, query.outputs)
+    def log_edits(self) -> str:
+        """What the pipeline declares is in the log before a tick obeys it. Returns the tag of the home."""
+        keep_tag(self.pipeline.home, self._owner.tag)
+        if self._unlogged is not None and self._unlogged.entries:
+            append_entries(self.pipeline.home, self._unlogged.entries)
+            if self._unlogged.edits:
+                edits = visible_lines("\n".join(map(str, self._unlogged.edits)))
+                _log.warning("the pipeline was edited since the last start on %s:\n%s", self.pipeline.home, edits)
+        self._unlogged = None
+        return self._owner.tag
 
-    def prepare_all(self) -> dict[str, str]:
-        """Make the folders of all queries; for those of which that cannot be done, why: they are to be suspended."""
-        troubled = {}
+    def check_owners(self, manifest: Manifest) -> None:
+        """Reject folders of results that another home writes into."""
+        tag = tag_of(self.pipeline.home, manifest) or secrets.token_hex(4)
+        self._owner = Owner(tag, self.pipeline.home)
+        for query in self.queries:
+            with contextlib.suppress(OSError):  # it will be suspended
+                check_owner(query.name, self.pipeline.folder_of(query), query.sink, self._owner)
+
+    def prepare(self, query: AnyQuery) -> list[Path]:
+        """Make the folder of a query; returns what was written and is not forced to disk."""
+        folder = self.pipeline.folder_of(query)
+        written = prepare_folder(folder, query.sink, query.outputs)
+        claim(query.name, folder, query.sink, self._owner)
+        return written
+
+    def prepare_all(self, manifest: Manifest) -> dict[str, str]:
+        """Make the folders of all queries; for those of which that cannot be done, why: they are to be suspended.
+
+        What a query of the same name has found is put aside if the pipeline declares another one now."""
+        troubled, written = {}, []
         for query in self.queries:
             try:
-                self.prepare(query)
+                if query.addition and query.name in (self._declared or ()) and is_new(query, manifest):
+                    put_aside(self.pipeline.home, self.pipeline.folder_of(query), query.sink, manifest)
+                written += self.prepare(query)
             except OSError as problem:
                 if is_full(problem):
                     raise
                 troubled[query.name] = f"results cannot be written: {reason_of(problem)}"
+        with contextlib.suppress(OSError):  # what is empty after a loss of power is written again
+            sync_written(written)
         return troubled
 
     def run_on(self, keeper: PlanKeeper | None) -> None:
         """From now on changes take effect at ticks; with None, they are declarations again."""
+        self._left = frozenset(self.pipeline.queries) if keeper is None else frozenset()
         self._keeper = keeper
         if keeper is not None:
             write_description(self.pipeline.home, self.queries)
@@ -100,7 +140,7 @@ class ActiveQueries:
 
     def add(self, query: AnyQuery) -> None:
         with self.changing:
-            if query.name in (self._recalled or ()) and query.name in self.pipeline.queries:
+            if query.name in self._recalled and query.name in self.pipeline.queries:
                 # The same program ran before on this home and added it while running; now it does so again.
                 present = self.pipeline.queries[query.name]
                 given = replace(
@@ -111,7 +151,7 @@ class ActiveQueries:
                     sink=resolved_sink(query.sink),
                 )
                 if given == present:
-                    self._recalled = (self._recalled or set()) - {query.name}
+                    self._recalled = self._recalled - {query.name}
                     return
             self._apply_one(Add(query))
 
@@ -131,7 +171,8 @@ class ActiveQueries:
         """Execute requests as one batch; for each, the tick from which it is active, or why it is rejected.
 
         An invalid request is rejected alone. The others are planned once and become active together, with the
-        next tick that begins; if that cannot be done, each is tried for itself. A rejected one changes nothing."""
+        next tick that begins; if they have no plan together, each half is tried for itself. A rejected one changes
+        nothing."""
         with self.changing:
             after = self.pipeline
             suspended = self._keeper.suspended if self._keeper is not None else {}
@@ -150,41 +191,18 @@ class ActiveQueries:
             if accepted:
                 try:
                     tick, now = self._activate(after, accepted)
-                except (WatersmeetError, OSError) as problem:
+                except WatersmeetError as problem:
                     if len(accepted) > 1:  # one of them is no reason to reject the others
-                        return self._apply_in_halves(requests)
-                    failed = problem if isinstance(problem, WatersmeetError) else not_written(after.home, problem)
+                        half = len(requests) // 2
+                        return [*self.apply(requests[:half]), *self.apply(requests[half:])]
+                    verdicts = [rejected or problem for rejected in verdicts]
+                except OSError as problem:
+                    failed = not_written(after.home, problem)
                     verdicts = [rejected or failed for rejected in verdicts]
             return [
                 bad or InForce(tick, now - asked.at, missed(asked.changes, suspended, tick))
                 for asked, bad in zip(requests, verdicts, strict=True)
             ]
-
-    def _apply_in_halves(self, requests: Sequence[Asked]) -> list[Verdict]:
-        """The simple requests first, so that they do not wait for those that take long to plan, unless some depend on
-        each other."""
-        order = list(range(len(requests)))
-        names = [name for asked in requests for name in {_name(change) for change in asked.changes}]
-        if len(set(names)) == len(names):
-            order.sort(key=lambda at: _aliases(requests[at]))
-        verdicts: dict[int, Verdict] = {}
-        for half in (order[: len(order) // 2], order[len(order) // 2 :]):
-            verdicts |= zip(half, self.apply([requests[at] for at in half]), strict=True)
-        return [verdicts[at] for at in range(len(requests))]
-
-    @staticmethod
-    def _planned(keeper: PlanKeeper, after: Pipeline, added: int) -> Plan:
-        """A plan, or an error if it takes long to find one: others wait for their changes meanwhile."""
-        seconds = planning_seconds(after.options, added)
-        try:
-            with within(seconds):
-                return keeper.plan_for(tuple(after.streams.values()), after.queries.values())
-        except TookTooLong:
-            raise RunError(
-                f"the change was rejected: it took more than {seconds:g} seconds to plan it",
-                detail="The number of plans of a query doubles with each alias.",
-                hint="join fewer aliases, drop predicates that follow from others, or raise the option check_seconds",
-            ) from None
 
     def _prepare(self, after: Pipeline) -> None:
         """Make the folders of queries that are added or resumed, each request for itself: one that cannot be made is
@@ -192,7 +210,8 @@ class ActiveQueries:
         for name, query in after.queries.items():
             if query is not self.pipeline.queries.get(name):
                 try:
-                    self.prepare(query)
+                    check_owner(name, self.pipeline.folder_of(query), query.sink, self._owner)
+                    sync_written(self.prepare(query))
                 except OSError as problem:
                     raise ModelError(
                         f"query {name}: results cannot be written into {self.pipeline.folder_of(query)}",
@@ -209,7 +228,7 @@ class ActiveQueries:
             since = keeper.next_tick
             added = {n: replace(after.queries[n], since=since, addition=secrets.token_hex(8)) for n in fresh}
             after = replace(after, queries={**after.queries, **added})
-            plan = self._planned(keeper, after, len(fresh))
+            plan = keeper.plan_for(tuple(after.streams.values()), after.queries.values())
 
             def record(tick: int) -> None:
                 nonlocal now
@@ -223,7 +242,9 @@ class ActiveQueries:
             after = replace(after, queries=due)
             with contextlib.suppress(OSError):  # only for users, and the change is active
                 write_description(after.home, after.queries.values())
-        if self._recalled is not None:
-            self._recalled &= {name for name, query in after.queries.items() if query is before.get(name)}
+        elif self._declared is not None:  # the next start finds another pipeline
+            new = {name: query for name, query in after.queries.items() if query is not before.get(name)}
+            self._declared = {n: query for n, query in self._declared.items() if n in after.queries} | new
+        self._recalled &= {name for name, query in after.queries.items() if query is before.get(name)}
         self.pipeline = after
         return tick, now

@@ -1,4 +1,5 @@
-"""`changes.jsonl` in the home: every change of the queries that was activated while the engine ran.
+"""`changes.jsonl` in the home: every change of the queries, whether a start has found it in the pipeline or it was
+requested since.
 
 A line is on the disk before the plan with the change is handed over, so a change that was active in any tick is in the
 log. A last line that is cut short belongs to a change that was never active, and is removed. A long log is replaced by
@@ -11,33 +12,35 @@ import functools
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from watersmeet.control.changes import Asked, Drop, Resume
-from watersmeet.errors import StateError, WatersmeetError, restore_hint
+from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.dependencies import FOLLOWS
 from watersmeet.home.files import Version, append_durably, version_of, whole_lines
 from watersmeet.home.manifest import Manifest, Suspension
-from watersmeet.io.into import resolved_sink
 from watersmeet.model import AnyQuery, Sink
-from watersmeet.pipeline import Pipeline
+
+ADD, DROP, RESUME, STREAM = "add", "drop", "resume", "stream"
 
 
 @dataclass(frozen=True)
 class Entry:
     at: float  # unix time at which it was activated
     tick: int  # the first tick in which it is active
-    kind: str  # add, drop or resume
+    kind: str  # add, drop or resume a query; stream: a stream is declared like this
     name: str
     latency: float  # seconds from the request to that moment
     sql: str = ""
-    sink: Sink = field(default_factory=Sink)
+    sink: Sink = field(default_factory=Sink)  # of a stream: its source
     backfill: bool = False
     addition: str = ""  # see Query
     resumed: str = ""  # the suspension that a query is resumed from
+    declared: bool = False  # whether a start has found this in the pipeline, and nobody has requested it
+    beside: str = ""  # the path of the sink as seen from the home: both may be moved together
 
 
 def entries_of(
@@ -51,13 +54,13 @@ def entries_of(
         for change in asked.changes:
             latency = round(now - asked.at, 6)
             if isinstance(change, Drop):
-                entries.append(Entry(at, tick, "drop", change.name, latency))
+                entries.append(Entry(at, tick, DROP, change.name, latency))
             elif isinstance(change, Resume):
-                entries.append(Entry(at, tick, "resume", change.name, latency, resumed=resumed.get(change.name, "")))
+                entries.append(Entry(at, tick, RESUME, change.name, latency, resumed=resumed.get(change.name, "")))
             else:
                 query = after.get(change.query.name, change.query)
                 parts = (query.sql, query.sink, query.backfill, query.addition)
-                entries.append(Entry(at, tick, "add", query.name, latency, *parts))
+                entries.append(Entry(at, tick, ADD, query.name, latency, *parts))
     return entries
 
 
@@ -100,36 +103,33 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
 
 def still_suspended(manifest: Manifest, entries: Iterable[Entry]) -> dict[str, Suspension]:
     """The queries that are suspended, but for those that the log resumes in a tick that is not committed yet."""
-    resumed = {(entry.name, entry.resumed) for entry in entries if entry.kind == "resume"}
+    resumed = {(entry.name, entry.resumed) for entry in entries if entry.kind == RESUME}
     return {name: one for name, one in manifest.suspended.items() if (name, one.id) not in resumed}
 
 
-def recall(home: Path, declared: Pipeline) -> tuple[Pipeline, set[str]]:
-    """The declared pipeline with all changes that were made while the engine ran, and the names that the log adds."""
-    queries = dict(declared.queries)
-    recalled: dict[str, Entry] = {}
-    resumed: dict[str, str] = {}
-    for entry in read_entries(home):
-        if entry.kind == "resume":
-            resumed[entry.name] = entry.resumed
-            continue
-        queries.pop(entry.name, None)
-        recalled.pop(entry.name, None)
-        resumed.pop(entry.name, None)
-        if entry.kind == "add":
-            recalled[entry.name] = entry
-    for name, entry in recalled.items():
-        try:
-            query = declared.query(name, entry.sql, resolved_sink(entry.sink), entry.backfill)
-            declared.check_executor(query)
-        except WatersmeetError as problem:
-            raise StateError(
-                f"query {name}, which was added while the engine ran, is no longer valid: {problem.problem}",
-                detail=problem.detail,
-                hint=f"declare its streams as before; {home / layout.CHANGES} has the query",
-            ) from None
-        # Older versions gave additions no name; the time of one is as good.
-        queries[name] = replace(query, since=entry.tick, addition=entry.addition or f"{entry.at:.6f}")
-    for name in queries.keys() & resumed.keys():
-        queries[name] = replace(queries[name], resumed=resumed[name])
-    return replace(declared, queries=queries), set(recalled)
+@dataclass
+class Folded:
+    """What a log amounts to, by name."""
+
+    active: dict[str, Entry] = field(default_factory=dict)  # the additions of the queries that are active
+    declared: dict[str, Entry] = field(default_factory=dict)  # the queries that the pipeline had at the last start,
+    streams: dict[str, Entry] = field(default_factory=dict)  # and its streams
+    resumed: dict[str, str] = field(default_factory=dict)  # the suspensions that active queries were resumed from
+
+
+def folded(entries: Iterable[Entry]) -> Folded:
+    found = Folded()
+    for entry in entries:
+        if entry.kind == STREAM:
+            found.streams[entry.name] = entry
+        elif entry.kind == RESUME:
+            found.resumed[entry.name] = entry.resumed
+        else:
+            found.resumed.pop(entry.name, None)
+            found.active.pop(entry.name, None)
+            if entry.declared:
+                found.declared.pop(entry.name, None)
+            if entry.kind == ADD:
+                found.active[entry.name] = entry
+                found.declared |= {entry.name: entry} if entry.declared else {}
+    return found

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from watersmeet.control.change_log import Entry, entries_in
+from watersmeet.control.change_log import RESUME, STREAM, Entry, entries_in, folded
 from watersmeet.home import layout
 from watersmeet.home.dependencies import FOLLOWS, fits
 from watersmeet.home.files import line, replace_durably
@@ -24,10 +24,8 @@ LONGEST_LOG = 256 << 10  # bytes
 
 
 class Compaction:
-    def __init__(self, home: Path, declared: Collection[str]) -> None:
-        """`declared` are the queries that the pipeline had before the log was read."""
+    def __init__(self, home: Path) -> None:
         self._log = home / layout.CHANGES
-        self._declared = frozenset(declared)
         self._due = LONGEST_LOG
 
     def run(self, committed: LogMark | None) -> None:
@@ -38,36 +36,24 @@ class Compaction:
             content = self._log.read_bytes()
             if committed is None or not committed.bytes or not fits(content, committed):
                 return
-            short = _content(shortened(entries_in(content.splitlines()), self._declared), content)
+            short = _content(shortened(entries_in(content.splitlines())), content)
             if 2 * len(short) <= len(content):
                 _keep(self._log)
                 replace_durably(self._log, short)
             self._due = max(LONGEST_LOG, 2 * len(short))
 
 
-def shortened(entries: Sequence[Entry], declared: Collection[str]) -> list[Entry]:
-    """The entries without which `recall` would bring back other queries, in their order.
+def shortened(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries without which the log would amount to something else, in their order.
 
-    That is the last addition of each query that is active, and its last resumption. A drop stays if the query was
-    there before the log, or it would be back after the next start."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    resumed: dict[str, int] = {}
-    for at, entry in enumerate(entries):
-        if entry.kind == "resume":
-            resumed[entry.name] = at
-            continue
-        first.setdefault(entry.name, at)
-        last[entry.name] = at
-        resumed.pop(entry.name, None)
-    kept = set(resumed.values())
-    for name, at in last.items():
-        was_there = name in declared or entries[first[name]].kind == "drop"
-        if entries[at].kind == "add" or was_there:
-            kept.add(at)
-        if was_there:  # so that this is still known once the log is shortened again
-            kept.update(drop for drop in (first[name],) if entries[drop].kind == "drop")
-    return [entries[at] for at in sorted(kept)]
+    That is the last addition of each query that is active and its last resumption, what the pipeline has declared, and
+    the drop of a query that it declares: or it would be back after the next start."""
+    found = folded(entries)
+    last = {(entry.name, entry.kind == RESUME): at for at, entry in enumerate(entries) if entry.kind != STREAM}
+    kept = {last[name, True] for name in found.resumed}
+    kept |= {last[name, False] for name in {**found.active, **found.declared}}
+    named = {id(entry) for entry in (*found.declared.values(), *found.streams.values())}
+    return [entry for at, entry in enumerate(entries) if at in kept or id(entry) in named]
 
 
 def _content(entries: Iterable[Entry], before: bytes) -> bytes:

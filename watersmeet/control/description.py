@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.io.connectors.protocol import shown
@@ -27,11 +28,20 @@ def describe(home: Path, queries: Iterable[AnyQuery]) -> dict[str, Described]:
         query.name: Described(
             query.title,
             query.sql,
-            shown(query.sink) if query.sink.is_delivered else str(result_folder(home, query.name, query.sink)),
+            _place(home, query),
             query.backfill,
         )
         for query in queries
     }
+
+
+def _place(home: Path, query: AnyQuery) -> str:
+    """Where its results are found."""
+    if query.sink.is_delivered:
+        return shown(query.sink)
+    if query.sink.format == "count":
+        return str(home / layout.COUNTS)
+    return str(result_folder(home, query.name, query.sink))
 
 
 def write_description(home: Path, queries: Iterable[AnyQuery]) -> None:
@@ -44,4 +54,11 @@ def read_description(home: Path) -> dict[str, Described]:
     path = home / layout.QUERIES
     if not path.exists():
         return {}
-    return {name: Described(**parts) for name, parts in json.loads(path.read_text("utf-8")).items()}
+    try:
+        return {name: Described(**parts) for name, parts in json.loads(path.read_text("utf-8")).items()}
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise StateError(
+            f"{path} is damaged: {problem}",
+            detail="It lists the queries for those who look at a home from outside.",
+            hint="delete the file, and start the engine: it is written anew",
+        ) from None

@@ -1,4 +1,6 @@
-"""The control thread of a running engine: replies to requests, and activates changes where no data arrives."""
+"""The control threads of a running engine: one replies to requests, the other activates changes where no data arrives.
+
+They are two, so that a request has a reply, and the engine can be stopped, while a tick without data takes long."""
 
 from __future__ import annotations
 
@@ -43,12 +45,14 @@ class ControlServer:
         self._over = threading.Event()
         self._looked = time.monotonic()  # when the inbox was last looked into
         self._thread = threading.Thread(target=self._serve, name="watersmeet-control", daemon=True)
+        self._settling = threading.Thread(target=self._settle, name="watersmeet-settling", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        self._settling.start()
 
     def stop(self) -> None:
-        """Answer what was taken, then end."""
+        """Answer what was taken, then end. A tick that runs is the engine's to end."""
         self._over.set()
         self._checker.close()
         if self._thread is not threading.current_thread():
@@ -63,9 +67,15 @@ class ControlServer:
                     self._checker.start()
                 with contextlib.suppress(OSError):  # a full disk: these clients get no reply, later ones may
                     self._look()
-                self._engine.settle(IDLE)
             except Exception:  # the thread must live on: without it no request would get a reply
                 _log.exception("a request of another process failed")
+
+    def _settle(self) -> None:
+        while not self._over.wait(POLL):
+            try:
+                self._engine.settle(IDLE)
+            except Exception:  # the thread must live on: a later change may succeed
+                _log.exception("a tick without data failed")
 
     def _look(self) -> None:
         before, self._looked = self._looked, time.monotonic()

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from watersmeet.control.change_log import Entry, shown_entries, still_suspended
+from watersmeet.control.change_log import ADD, DROP, Entry, shown_entries, still_suspended
 from watersmeet.control.description import Described, read_description
 from watersmeet.errors import StateError
 from watersmeet.home import layout
@@ -75,6 +75,7 @@ class Stats:
     predicates: Mapping[str, str]  # registered predicate -> its last failure
     ticks: tuple[TickTimes, ...]  # recent ones, the oldest first
     deployments: tuple[float, ...]  # for each change, the seconds from the request to its activation
+    failure: str = ""  # of an engine in this process: what has ended its ticks
 
     @property
     def state_bytes(self) -> int:
@@ -140,7 +141,7 @@ def collect_stats(
         tuple(_queries(manifest, queries, entries, _outboxes(manifest, read_states(home)))),
         complaints_in(home),
         tuple(ticks),
-        tuple(entry.latency for entry in entries if entry.kind != "resume"),
+        tuple(entry.latency for entry in entries if entry.kind in (ADD, DROP) and not entry.declared),
     )
 
 
@@ -176,11 +177,11 @@ def _queries(
     entries: Sequence[Entry],
     outboxes: Mapping[str, OutboxStats],
 ) -> Iterator[QueryStats]:
-    newest = {entry.name: entry for entry in entries if entry.kind != "resume"}
+    newest = {entry.name: entry for entry in entries if entry.kind in (ADD, DROP)}
     suspended = still_suspended(manifest, entries)
     for name, query in queries.items():
         entry = newest.get(name)
-        asked = entry if entry and entry.kind == "add" else None
+        asked = entry if entry and entry.kind == ADD else None
         promised = asked.tick if asked else 0
         in_force = name in manifest.queries and manifest.tick >= promised
         yield QueryStats(
@@ -192,7 +193,7 @@ def _queries(
             query.sql,
             query.folder,
             query.backfill,
-            asked.latency if asked else None,
+            asked.latency if asked and not asked.declared else None,
             manifest.totals.failed_values[name],
             suspended.get(name) if in_force else None,
             outboxes.get(name),

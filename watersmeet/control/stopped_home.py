@@ -18,8 +18,11 @@ from watersmeet.control.description import Described, describe, read_description
 from watersmeet.errors import ModelError, StateError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
+from watersmeet.home.identity import tag_of
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import Suspension, load_newest
+from watersmeet.home.sealed import read_sealed
+from watersmeet.io.ownership import Owner, check_owner
 from watersmeet.io.sinks import check_folder
 from watersmeet.model import AnyQuery, Column, Stream
 from watersmeet.pipeline import Pipeline
@@ -32,7 +35,7 @@ def is_a_home(home: Path) -> bool:
 def declared_in(home: Path) -> Pipeline:
     """The streams of a home, as far as queries read them."""
     try:
-        groups = json.loads((home / layout.GROUPS).read_text())
+        groups = read_sealed(home / layout.GROUPS)
         shapes = {name: shape for members in groups.values() for name, shape in members.items()}
         streams = {
             name: Stream(name, tuple(Column(column, kind) for column, kind in shape["columns"]), shape["time"])
@@ -81,6 +84,7 @@ def _described_after(
             if one.folder == described.folder:
                 raise ModelError(f"query {name} would write into the folder of query {other}: {one.folder}")
         check_folder(Path(described.folder), added.outputs)
+        check_owner(name, Path(described.folder), added.sink, Owner(tag_of(home, load_newest(home)), home))
         queries[name] = replace(added, addition=secrets.token_hex(8))
         return {**known, name: described}
     if name not in known:

@@ -15,10 +15,15 @@ from pathlib import Path
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.manifest import LogMark, Manifest
+from watersmeet.home.sealed import Seal, read_sealed, seal_of
 from watersmeet.home.tick_log import recent_ticks
 
 FOLLOWS = "follows"  # in the first line of a log of changes: the mark of the one that it replaces
 _HINT = restore_hint("the home folder as a whole")
+_ABOUT = {
+    layout.GROUPS: "It lists the streams that the positions in the sources belong to.",
+    layout.SLICES: "It says which queries the partial aggregates of windows were made for.",
+}
 
 
 class MarkedLog:
@@ -43,15 +48,20 @@ class MarkedLog:
         return self._mark
 
 
-def check_dependencies(home: Path, manifest: Manifest, outside: Iterable[Path]) -> None:
-    """Reject a home whose newest manifest is not the last that was committed, or whose log of changes is not its log.
+def check_dependencies(home: Path, manifest: Manifest, outside: Iterable[Path], is_newest: bool = True) -> None:
+    """Reject a home whose newest manifest is not the last that was committed, or whose log of changes or other parts
+    are not those of the manifest.
 
     `outside` are folders of results that are not in the home."""
     _check_changes(home / layout.CHANGES, manifest)
+    for name, seal in manifest.parts.items():
+        _check_part(home / name, manifest, seal)
+    if not is_newest:
+        return
     logged = max((times.tick for times in recent_ticks(home)), default=0)
     if logged > manifest.tick:
         raise _lost(home, manifest, f"{home / layout.TICKS} has tick {logged}")
-    for file in _later(home, manifest, outside):
+    for file in later_results(home, manifest, outside):
         raise _lost(home, manifest, f"{file} holds results of a later tick")
 
 
@@ -87,7 +97,34 @@ def _fits_before(content: bytes, log: Path, mark: LogMark) -> bool:
     return len(before) == whole.bytes and fits(before, whole) and fits(before, mark)
 
 
-def _later(home: Path, manifest: Manifest, outside: Iterable[Path]) -> Iterator[Path]:
+def _check_part(path: Path, manifest: Manifest, seal: Seal) -> None:
+    try:
+        read_sealed(path)
+        found = seal_of(path)
+        if found is None or found.generation < seal.generation:
+            why = "it is older"
+        elif found.generation == seal.generation and found != seal:
+            why = "its content is another"
+        else:
+            return
+    except FileNotFoundError:
+        why = "it is missing"
+    except ValueError as problem:
+        why = f"it is damaged: {problem}"
+    raise StateError(
+        f"{path} does not fit the state of tick {manifest.tick}: {why}",
+        detail=f"{_ABOUT[path.name]} Nothing was changed.",
+        hint=f"restore it from a backup; or {_HINT}",
+    )
+
+
+def seals(home: Path) -> dict[str, Seal]:
+    """The sealed files of a home, as they are now."""
+    found = {name: seal_of(home / name) for name in _ABOUT}
+    return {name: seal for name, seal in found.items() if seal is not None}
+
+
+def later_results(home: Path, manifest: Manifest, outside: Iterable[Path]) -> Iterator[Path]:
     """Published files of ticks after the manifest's: a tick publishes them once its own manifest exists."""
     folders = (layout.RESULTS, layout.OUTBOX, layout.REJECTED)
     own = [*(found for name in folders for found in (home / name).glob("*")), home / layout.COUNTS]

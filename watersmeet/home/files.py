@@ -1,8 +1,9 @@
 """Files that survive a crash: written whole or not at all, and logs of JSON lines whose last line may be torn.
 
-Logs come in two kinds. What the engine relies on is appended *durably*: a line is on the disk before anything depends
-on it, and one that could not be written is taken back. *Advice* is for users or a better plan: it may be lost, and no
-tick fails because of it.
+A file that is written *whole* is for other processes of this run. What a later run relies on is *durable*: it is on
+the disk before anything depends on it (`disk.py`). Logs come in two kinds. What the engine relies on is appended
+durably, and a line that could not be written is taken back. *Advice* is for users or a better plan: it may be lost, and
+no tick fails because of it.
 
 Whatever the umask, nobody but the user of the engine may read or write them: a home is 0700, its files are 0600.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from watersmeet.home import layout
+from watersmeet.home.disk import sync, sync_entries
 
 Version = tuple[int, int, int]
 
@@ -41,34 +43,27 @@ def make_home(home: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes, shared: bool = False) -> None:
-    """Write a file that others either do not see or see whole. One that is `shared` gets the umask's permissions."""
+    """Write a file that others either do not see or see whole. It may be lost, or empty, after a loss of power. One
+    that is `shared` gets the umask's permissions."""
+    _draft(path, content.encode() if isinstance(content, str) else content, shared).rename(path)
+
+
+def replace_durably(path: Path, content: bytes) -> int:
+    """Write a file, or replace it as a whole; it is on the disk afterwards. Returns its length."""
+    draft = _draft(path, content)
+    sync(draft)
+    draft.rename(path)
+    sync_entries([path.parent])
+    return len(content)
+
+
+def _draft(path: Path, content: bytes, shared: bool = False) -> Path:
     if not shared:
         make_private(path.parent)
     draft = layout.draft(path)
     with open(draft, "wb", opener=None if shared else private) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    draft.rename(path)
-
-
-def replace_durably(path: Path, content: bytes) -> int:
-    """Replace a file as a whole; the new content is on the disk afterwards. Returns its length."""
-    draft = layout.draft(path)
-    with open(draft, "wb", opener=private) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-    sync_folder(path.parent)
-    return len(content)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the folder's entries durable, not only the files in it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    return draft
 
 
 def line(record: Any) -> bytes:
@@ -77,21 +72,25 @@ def line(record: Any) -> bytes:
 
 def append_durably(path: Path, records: Iterable[Any]) -> None:
     """All of these lines are on the disk afterwards, or none is. A torn last line is cut off first."""
+    append_line(path, b"".join(map(line, records)))
+
+
+def append_line(path: Path, content: bytes) -> None:
+    """The same for lines as they stand in the file."""
     make_private(path.parent)
     is_new = not path.exists()
-    content = b"".join(map(line, records))
     # A buffer would be written again when the file is closed.
     with open(path, "ab+", buffering=0, opener=private) as file:
         size = _cut_torn(file)
         try:
             while content:
                 content = content[file.write(content) :]
-            os.fsync(file.fileno())
+            sync(path)
         except OSError:
             os.truncate(path, size)
             raise
     if is_new:
-        sync_folder(path.parent)
+        sync_entries([path.parent])
 
 
 def append(path: Path, records: Iterable[Any]) -> None:

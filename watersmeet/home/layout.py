@@ -21,9 +21,11 @@ OUTBOX = "outbox"  # results that go to a target outside, in a folder for each q
 DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
 INBOX = "control/inbox"  # requests of other processes,
 ANSWERS = "control/answers"  # and what they were told
+FOLDERS = (MANIFESTS, STATE, RESULTS, COUNTS, REJECTED, POSITIONS, CHECKPOINTS, ORDERS, OUTBOX, DELIVERED, "control")
 
 # Files of a home
 LOCK = "lock"  # held while an engine runs
+IDENTITY = "identity"  # the tag of the home, from before its first tick; later the manifest has it too
 GROUPS = "groups.json"  # which streams share a feed, and their columns
 CHANGES = "changes.jsonl"  # queries added and dropped while the engine ran
 QUERIES = "queries.json"  # the queries as they were last activated
@@ -39,6 +41,7 @@ ERROR_LOG = "error.log"  # tracebacks of internal errors
 # Inside a folder with results, counts or rejected rows
 STAGING = "_staging"  # files of the tick that runs; Spark and Arrow skip names that begin with an underscore
 COLUMNS = "_columns"  # of a query's results, for a check on restart
+OWNER = "_home"  # in a folder that INTO names: which home writes its results there
 EMPTY = "empty.parquet"  # makes the folder readable before the first result
 
 JSON_FILES, DRAFTS = "*.json", "*.draft"
@@ -53,6 +56,11 @@ def is_home(folder: Path) -> bool:
 def draft(path: Path) -> Path:
     """The name under which a file is written before it is renamed."""
     return path.with_name(f"_{path.name}.draft")
+
+
+def owner_draft(folder: Path, unique: str) -> Path:
+    """Two homes may try to mark one folder at the same time."""
+    return folder / f"{OWNER}.{unique}.draft"
 
 
 def rotated(log: Path) -> Path:
@@ -93,6 +101,11 @@ def tick_of(name: str, tag: str = "") -> int | None:
 def staged(folder: Path, name: str) -> Path:
     """Where a file is written before the manifest of its tick exists: no pattern like *.parquet finds it there."""
     return folder / STAGING / f"{name}.staged"
+
+
+def put_aside(folder: Path, tick: int) -> Path:
+    """Where results up to a tick are once another query has taken over the folder; readers of the folder skip it."""
+    return folder / f"_until_tick_{tick}"
 
 
 def results(home: Path, query: str) -> Path:
@@ -141,6 +154,11 @@ def checkpoint(home: Path, group: str) -> Path:
 def offsets(home: Path, group: str, batch: int) -> Path:
     """Spark's log of how far each source of a batch goes."""
     return checkpoint(home, group) / "offsets" / str(batch)
+
+
+def commits(home: Path, group: str, batch: int) -> Path:
+    """Spark's log of the batches that are done."""
+    return checkpoint(home, group) / "commits" / str(batch)
 
 
 def source_log(home: Path, group: str, source: int, offset: int) -> Path:

@@ -1,13 +1,15 @@
 """The manifest: the file that commits a tick and lists all files of the state.
 
 Invariants
- 1. `manifests/<tick>.json` appears atomically and is written last; what it does not name does not exist.
+ 1. `manifests/<tick>.json` appears atomically and is written last; what it does not name does not exist. What it
+    names is on the disk before it is, unless durability=process.
  2. It is complete by itself: recovery reads the newest one only.
  3. Exactly one process commits on a home (`home_lock`), and a tick's manifest is never replaced.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
@@ -20,14 +22,17 @@ from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
-from watersmeet.home.files import make_private, private, sync_folder
+from watersmeet.home.disk import sync, sync_entries
+from watersmeet.home.files import make_private, private
 from watersmeet.home.outbox import Lanes, lanes_from
+from watersmeet.home.sealed import Seal
 
 # 1: result files have absolute names, and nothing is said about the log of changes
 # 2: no bucket has columns that Spark computed
 # 3: no results wait to be delivered
 # 4: there are no windowed queries, and nothing is said about which rows stores have
-FORMAT = 5
+# 5: nothing is said about flushes, the sizes of result files, and other files that results depend on
+FORMAT = 6
 _KEPT = 3
 
 
@@ -66,6 +71,7 @@ class ResultFile:
     staged: str
     final: str
     rows: int
+    bytes: int | None = None  # None: not known
 
 
 @dataclass(frozen=True)
@@ -101,10 +107,13 @@ class Manifest:
     tag: str = ""  # begins the attempt names of this home, which tells its result files from those of others
     suspended: dict[str, Suspension] = field(default_factory=dict)  # until they are resumed
     marks: dict[str, int] = field(default_factory=dict)  # stream -> the event time up to which absences are decided
+    flushed: dict[str, int] = field(default_factory=dict)  # stream -> its newest event time at the last flush
     windows: dict[str, int] = field(default_factory=dict)  # windowed query -> the start of its first open window
     complete: dict[str, int] = field(default_factory=dict)  # store -> the event time from which it has all rows
     silent: dict[str, int] = field(default_factory=dict)  # stream -> its watermark, where silence has raised it
     outbox: Lanes = ()  # results that are not known to be delivered
+    positions: dict[str, int] = field(default_factory=dict)  # source group -> what is known of its newest batch
+    parts: dict[str, Seal] = field(default_factory=dict)  # sealed files, as they were at the commit
 
     def validate(self) -> None:
         """The invariants that every committed manifest keeps."""
@@ -113,6 +122,10 @@ class Manifest:
         for bucket in self.buckets:
             assert bucket.rows > 0 and bucket.tau_min <= bucket.tau_max, bucket
             assert 0 < bucket.first_tick <= bucket.last_tick <= self.tick, bucket
+
+
+class NewerVersion(StateError):
+    """The manifest is one that this version cannot read, and no damage."""
 
 
 def commit(home: Path, manifest: Manifest) -> None:
@@ -134,8 +147,7 @@ def commit(home: Path, manifest: Manifest) -> None:
     try:
         with open(draft, "w", opener=private) as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        sync(draft)
         points.reach("manifest.draft")
         os.link(draft, path)  # unlike a rename, a link never replaces a manifest that is already there
         points.reach("manifest.linked")
@@ -146,15 +158,38 @@ def commit(home: Path, manifest: Manifest) -> None:
         ) from None
     finally:
         draft.unlink(missing_ok=True)
-    sync_folder(path.parent)
-    for old in _committed(home)[:-_KEPT]:
+    sync_entries([path.parent])
+    for old in committed(home)[:-_KEPT]:
         layout.manifest(home, old).unlink(missing_ok=True)
 
 
 def load_newest(home: Path) -> Manifest:
     """The state of the home; an empty manifest where nothing was committed yet."""
-    ticks = _committed(home)
+    ticks = committed(home)
     return load(layout.manifest(home, ticks[-1])) if ticks else Manifest()
+
+
+def load_readable(home: Path) -> Manifest:
+    """The newest manifest that can be read. Whether the home is in that state is decided by recovery."""
+    try:
+        return load_newest(home)
+    except NewerVersion:
+        raise
+    except StateError:
+        earlier = load_earlier(home, committed(home)[-1])
+        if not earlier:
+            raise
+        return earlier[0]
+
+
+def load_earlier(home: Path, tick: int) -> list[Manifest]:
+    """The manifests before a tick that are still there, the newest first; those that are damaged are left out."""
+    found = []
+    for earlier in reversed(committed(home)):
+        if earlier < tick:
+            with contextlib.suppress(StateError):
+                found.append(load(layout.manifest(home, earlier)))
+    return found
 
 
 def load(path: Path) -> Manifest:
@@ -164,6 +199,9 @@ def load(path: Path) -> Manifest:
         version = header["format"]
         if version <= FORMAT and header["checksum"] != zlib.crc32(body.encode()):
             raise ValueError("its checksum is wrong")
+        raw = json.loads(body)
+        if version <= FORMAT and raw["tick"] != int(path.stem):
+            raise ValueError(f"it is that of tick {raw['tick']}")
     except (ValueError, KeyError, TypeError) as problem:
         raise StateError(
             f"the manifest {path} is damaged: {problem}",
@@ -171,11 +209,10 @@ def load(path: Path) -> Manifest:
             hint=restore_hint("the home folder"),
         ) from None
     if version > FORMAT:
-        raise StateError(
+        raise NewerVersion(
             f"{path} was written by a newer version of Watersmeet (format {version}; this version reads {FORMAT})",
             hint="run the newer version on this home, or use another --home",
         )
-    raw = json.loads(body)
     manifest = Manifest(**{"additions": None, **raw})  # older versions did not write it down
     return replace(
         manifest,
@@ -188,6 +225,7 @@ def load(path: Path) -> Manifest:
         materialized=tuple(raw["materialized"]),
         suspended={query: Suspension(**one) for query, one in raw.get("suspended", {}).items()},
         outbox=lanes_from(raw.get("outbox", ())),
+        parts={name: Seal(*seal) for name, seal in raw.get("parts", {}).items()},
     )
 
 
@@ -207,7 +245,8 @@ def _found(home: Path, result: ResultFile) -> ResultFile:
     return moved if Path(moved.staged).exists() or Path(moved.final).exists() else result
 
 
-def _committed(home: Path) -> list[int]:
+def committed(home: Path) -> list[int]:
+    """The ticks whose manifests are there, in their order."""
     return sorted(int(path.stem) for path in (home / layout.MANIFESTS).glob(layout.JSON_FILES) if path.stem.isdigit())
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from watersmeet.home import layout
 from watersmeet.home.files import advice_in, line, write_whole
@@ -24,6 +24,16 @@ class Parcel:
     tick: int
     rows: int
     files: tuple[str, ...]  # relative to the home
+    bytes: tuple[int | None, ...] = ()  # of each file; empty: not known
+
+
+class Posted(NamedTuple):
+    """A file of a tick, for a target."""
+
+    query: str
+    rows: int
+    name: str  # relative to the home
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,12 @@ class LaneState:
     reason: str = ""  # of the last failure, if tries is not 0
 
 
-def posted(lanes: Sequence[Lane], sinks: Mapping[str, Sink], new: Iterable[tuple[str, int, str]], tick: int) -> Lanes:
-    """The outbox with the files of a tick: query, rows, name relative to the home."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    for query, rows, file in new:
-        if query in sinks:
-            found.setdefault(query, []).append((rows, file))
+def posted(lanes: Sequence[Lane], sinks: Mapping[str, Sink], new: Iterable[Posted], tick: int) -> Lanes:
+    """The outbox with the files of a tick."""
+    found: dict[str, list[Posted]] = {}
+    for file in new:
+        if file.query in sinks:
+            found.setdefault(file.query, []).append(file)
     after = {lane.name: lane for lane in lanes}
     for query, files in found.items():
         # A query that was added again with other options continues the lane: a target that has a tick takes no
@@ -69,7 +79,8 @@ def posted(lanes: Sequence[Lane], sinks: Mapping[str, Sink], new: Iterable[tuple
         waiting = sorted((parcel for lane in before for parcel in lane.parcels), key=lambda parcel: parcel.tick)
         after = {name: lane for name, lane in after.items() if lane not in before}
         lane = Lane(query, sinks[query], tuple(waiting))
-        parcel = Parcel(tick, sum(rows for rows, _ in files), tuple(file for _, file in files))
+        sizes = tuple(file.bytes for file in files)
+        parcel = Parcel(tick, sum(file.rows for file in files), tuple(file.name for file in files), sizes)
         after[lane.name] = replace(lane, parcels=(*lane.parcels, parcel))
     return tuple(after.values())
 
@@ -95,7 +106,10 @@ def lanes_from(raw: Iterable[Mapping[str, Any]]) -> Lanes:
         Lane(
             one["query"],
             Sink(one["sink"]["format"], one["sink"]["path"], tuple((n, v) for n, v in one["sink"]["options"])),
-            tuple(Parcel(parcel["tick"], parcel["rows"], tuple(parcel["files"])) for parcel in one["parcels"]),
+            tuple(
+                Parcel(parcel["tick"], parcel["rows"], tuple(parcel["files"]), tuple(parcel.get("bytes", ())))
+                for parcel in one["parcels"]
+            ),
         )
         for one in raw
     )

@@ -1,7 +1,9 @@
 """From a manifest to the files that it names: recovery, publishing results, deleting what no manifest names.
 
 State is guarded: a missing bucket rejects the start. Results belong to their readers, who may have moved or deleted
-them: a missing one is a warning. In a folder of results only files of ours are deleted, by their names.
+them: a missing one is a warning, but one that was cut short is damage. In a folder of results only files of ours are
+deleted, by their names. What the manifest before the newest names is kept as well: where the newest state is damaged
+and nobody has seen a result of its tick, recovery goes back to it (`going_back.py`).
 """
 
 from __future__ import annotations
@@ -10,30 +12,51 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from watersmeet import points
+from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import check_dependencies
-from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, load_newest
+from watersmeet.home.disk import sync_entries
+from watersmeet.home.going_back import Checks, Forget, check_results, go_back
+from watersmeet.home.manifest import Manifest, NewerVersion, ResultFile, load_earlier, load_newest
 
 _log = logging.getLogger("watersmeet")
-Verify = Callable[[Path, tuple[BucketInfo, ...]], None]
 
 
-def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manifest:
-    """Bring the home to exactly what its newest manifest says, or raise and change nothing."""
+def recover(
+    home: Path, result_folders: Iterable[Path], checks: Checks, forget: Forget = lambda home, manifest: None
+) -> Manifest:
+    """Bring the home to exactly what its newest manifest says, or raise and change nothing.
+
+    `checks` raise what is wrong with the state of a manifest; `forget` removes what was begun after a manifest that
+    is not the newest."""
     folders = set(result_folders)
-    manifest = load_newest(home)
-    check_dependencies(home, manifest, [folder for folder in folders if not folder.is_relative_to(home)])
-    verify(home, manifest.buckets)
+    outside = [folder for folder in folders if not folder.is_relative_to(home)]
+    try:
+        manifest = load_newest(home)
+    except NewerVersion:
+        raise
+    except StateError as problem:
+        manifest = go_back(home, outside, problem, checks, forget)
+    check_dependencies(home, manifest, outside)
+    try:
+        for check in (*checks, check_results):
+            check(home, manifest)
+    except StateError as problem:
+        manifest = go_back(home, outside, problem, checks, forget)
     publish(manifest, "recover.publish")
-    named = {home / bucket.file for bucket in manifest.buckets}
+    sync_entries(renamed_in(manifest))
+    before = load_earlier(home, manifest.tick)[:1]
+    named = {home / file for file in named_files((manifest, *before))}
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
         if path not in named and not path.is_dir():
             path.unlink(missing_ok=True)
-    _clear_outbox(home, manifest)
+    for path in (home / layout.OUTBOX).glob("*/*"):  # delivered, and left out of the manifest, before the engine died
+        if path not in named and layout.tick_of(path.name) is not None:
+            path.unlink(missing_ok=True)
     folders |= {*(home / layout.RESULTS).glob("*"), *(home / layout.REJECTED).glob("*"), home / layout.COUNTS}
     folders |= {*(home / layout.OUTBOX).glob("*")}
     for folder in folders:
@@ -44,12 +67,19 @@ def recover(home: Path, result_folders: Iterable[Path], verify: Verify) -> Manif
     return manifest
 
 
-def _clear_outbox(home: Path, manifest: Manifest) -> None:
-    """Delete what was delivered, and left out of the manifest, before the engine died."""
-    named = {home / file for lane in manifest.outbox for parcel in lane.parcels for file in parcel.files}
-    for path in (home / layout.OUTBOX).glob("*/*"):
-        if path not in named and layout.tick_of(path.name) is not None:
-            path.unlink(missing_ok=True)
+def superfluous(home: Path, manifest: Manifest) -> list[str]:
+    """What only the manifest before this one names: it is deleted after the next commit."""
+    before = load_earlier(home, manifest.tick)[:1]
+    return sorted(named_files(before) - named_files([manifest]))
+
+
+def named_files(manifests: Iterable[Manifest]) -> set[str]:
+    """The files of the state and of the outbox, relative to the home."""
+    found: set[str] = set()
+    for one in manifests:
+        found.update(bucket.file for bucket in one.buckets)
+        found.update(file for lane in one.outbox for parcel in lane.parcels for file in parcel.files)
+    return found
 
 
 def _clear(staging: Path, tag: str) -> None:
@@ -84,6 +114,12 @@ def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str
     return lost
 
 
+def renamed_in(manifest: Manifest) -> set[str]:
+    """The folders in which the files of a tick appear. Their entries have to be on the disk before the next manifest,
+    which does not name these files any more. The folders that they leave need not: both names do no harm."""
+    return {os.path.dirname(file.final) for file in manifest.results}
+
+
 def discard_staged(manifest: Manifest, files: Iterable[ResultFile]) -> None:
     """Delete what was written for queries that this tick has suspended."""
     named = {file.staged for file in manifest.results}
@@ -94,7 +130,7 @@ def discard_staged(manifest: Manifest, files: Iterable[ResultFile]) -> None:
 
 
 def discard(home: Path, files: Sequence[str]) -> None:
-    """Delete state files that no manifest names."""
+    """Delete state files that neither the newest manifest names nor the one before."""
     points.reach("discard.before", files)
     for at, file in enumerate(files):
         if at == 1:

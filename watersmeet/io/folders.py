@@ -6,6 +6,7 @@ decision 10. Its guarantees hold here too: files are read in the order of their 
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 import stat
@@ -16,14 +17,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
+from watersmeet.io.parquet_files import StreamFile
 from watersmeet.io.positions import Noted
 from watersmeet.io.ranges import RangePiece
-from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES, open_parquet
+from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
 from watersmeet.io.watch import Watch
 from watersmeet.model import Stream
@@ -240,6 +241,11 @@ class InputFile(NamedTuple):
     stamp: Stamp
 
 
+def as_found(path: str) -> InputFile:
+    """A file that was found by its path; the task that reads it reports it if it is gone, or no regular file."""
+    return InputFile(path, _stamp(path) or Stamp(0, 0))
+
+
 @dataclass(frozen=True)
 class Piece:
     """A file, or a share of the row groups of a large one, for one task to read."""
@@ -292,23 +298,14 @@ def _pieces(stream: str, file: InputFile) -> Iterator[Piece]:
 
 def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows as the stream declares them. InputError where the file is not one of this stream, or is damaged."""
-    file, names = open_parquet(stream, piece.path)
+    file = StreamFile(stream, piece.path)
     if piece.stamp not in (None, _stamp(piece.path)):
         file.close()
         raise InputError(f"stream {stream.name}: {piece.path} has changed since it was found")
-    return _row_groups(stream, piece, file, names)
+    return _row_groups(piece, file)
 
 
-def _row_groups(stream: Stream, piece: Piece, file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
-    declared = [column.name for column in stream.columns]
-    with file:
-        for at in range(piece.share, file.metadata.num_row_groups, piece.shares):
-            try:
-                table = file.read_row_group(at, columns=names, use_threads=False).select(names)
-                rows = table.rename_columns(declared).combine_chunks()
-            except (pa.ArrowException, OSError, ValueError) as problem:
-                raise InputError(
-                    f"stream {stream.name}: {piece.path} is damaged: only a part of it could be read",
-                    detail=str(problem).splitlines()[0],
-                ) from None
-            yield from rows.to_batches()
+def _row_groups(piece: Piece, file: StreamFile) -> Iterator[pa.RecordBatch]:
+    with contextlib.closing(file):
+        for at in range(piece.share, file.row_groups, piece.shares):
+            yield from file.rows(at)

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
+from watersmeet.home.location import is_address, unusable
 from watersmeet.home.manifest import load_newest
-from watersmeet.io.connectors.kafka.source import is_topic
+from watersmeet.io.locations import source_path
 from watersmeet.model import Sink, Stream
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_PATTERN = re.compile(r"[*?\[{]")
 
 
 def resolved_sink(sink: Sink) -> Sink:
     """The sink with its folder by the one name that no other spelling leads to."""
-    if not sink.path or not sink.names_folder or _SCHEME.match(sink.path):
+    if not sink.path or not sink.names_folder or is_address(sink.path) or "\0" in sink.path:
         return sink
     return replace(sink, path=os.path.realpath(sink.path))
+
+
+def check_path(query: str, sink: Sink, home: Path) -> None:
+    """Reject a path that no folder can have. The sink is a resolved one."""
+    if not sink.path or not sink.names_folder or sink.format in ("console", "count") or is_address(sink.path):
+        return
+    if (reason := unusable(sink.path)) and not _has_run(query, home):
+        raise ModelError(
+            f"query {query}: results cannot be written into {sink.path[:100]!r}: {reason}",
+            hint="give INTO another path",
+        )
 
 
 def check_into(query: str, sink: Sink, home: Path, streams: Iterable[Stream], roots: str) -> None:
     """Reject a folder that is not for results. The sink is a resolved one."""
     if not sink.path or not sink.names_folder or sink.format in ("console", "count"):
         return
-    if _SCHEME.match(sink.path):
+    if is_address(sink.path):
         raise ModelError(
             f"query {query}: results cannot be written to {sink.path}",
             detail="INTO takes a folder of this machine.",
@@ -61,13 +69,10 @@ def _has_run(query: str, home: Path) -> bool:
 
 def check_source(query: str, folder: Path, stream: Stream) -> None:
     """Reject a folder of results that a stream reads: the query would feed itself."""
-    source = stream.source
-    if source is None or not source.path or is_topic(stream) or _SCHEME.match(source.path):
+    found = source_path(stream)
+    if found is None:
         return
-    parts = Path(os.path.abspath(source.path)).parts
-    fixed = next((at for at, part in enumerate(parts) if _PATTERN.search(part)), len(parts))
-    # Where there is a folder whose name has such a sign, it is no pattern.
-    read = Path(os.path.realpath(source.path if os.path.isdir(source.path) else Path(*parts[:fixed])))
+    read, _ = found
     if read == folder or read in folder.parents:
         raise ModelError(
             f"query {query}: {folder} is in the folder that stream {stream.name} reads: {read}",

@@ -6,14 +6,12 @@ the streams begin: what startingOffsets said when the home was new counts for ev
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.files import append_durably, cut_torn_line, line, make_private, replace_durably, whole_lines
+from watersmeet.home.chained_log import ChainedLog, damaged_line
 
 Range = tuple[int, int]
 _LONG = 1 << 20  # bytes of a log that is rewritten
@@ -30,9 +28,13 @@ class TopicRanges:
 
 @dataclass
 class OffsetLog:
-    path: Path
+    log: ChainedLog
     batch: int = -2  # the newest; -2 where nothing was logged
     streams: dict[str, TopicRanges] = field(default_factory=dict)  # of the newest
+
+    @property
+    def path(self) -> Path:
+        return self.log.path
 
     def begin(self, batch: int, streams: dict[str, TopicRanges]) -> None:
         record = {
@@ -42,11 +44,10 @@ class OffsetLog:
                 for name, one in streams.items()
             },
         }
-        make_private(self.path.parent)
         if self.path.exists() and self.path.stat().st_size > _LONG:
-            replace_durably(self.path, line(record))
+            self.log.replace(record)
         else:
-            append_durably(self.path, [record])
+            self.log.append(record)
         self.batch, self.streams = batch, streams
 
 
@@ -58,23 +59,19 @@ def _ranges(raw: dict[str, Any]) -> dict[int, Range]:
     return {int(partition): (int(begin), int(end)) for partition, (begin, end) in raw.items()}
 
 
-def load_offsets(home: Path, group: str) -> OffsetLog:
+def load_offsets(home: Path, group: str, *, to_write: bool = True) -> OffsetLog:
     """The log as the last process left it. A batch whose line is torn has not begun."""
-    path = layout.offset_log(home, group)
-    cut_torn_line(path)
-    lines = whole_lines(path)
-    if not lines:
-        return OffsetLog(path)
+    log = ChainedLog(layout.offset_log(home, group))
+    about = "It has the offsets that were read."
+    records = log.read(about, to_write)
+    if not records:
+        return OffsetLog(log)
     try:
-        raw = json.loads(lines[-1])
+        raw = records[-1]
         streams = {
             name: TopicRanges(one["topic"], _ranges(one["ranges"]), _ranges(one["lost"]))
             for name, one in raw["streams"].items()
         }
-        return OffsetLog(path, int(raw["batch"]), streams)
+        return OffsetLog(log, int(raw["batch"]), streams)
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise StateError(
-            f"{path} is damaged in its last line: {problem!r}",
-            detail="It has the offsets that were read. Nothing was changed.",
-            hint=restore_hint("the home folder as a whole"),
-        ) from None
+        raise damaged_line(log.path, len(records), problem, about) from None

@@ -8,16 +8,18 @@ those; for any other batch, what was logged of its files is logged again when it
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
+from watersmeet.home.chained_log import ChainedLog, damaged_line, last_link
 from watersmeet.home.counters import Reason
-from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.files import replace_durably, whole_lines
+from watersmeet.home.manifest import Manifest, committed
 from watersmeet.io.offsets import load_offsets
 from watersmeet.io.ranges import load_ranges
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, unpacked
@@ -42,7 +44,7 @@ Notes = dict[str, list[Noted]]  # by stream
 class Positions:
     """The log of a group's batches: which files each of them has."""
 
-    path: Path
+    log: ChainedLog
     batch: int = -1  # the newest
     files: Files = field(default_factory=dict)  # of the newest
     notes: Notes = field(default_factory=dict)  # of the newest
@@ -51,6 +53,10 @@ class Positions:
     _changed: Files = field(default_factory=dict)  # of the newest, when it is repeated: files that are others by now
     _length: int = 0  # of the log when it was rewritten
 
+    @property
+    def path(self) -> Path:
+        return self.log.path
+
     def begin(self, files: Files, notes: Notes) -> None:
         """Write down what the next batch has, before it begins. All batches before it are in the state by now."""
         record: dict[str, Any] = {"batch": self.batch + 1, "files": _listed(files)}
@@ -58,9 +64,9 @@ class Positions:
             record["noted"] = {s: [[n.name, *n.stamp, n.reason] for n in some] for s, some in notes.items()}
         if self.path.exists() and self.path.stat().st_size > max(_LONG, 2 * self._length):
             before = {stream: taken.packed() for stream, taken in self.taken.items()}
-            self._length = replace_durably(self.path, line({**record, "before": before}))
+            self._length = self.log.replace({**record, "before": before})
         else:
-            append_durably(self.path, [record])
+            self.log.append(record)
         self._follow(self.batch + 1, files, notes)
 
     def repeat(self, files: Files) -> None:
@@ -80,7 +86,7 @@ class Positions:
         changed = _listed(self._changed)
         if not given_back and not set_aside and not self._has_rejected and not any(changed.values()):
             return
-        append_durably(self.path, [{"batch": self.batch, "back": given_back, "aside": set_aside, "now": changed}])
+        self.log.append({"batch": self.batch, "back": given_back, "aside": set_aside, "now": changed})
         self._reject(given_back, set_aside)
 
     def _follow(self, batch: int, files: Files, notes: Notes) -> None:
@@ -147,22 +153,15 @@ def _file(listed: str | list[Any]) -> tuple[str, Stamp]:
 
 def load_positions(home: Path, group: str, *, to_write: bool = True) -> Positions:
     """The log as the last process left it. A batch of which not all was written down has not begun."""
-    path = layout.positions(home, group)
-    if to_write:
-        cut_torn_line(path)
-    found = Positions(path)
-    for number, text in enumerate(whole_lines(path), 1):
+    found = Positions(ChainedLog(layout.positions(home, group)))
+    about = "It lists the files that were read."
+    for number, raw in enumerate(found.log.read(about, to_write), 1):
         try:
-            raw = json.loads(text)
             found._read(raw)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise StateError(
-                f"{path} is damaged in line {number}: {problem!r}",
-                detail="It lists the files that were read. Nothing was changed.",
-                hint=restore_hint("the home folder as a whole"),
-            ) from None
+            raise damaged_line(found.path, number, problem, about) from None
         if "before" in raw:
-            found._length = len(text)
+            found._length = len(json.dumps(raw))
     return found
 
 
@@ -171,26 +170,55 @@ def check_positions(home: Path, manifest: Manifest) -> None:
 
     They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders or logs. Without
     them batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
+    later = max(committed(home), default=0) - manifest.tick  # ticks to go back
     for group, batch in manifest.batches.items():
-        if layout.offsets(home, group, batch).exists():
+        mark = manifest.positions.get(group)
+        offsets = layout.offsets(home, group, batch)
+        if offsets.exists():
+            if later and layout.commits(home, group, batch + 1).exists():
+                raise mixed(offsets, f"Spark does not repeat batch {batch + 1}")
+            if mark is not None and mark != zlib.crc32(offsets.read_bytes()):
+                raise mixed(offsets, "its content is not that of the batch which the state contains")
             continue
-        folder, path, newest = layout.checkpoint(home, group), *_newest(home, group)
+        folder, log, newest = layout.checkpoint(home, group), *_newest(home, group)
         if newest < batch:
-            where = folder if folder.exists() else path
+            where = folder if folder.exists() else log.path
             raise mixed(where, f"they end before batch {batch}, which the state contains")
-        if newest > batch + 1:
-            raise mixed(path, ahead(newest, batch))
+        if newest > batch + 1 + later:
+            raise mixed(log.path, ahead(newest, batch))
+        if mark is not None and mark not in log.links:
+            raise mixed(log.path, f"they are not those that the state of batch {batch} was made with")
 
 
-def _newest(home: Path, group: str) -> tuple[Path, int]:
+def with_positions(home: Path, manifest: Manifest, group: str) -> Manifest:
+    """The manifest with what it must know of the positions of a group's newest batch: the link of their log, or a
+    checksum of Spark's."""
+    found = [last_link(log(home, group)) for log in (layout.positions, layout.offset_log, layout.ranges)]
+    offsets = layout.offsets(home, group, manifest.batches.get(group, -1))
+    found += [zlib.crc32(offsets.read_bytes())] if offsets.exists() else []
+    marks = [mark for mark in found if mark is not None]
+    return replace(manifest, positions={**manifest.positions, group: marks[-1]}) if marks else manifest
+
+
+def forget_begun(home: Path, manifest: Manifest) -> None:
+    """Remove batches that were begun after the one that follows the state: they are found again."""
+    for group, batch in manifest.batches.items():
+        for log in (layout.positions, layout.offset_log, layout.ranges):
+            lines = whole_lines(path := log(home, group))
+            kept = [each for each in lines if json.loads(each)["batch"] <= batch + 1]
+            if len(kept) < len(lines):
+                replace_durably(path, b"".join(each + b"\n" for each in kept))
+
+
+def _newest(home: Path, group: str) -> tuple[ChainedLog, int]:
     """The log of a group, and the newest batch in it."""
     if layout.offset_log(home, group).exists():
-        offsets = load_offsets(home, group)
-        return offsets.path, offsets.batch
-    if (ranges := load_ranges(home, group)) is not None:
-        return ranges.path, ranges.batch
-    positions = load_positions(home, group)
-    return positions.path, positions.batch
+        offsets = load_offsets(home, group, to_write=False)
+        return offsets.log, offsets.batch
+    if (ranges := load_ranges(home, group, to_write=False)) is not None:
+        return ranges.log, ranges.batch
+    positions = load_positions(home, group, to_write=False)
+    return positions.log, positions.batch
 
 
 def ahead(batch: int, last: int) -> str:

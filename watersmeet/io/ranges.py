@@ -8,7 +8,6 @@ one is needed.
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +15,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.files import append_durably, cut_torn_line, line, replace_durably, whole_lines
+from watersmeet.home.chained_log import ChainedLog, damaged_line
 from watersmeet.model import Stream
 
 Position = Mapping[str, Any]  # as it is written down
@@ -78,9 +76,13 @@ def range_source(stream: Stream) -> RangeSource:
 class RangeLog:
     """The ranges of a group's batches."""
 
-    path: Path
+    log: ChainedLog
     batch: int = _BEFORE_THE_FIRST  # the newest
     ranges: Ranges = field(default_factory=dict)  # of the newest
+
+    @property
+    def path(self) -> Path:
+        return self.log.path
 
     def start(self, at: Mapping[str, Position]) -> None:
         """Write down where the first batch will begin."""
@@ -93,27 +95,22 @@ class RangeLog:
     def _write(self, batch: int, ranges: Ranges) -> None:
         record = {"batch": batch, "ranges": ranges}
         if self.path.exists() and self.path.stat().st_size > _LONG:
-            replace_durably(self.path, line(record))
+            self.log.replace(record)
         else:
-            append_durably(self.path, [record])
+            self.log.append(record)
         self.batch, self.ranges = batch, ranges
 
 
 def load_ranges(home: Path, group: str, *, to_write: bool = True) -> RangeLog | None:
     """The log as the last process left it, if there is one. A batch of which not all was written down has not begun."""
-    path = layout.ranges(home, group)
-    if to_write:
-        cut_torn_line(path)
-    lines = whole_lines(path)
-    if not lines:
+    log = ChainedLog(layout.ranges(home, group))
+    about = "It says how far sources were read."
+    records = log.read(about, to_write)
+    if not records:
         return None
     try:
-        raw = json.loads(lines[-1])
+        raw = records[-1]
         ranges = {stream: (begin, end) for stream, (begin, end) in raw["ranges"].items()}
-        return RangeLog(path, int(raw["batch"]), ranges)
+        return RangeLog(log, int(raw["batch"]), ranges)
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise StateError(
-            f"{path} is damaged in line {len(lines)}: {problem!r}",
-            detail="It says how far sources were read. Nothing was changed.",
-            hint=restore_hint("the home folder as a whole"),
-        ) from None
+        raise damaged_line(log.path, len(records), problem, about) from None

@@ -5,6 +5,7 @@ A reader of a result folder sees a file only after the manifest of its tick exis
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -19,7 +20,9 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
+from watersmeet.home.disk import sync_entries
 from watersmeet.home.files import make_private, private, write_whole
+from watersmeet.home.manifest import Manifest
 from watersmeet.io.connectors.protocol import connector_of
 from watersmeet.io.json_lines import JsonLines
 from watersmeet.model import Output, Sink
@@ -204,9 +207,20 @@ def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
 def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:
     """Reject a folder with results of other columns. Names may differ in case, as SQL's do."""
     described = folder / layout.COLUMNS
-    if described.exists() and described.read_text().lower() != _columns_text(outputs).lower():
+    if not _has_content(described):
+        return
+    try:
+        found = described.read_bytes().decode()
+        dict(json.loads(found))  # pairs of names and types
+    except (ValueError, TypeError) as problem:
         raise ModelError(
-            f"{folder} contains results with other columns: {described.read_text()}",
+            f"{described} is damaged: {problem}",
+            detail="It says which columns the results in the folder have. The results are not concerned.",
+            hint="delete the file, and start again: it is written anew",
+        ) from None
+    if found.lower() != _columns_text(outputs).lower():
+        raise ModelError(
+            f"{folder} contains results with other columns: {found}",
             hint="give the query another name or INTO path, or move the folder away",
         )
 
@@ -215,22 +229,53 @@ def _columns_text(outputs: tuple[Output, ...]) -> str:
     return json.dumps([[field.name, str(field.type)] for field in result_schema(outputs)])
 
 
-def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> None:
-    """Make the folder readable before the first result: an empty Parquet file carries the columns."""
+def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> list[Path]:
+    """Make the folder readable before the first result: an empty Parquet file carries the columns.
+
+    Returns the files that were written, which may be empty after a loss of power: then they are written again."""
     if sink.format == "count":
-        return  # its results are numbers in the folder of all counts
+        return []  # its results are numbers in the folder of all counts
     shared = is_outside(sink)
     if shared:
         folder.mkdir(parents=True, exist_ok=True)
     else:
         make_private(folder)
     if sink.is_delivered:
-        return
+        return []
     check_folder(folder, outputs)
     empty, described = folder / layout.EMPTY, folder / layout.COLUMNS
-    if extension(sink) == "parquet" and not empty.exists():
+    written: list[Path] = []
+    if extension(sink) == "parquet" and not _has_content(empty):
         content = io.BytesIO()
         pq.write_table(result_schema(outputs).empty_table(), content)
         write_whole(empty, content.getvalue(), shared)
-    if not described.exists():
-        write_whole(described, _columns_text(outputs), shared)  # cut short, it would be taken for other columns
+        written.append(empty)
+    if not _has_content(described):
+        write_whole(described, _columns_text(outputs), shared)
+        written.append(described)
+    return written
+
+
+def _has_content(path: Path) -> bool:
+    """Whether a file is there. One that is empty was not on the disk when the power failed."""
+    return path.exists() and path.stat().st_size > 0
+
+
+def put_aside(home: Path, folder: Path, sink: Sink, manifest: Manifest) -> None:
+    """Move what is in a folder of results out of the way of another query. Doing it twice is harmless."""
+    if sink.is_delivered or sink.format == "count" or not folder.is_dir():
+        return
+    # In a folder outside of the home only files with our tag are ours.
+    tag = "" if folder.is_relative_to(home) else manifest.tag
+    results = [name for name in os.listdir(folder) if layout.tick_of(name, tag) is not None]
+    if not results and not (folder / layout.COLUMNS).exists():
+        return
+    aside = layout.put_aside(folder, manifest.tick)
+    if is_outside(sink):
+        aside.mkdir(exist_ok=True)
+    else:
+        make_private(aside)
+    for name in (*results, layout.EMPTY, layout.COLUMNS):  # the columns last: they say that not all is moved
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).rename(aside / name)
+    sync_entries((aside, folder))  # once a tick of the other query is committed, nobody would move them

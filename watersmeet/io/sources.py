@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from watersmeet.errors import InputError, ModelError
-from watersmeet.model import Column, Stream
-from watersmeet.model.types import type_of_arrow
+from watersmeet.home.location import local_path
+from watersmeet.io.connectors.options import count, number, number_or_zero, one_of
+from watersmeet.model import CORRUPT_COLUMN, Column, Source, Stream
+from watersmeet.spark_reason import spark_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-CORRUPT_COLUMN = "_corrupt_record"
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "xml")
 _TEXTUAL = ("csv", "json", "xml")
 MAX_FILES, MAX_BYTES = "maxfilespertrigger", "maxbytespertrigger"  # Spark's names, in lower case
+TUNING = (MAX_FILES, MAX_BYTES)  # how much a tick reads, and not what
+_FOUND_FILE = "path string, modificationTime timestamp, length bigint, content binary"  # all that Spark allows
 DEFAULT_FILES = 1000  # of a stream in a tick
+_CHECK_SOURCE = "check the format, the path and the options after WITH"
+_MISSING_CLASS = (
+    "Spark lacks the library for this path or format; name it when Spark starts, for example for s3a:// "
+    "--set spark.jars.packages=org.apache.hadoop:hadoop-aws:<Spark's version of Hadoop>; and check the path"
+)
+# What Spark would reject only when the stream is started; none of them is about the format.
+_STREAM_OPTIONS = {
+    MAX_FILES: count,
+    MAX_BYTES: number,
+    "maxcachedfiles": number_or_zero,
+    "latestfirst": one_of("true", "false"),
+    "filenameonly": one_of("true", "false"),
+}
 
 
 def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
@@ -33,7 +45,8 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
     source = stream.source
     assert source is not None
     columns = ", ".join(f"`{column.name}` {column.type}" for column in stream.columns)
-    reader = spark.readStream.format(source.format).options(**dict(source.options))
+    kind = "binaryFile" if is_read_by_tasks(stream) else source.format
+    reader = spark.readStream.format(kind).options(**dict(source.options))
     names = [column.name for column in stream.columns]
     if source.format in FILE_FORMATS:
         if problem := missing_folder(stream):
@@ -42,25 +55,78 @@ def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
             columns += f", `{CORRUPT_COLUMN}` string"
             names.append(CORRUPT_COLUMN)
             reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN).option("mode", "PERMISSIVE")
-        if source.format == "parquet":
-            # One bad file must not stop the other streams; runtime/feed/input_check.py notices what was skipped.
-            reader = reader.option("ignoreCorruptFiles", "true").option("ignoreMissingFiles", "true")
+        if is_read_by_tasks(stream):
+            columns = _FOUND_FILE
+            reader = reader.option("ignoreMissingFiles", "true")  # the task that is to read it will report it
         reader = reader.schema(columns)
         if not {MAX_FILES, MAX_BYTES} & {name.lower() for name, _ in source.options}:
             reader = reader.option("maxFilesPerTrigger", DEFAULT_FILES)
     path = spark_path(source.path) if source.format in FILE_FORMATS else source.path
     try:
         frame = reader.load(path) if path else reader.load()
+        if is_read_by_tasks(stream):
+            return frame.select("path").where("false")  # Spark finds the files, and opens none
         if source.format in FILE_FORMATS:
             return frame.select(*names)
         return frame.selectExpr(*(f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in stream.columns))
     except (PySparkException, Py4JJavaError) as problem:
-        said = [line for line in str(problem).splitlines() if "[" in line] or [str(problem)]
+        reason = spark_reason(problem)
         raise InputError(
             f"stream {stream.name}: Spark cannot read {source.format} from {source.path!r}",
-            detail=said[0][said[0].find("[") :].strip(),
-            hint="check the format, the path and the options after WITH",
+            detail=reason,
+            hint=_MISSING_CLASS if "ClassNotFoundException" in reason else _CHECK_SOURCE,
         ) from None
+
+
+def check_file_source(stream: Stream) -> None:
+    """Reject a declaration with which no files could be read. Opens none."""
+    source = stream.source
+    if source is None or source.format not in FILE_FORMATS:
+        return
+    whose = f"stream {stream.name}"
+    if not source.path:
+        raise ModelError(
+            f"{whose}: FROM {source.format} needs a folder", hint=f"write FROM {source.format} 'folder' or 'folder/*'"
+        )
+    path = local_path(source.path)
+    if path is not None:
+        if "\0" in path:
+            raise ModelError(
+                f"{whose}: the path {path[:100]!r} has a NUL character", hint="correct the path after FROM"
+            )
+        if os.path.isfile(path):
+            raise ModelError(
+                f"{whose}: {path} is a file, and a stream is a folder to which files are added",
+                hint=f"name its folder, or the files in it by a pattern: {os.path.join(os.path.dirname(path), '*')}",
+            )
+    limits = set()
+    for name, value in source.options:
+        check = _STREAM_OPTIONS.get(name.lower())
+        if check is not None and (advice := check(value)):
+            raise ModelError(f"{whose}: the option {name} cannot be {value!r}", hint=advice)
+        limits |= {name.lower()} & {MAX_FILES, MAX_BYTES}
+    if len(limits) > 1 and source.format != "parquet":
+        raise ModelError(
+            f"{whose}: maxFilesPerTrigger and maxBytesPerTrigger cannot both be set", hint="remove one of the options"
+        )
+    if is_read_by_tasks(stream):
+        _check_rebasing(whose, source)
+
+
+def is_read_by_tasks(stream: Stream) -> bool:
+    """Whether Spark, where it finds the files of a stream, leaves it to the engine's tasks to read them."""
+    source = stream.source
+    return source is not None and source.format == "parquet" and local_path(source.path) is not None
+
+
+def _check_rebasing(whose: str, source: Source) -> None:
+    """Reject options of Spark's reader that tasks would have to obey."""
+    for option, value in source.options:
+        if option.lower() in ("datetimerebasemode", "int96rebasemode") and value.upper() != "CORRECTED":
+            raise ModelError(
+                f"{whose}: Parquet files are read with {option} = CORRECTED, not {value}",
+                hint="read files of Spark 2 with your own spark.readStream frame, or write them again with Spark 3",
+            )
 
 
 def spark_path(path: str) -> str:
@@ -94,52 +160,3 @@ def check_frame(name: str, frame: DataFrame) -> None:
             f"stream {name}: the DataFrame is not a streaming DataFrame",
             hint='use spark.readStream, or engine.sql("CREATE STREAM …") for files',
         )
-
-
-def open_parquet(stream: Stream, path: str) -> tuple[pq.ParquetFile, list[str]]:
-    """A Parquet file and its names for the stream's columns; raises InputError where it is not one of the stream."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise InputError(f"stream {stream.name}: {path} is not a regular file")
-        file = pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
-        found = file.schema_arrow
-    except (pa.ArrowException, OSError, ValueError) as problem:  # ValueError: a name that is not UTF-8
-        raise InputError(
-            f"stream {stream.name}: {path} is not a readable Parquet file", detail=str(problem).splitlines()[0]
-        ) from None
-    by_name = {field.name.lower(): field for field in found}
-    names = []
-    for column in stream.columns:
-        field = by_name.get(column.name.lower())
-        if field is None:
-            raise InputError(
-                f"stream {stream.name}: {path} has no column {column.name}",
-                detail=f"Its columns: {', '.join(found.names)}.",
-            )
-        if not reads_as(field.type, column):
-            raise InputError(
-                f"stream {stream.name}: {path} has {column.name} as {type_of_arrow(field.type).upper()}; "
-                f"the stream declares {column.type.upper()}"
-            )
-        names.append(field.name)
-    return file, names
-
-
-def reads_as(found: pa.DataType, column: Column) -> bool:
-    """Whether Spark reads a Parquet column of one type as another: the same, or a lossless widening."""
-    wanted = column.arrow
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    if pa.types.is_timestamp(wanted):
-        return bool(pa.types.is_timestamp(found))
-    if pa.types.is_integer(wanted) and pa.types.is_integer(found):
-        return bool(found.bit_width <= wanted.bit_width)
-    if pa.types.is_floating(wanted) and pa.types.is_floating(found):
-        return bool(found.bit_width <= wanted.bit_width)
-    if pa.types.is_decimal(wanted) and pa.types.is_decimal(found):
-        return bool(found.scale == wanted.scale and found.precision <= wanted.precision)
-    if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
-        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_binary(found))
-    if pa.types.is_nested(wanted):
-        return bool(pa.types.is_nested(found))
-    return bool(found == wanted)

@@ -14,7 +14,8 @@ class Limits:
     expression_seconds: float = 0.0  # for an expression on a block of rows
     expression_megabytes: int = 0  # of DuckDB's memory, for the expressions of a task
     task_megabytes: int = 0  # of a Spark task's own memory
-    window_seconds: float = 0.0  # for a window that Spark computes
+    window_seconds: float = 0.0  # for the windows that Spark computes
+    windows: int = 0  # that Spark computes, of all queries; the rest waits for the next ticks
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,4 @@ class TextLimits:
     terms: int = 500  # of its conditions
     depth: int = 50  # of its expressions
     literal: int = 10_000  # characters of a literal, or a size that one asks for
+    windows: int = 100_000  # that a row is in

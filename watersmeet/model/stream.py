@@ -12,6 +12,8 @@ from watersmeet.model.spark_call import HIDDEN
 from watersmeet.model.types import arrow_type, canonical_type, is_integer
 
 DAY = 86_400_000_000  # microseconds
+CORRUPT_COLUMN = "_corrupt_record"  # what could not be parsed, beside the columns of
+_PARSED = ("csv", "json", "xml", "kafka")  # these formats
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -68,6 +70,12 @@ class Stream:
                 raise ModelError(f"stream {self.name} has two columns named {name} (names ignore case)")
             if name.startswith(HIDDEN):
                 raise ModelError(f"stream {self.name}: the name of a column must not begin with {HIDDEN!r}")
+            if name == CORRUPT_COLUMN and self.source is not None and self.source.format in _PARSED:
+                raise ModelError(
+                    f"stream {self.name}: {name} cannot be a column of {self.source.format} input",
+                    detail="Rows that cannot be parsed are set aside with their text in a column of this name.",
+                    hint="give the column another name, or leave it out",
+                )
         if self.lateness < 0:
             raise ModelError(f"stream {self.name}: lateness must not be negative")
         if self.ahead is not None and self.ahead < 0:

@@ -47,6 +47,11 @@ class Grid:
         """The width of the widest slices of which every window is made; one begins at 0."""
         return gcd(self.range, self.slide)
 
+    @property
+    def windows_of_a_row(self) -> int:
+        """The most windows that contain one time."""
+        return -(-self.range // self.slide)
+
     def end(self, start: int) -> int:
         return start + self.range
 
@@ -85,9 +90,13 @@ class Partial:
     argument: Expression | None
     filter: Expression | None  # rows for which it is not true count for nothing
     type: str
+    # Not empty: each combination of these values counts once, if none is NULL. They are keys of a slice store of their
+    # own, besides those of the query; `argument`, if there is one, is computed of the only value.
+    distinct: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.function in FUNCTIONS, self.function
+        assert not self.distinct or self.function in ("count", "sum"), self.function
         assert self.argument is not None or self.function == "count"
 
     def columns(self, at: int) -> tuple[tuple[str, str], ...]:
@@ -135,7 +144,14 @@ class Sliced:
     @property
     def over_rows(self) -> tuple[Expression, ...]:
         """The expressions that are evaluated for the rows that arrive."""
-        return _given((self.filter, *self.keys, *(each for p in self.partials for each in (p.argument, p.filter))))
+        plain = [partial.argument for partial in self.partials if not partial.distinct]
+        distinct = [each for partial in self.partials for each in partial.distinct]
+        return _given((self.filter, *self.keys, *plain, *distinct, *(partial.filter for partial in self.partials)))
+
+    @cached_property
+    def distinct(self) -> tuple[tuple[Expression, ...], ...]:
+        """The combinations of values of which partials count each once."""
+        return tuple(dict.fromkeys(partial.distinct for partial in self.partials if partial.distinct))
 
 
 @dataclass(frozen=True)

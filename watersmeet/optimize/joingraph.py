@@ -16,6 +16,10 @@ from watersmeet.model.expression import Sql
 Attribute = tuple[str, KeyPart]  # a key of a relation
 NO_KEY = KeyPart(Sql(("",)), "none")  # of a link that is no equality
 _AT_RANDOM = "random"  # in place of a type
+# Plans are searched among all connected sets of a query if it has at most LATTICE: every query of eight relations,
+# chains and cycles of sixteen (a star of sixteen has 32,783). Many queries together have at most LATTICES, unless each
+# has hardly any.
+LATTICE, LATTICES, LEAST_LATTICE = 300, 6000, 31
 
 
 def at_random(places: int) -> KeyPart:
@@ -137,7 +141,9 @@ class QueryGraph:
 
     @cached_property
     def connected(self) -> tuple[Subquery, ...]:
-        """The materializable intermediate results: every connected subset, streams and the whole included."""
+        """The materializable intermediate results: every connected subset, streams and the whole included.
+
+        Only for queries that are narrow (`Problem.is_narrow`): others may have 2^relations of them."""
         found: set[frozenset[str]] = {frozenset((relation,)) for relation in self.relations}
         frontier = list(found)
         while frontier:
@@ -149,9 +155,31 @@ class QueryGraph:
                     frontier.append(larger)
         return tuple(sorted((self.within(subset) for subset in found), key=lambda sub: sub.sort_key))
 
+    @cached_property
+    def size(self) -> int:
+        """The number of connected sets, if it is at most LATTICE, otherwise one more."""
+        bits = {relation: 1 << at for at, relation in enumerate(self.relations)}
+        near = [sum(bits[other] for other in self.neighbours[relation]) for relation in self.relations]
+        found, frontier = set(bits.values()), list(bits.values())
+        while frontier:
+            mask = frontier.pop()
+            for at, linked in enumerate(near):
+                larger = mask | 1 << at
+                if linked & mask and larger not in found:
+                    if len(found) == LATTICE:
+                        return LATTICE + 1
+                    found.add(larger)
+                    frontier.append(larger)
+        return len(found)
+
     def reachable(self, relations: frozenset[str]) -> frozenset[str]:
         """The relations outside that a link leads to from these."""
         return frozenset().union(*(self.neighbours[relation] for relation in relations)) - relations
+
+
+def lattice_limit(queries: int) -> int:
+    """How many connected sets each of so many different queries may have if plans are searched among all of them."""
+    return max(LEAST_LATTICE, min(LATTICE, LATTICES // max(1, queries)))
 
 
 def relation_of(stream: str, occurrence: int) -> str:

@@ -18,6 +18,7 @@ from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, price
 
 Size = Callable[[frozenset[str]], float]
+SETS_OF_A_SIZE = 16  # that a left-deep order is searched among where there are too many
 
 
 @dataclass(frozen=True)
@@ -83,22 +84,26 @@ def left_deep(problem: Problem, time_limit: float = inf) -> Solution:
 
 
 def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
-    """The order with the least cost where no probe is a broadcast, by dynamic programming over connected sets.
+    """The order with the least cost where no probe is a broadcast, by dynamic programming over connected sets; of a
+    query that has too many of them, over the cheapest of each size.
 
     The join of a prefix M with r costs |M| for its members' tuples, |r| for r's, and |M| for storing it."""
-    best: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {
+    layer: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {
         frozenset((relation,)): (0.0, (relation,)) for relation in query.relations
     }
-    for joined in query.connected:
-        if len(joined) == len(query.relations):
-            continue
-        cost, order = best[joined.relations]
-        held = problem.size(joined) * (1 if joined.is_stream else 1 + problem.weights.kept_row / problem.weights.miss)
-        for relation in sorted(query.reachable(joined.relations)):
-            found = cost + held + problem.size(query.within(frozenset((relation,)))), (*order, relation)
-            larger = joined.relations | {relation}
-            best[larger] = min(best.get(larger, found), found)
-    order = best[frozenset(query.relations)][1]
+    for _ in query.relations[1:]:
+        following: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {}
+        for relations, (cost, order) in layer.items():
+            joined = query.within(relations)
+            stored = 1 if joined.is_stream else 1 + problem.weights.kept_row / problem.weights.miss
+            for relation in sorted(query.reachable(relations)):
+                size = problem.size(joined) * stored + problem.size(query.within(frozenset((relation,))))
+                found = cost + size, (*order, relation)
+                larger = relations | {relation}
+                following[larger] = min(following.get(larger, found), found)
+        few = None if problem.is_narrow(query) else SETS_OF_A_SIZE
+        layer = dict(sorted(following.items(), key=lambda item: item[1])[:few])
+    ((_, order),) = layer.values()
     tree: Tree | str = order[0]
     for relation in order[1:]:
         tree = Tree((tree, relation))

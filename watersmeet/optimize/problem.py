@@ -32,14 +32,13 @@ The paths of a store are wanted by all queries that contain its subquery: which 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2, prod, sqrt
 from typing import NamedTuple
 
 from watersmeet.errors import ModelError
-from watersmeet.model import Theta
 from watersmeet.optimize.joingraph import (
     Attribute,
     Link,
@@ -47,6 +46,7 @@ from watersmeet.optimize.joingraph import (
     Subquery,
     at_random,
     end_in,
+    lattice_limit,
     places_at_random,
     store_of,
     stream_of,
@@ -128,15 +128,6 @@ class Problem:
         return tuple(sorted(listed, key=lambda want: (want[0], want[1].sort_key)))
 
     @cached_property
-    def hosts(self) -> dict[Subquery, QueryGraph]:
-        """For each subquery that may appear, a query that contains it."""
-        found: dict[Subquery, QueryGraph] = {}
-        for query in self.queries:
-            for subquery in query.connected:
-                found.setdefault(subquery, query)
-        return found
-
-    @cached_property
     def _over(self) -> dict[str, list[QueryGraph]]:
         over: dict[str, list[QueryGraph]] = {}
         for query in self.queries:
@@ -145,42 +136,64 @@ class Problem:
         return over
 
     def host(self, subquery: Subquery) -> QueryGraph:
-        """A query that contains the subquery, found without the table of all that `hosts` is."""
-        for query in self._over[min(subquery.relations)]:
-            if subquery.links <= query.links and query.within(subquery.relations) == subquery:
-                return query
-        raise KeyError(subquery)
+        """A query that contains the subquery."""
+        return next(self._readers_of(subquery))
+
+    def is_narrow(self, query: QueryGraph) -> bool:
+        """Whether plans of a query are searched among all its connected sets, and not only among some."""
+        return query.size <= self._lattice
+
+    @cached_property
+    def _lattice(self) -> int:
+        return lattice_limit(len({query.links for query in self.queries}))
 
     @cached_property
     def materializable(self) -> tuple[Subquery, ...]:
-        """Subqueries that may become stores: some query extends them."""
+        """Subqueries that may become stores: some query extends them. A query with too many of them has none."""
         if not self.materialize:
             return ()
-        found = {sub for query in self.queries for sub in query.connected if 1 < len(sub) < len(query.relations)}
+        narrow = filter(self.is_narrow, self.queries)
+        found = {sub for query in narrow for sub in query.connected if 1 < len(sub) < len(query.relations)}
         return tuple(sorted(found, key=lambda sub: sub.sort_key))
 
     @cached_property
     def _candidates(self) -> dict[Subquery, tuple[Attribute, ...]]:
+        return {}
+
+    def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
+        """Attributes to partition a store by: those that equalities lead to from outside, or else round-robin."""
         if self.larger is not None:
-            return self.larger._candidates
-        ends: dict[Subquery, dict[Attribute, None]] = {}
-        thetas: dict[Subquery, dict[Link, None]] = {}
-        for query in self.queries:
-            for subquery in query.connected:
-                store = store_of(subquery)
-                held, tested = ends.setdefault(store, {}), thetas.setdefault(store, {})
-                for link in query.links:
-                    if len(link.relations & subquery.relations) != 1:
-                        continue
+            return self.larger.layout_candidates(store)
+        store = store_of(store)
+        found = self._candidates.get(store)
+        if found is None:
+            found = self._candidates[store] = self._computed_candidates(store)
+        return found
+
+    def _computed_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
+        ends: dict[Attribute, None] = {}
+        thetas: dict[Link, None] = {}
+        of_stream = self._uses.get(min(store.relations), [])
+        uses = of_stream if store.is_stream else [(query, store) for query in self._readers_of(store)]
+        for query, subquery in uses:
+            for link in query.links:
+                if len(link.relations & subquery.relations) == 1:
                     if link.theta is None:
-                        held[end_in(subquery, link)] = None
+                        ends[end_in(subquery, link)] = None
                     else:
-                        tested[link] = None
-        return {
-            store: tuple(sorted(held, key=lambda end: (end[0], end[1].sort_key)))
-            or ((min(store.relations), at_random(self._places(store, thetas[store]))),)
-            for store, held in ends.items()
-        }
+                        thetas[link] = None
+        return tuple(sorted(ends, key=lambda end: (end[0], end[1].sort_key))) or (
+            (min(store.relations), at_random(self._places(store, thetas))),
+        )
+
+    @cached_property
+    def _uses(self) -> dict[str, list[tuple[QueryGraph, Subquery]]]:
+        """For each stream the queries over it, with the relations that it is there."""
+        found: dict[str, list[tuple[QueryGraph, Subquery]]] = {}
+        for query in self.queries:
+            for relation in query.relations:
+                found.setdefault(stream_of(relation), []).append((query, query.within(frozenset((relation,)))))
+        return found
 
     def _places(self, store: Subquery, thetas: Iterable[Link]) -> int:
         """How many places a store should be spread over that only these predicates lead to."""
@@ -190,10 +203,6 @@ class Problem:
         sending = self.weights.miss + self.weights.sent
         least = max(1, round(sqrt(looking / sending)))  # where sending · N + looking / N is least
         return min(self.partitions, max(least, ceil(self.size(store) / ROWS_A_PLACE)))
-
-    def layout_candidates(self, store: Subquery) -> tuple[Attribute, ...]:
-        """Attributes to partition a store by: those that equalities lead to from outside, or else round-robin."""
-        return self._candidates.get(store_of(store), ())
 
     @cached_property
     def _sizes(self) -> dict[Subquery, float]:
@@ -270,12 +279,14 @@ class Problem:
 
     def _containing(self, subquery: Subquery) -> tuple[str, ...]:
         if subquery not in self._readers:
-            self._readers[subquery] = tuple(
-                query.name
-                for query in self._over[min(subquery.relations)]
-                if subquery.links <= query.links and query.within(subquery.relations) == subquery
-            )
+            self._readers[subquery] = tuple(query.name for query in self._readers_of(subquery))
         return self._readers[subquery]
+
+    def _readers_of(self, subquery: Subquery) -> Iterator[QueryGraph]:
+        """The queries that contain a subquery."""
+        for query in self._over.get(min(subquery.relations), ()):
+            if subquery.links <= query.links and query.within(subquery.relations) == subquery:
+                yield query
 
     @cached_property
     def _unions(self) -> dict[tuple[tuple[str, ...], str, Subquery], float]:
@@ -312,11 +323,24 @@ class Problem:
     ) -> StepCost:
         """The layouts matter only where no equality leads to the store; none: those that it would have."""
         start, here = node
-        came, found = self.tuples(node), self.tuples((start, joined))
+        return self.step_by_flow(
+            (self.tuples(node), self.tuples((start, joined))), store, known, len(here) > 1, layouts
+        )
+
+    def step_by_flow(
+        self,
+        flow: tuple[float, float],
+        store: Subquery,
+        known: Collection[Link],
+        later: bool,
+        layouts: Sequence[Attribute] = (),
+    ) -> StepCost:
+        """A step that so many tuples come to and leave; `later`: it is not the first one of its start."""
+        came, found = flow
         equality = any(link.theta is None for link in known)
         weights = self.weights
         probe = weights.probe(self.stored(store_of(store)), min(1.0, found / came), self.buckets)
-        if self.partitions > 1 and len(here) > 1:
+        if self.partitions > 1 and later:
             probe += weights.sent
         copies = 1 if equality else self.copies(store, known, layouts)
         probing = came * (probe * copies + (0.0 if equality else self._looking(store, known) / copies))
@@ -372,12 +396,4 @@ class Problem:
         banded = [self.statistics.selectivity(link) for link in known if link.theta and link.theta.band]
         if banded:
             return self.stored(store_of(store)) * min(banded) * self.weights.found
-        return self.stored(store_of(store)) * min(_weight(self.weights, theta) for theta in thetas)
-
-
-def _weight(weights: Weights, theta: Theta) -> float:
-    if theta.is_always_true:
-        return 0.0  # every pair is a result, which is paid for when it is sent on
-    if theta.function is not None:
-        return weights.called_by_row if theta.function.by_row else weights.called
-    return weights.computed if theta.program else weights.evaluated
+        return self.stored(store_of(store)) * min(map(self.weights.tested, thetas))

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.search import exact
-from watersmeet.optimize.heuristic.annealing import improve
+from watersmeet.optimize.heuristic.annealing import improve, improve_by_effort
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual
 from watersmeet.optimize.joingraph import QueryGraph, stream_of
@@ -21,27 +21,30 @@ from watersmeet.optimize.solution import Solution, price
 FEW_WANTS = 40  # for so few, the queries' own best plans are found as soon as the greedy plan is
 
 
-def greedy(problem: Problem, time_limit: float) -> Solution:
-    """The greedy plan, or the queries' own best plans put together, should these be cheaper."""
+def greedy(problem: Problem) -> Solution:
+    """The greedy plan, or the queries' own best plans put together, should these be cheaper.
+
+    It has no time limit: all that it does is counted, so that a problem has the same plan on every machine."""
     plan = fast(problem)
     if len(problem.wants) > FEW_WANTS:
         return plan
-    apart = individual(problem, time_limit)
+    apart = individual(problem)
     best = min(plan, apart, key=lambda solution: solution.cost)
     return replace(best, searcher="greedy", seconds=plan.seconds + apart.seconds)
 
 
 searchers: dict[str, Callable[[Problem, float], Solution]] = {
-    "exact": lambda problem, limit: exact(problem, time_limit=limit, start=greedy(problem, limit)),
-    "greedy": greedy,
-    "improve": lambda problem, limit: improve(problem, limit, start=greedy(problem, limit)),
+    "exact": lambda problem, limit: exact(problem, time_limit=limit, start=greedy(problem)),
+    "greedy": lambda problem, limit: greedy(problem),
+    "improve": lambda problem, limit: improve(problem, limit, start=greedy(problem)),
     "flat": flat,
     "left-deep": left_deep,
-    "individual": individual,
+    "individual": lambda problem, limit: individual(problem),
 }
 
 SHARE_OF_IMPROVE = 0.5  # of the time, if a proof is tried afterwards
 ITERATIONS_PER_WANT = 200  # small problems are proven sooner than the time to improve them is over
+EFFORT = 3_000_000  # where a better plan is waited for (see `Draft.effort`): a second or two
 
 
 def optimize(
@@ -75,6 +78,15 @@ def _in_turn(problem: Problem, time_limit: float) -> Solution:
         return better
     proven = exact(problem, time_limit=time_limit - (perf_counter() - started), start=better)
     return proven if proven.cost <= better.cost * (1 + 1e-9) else better
+
+
+def improved(problem: Problem) -> Solution:
+    """The greedy plan, improved by an effort that is counted: a problem has the same plan on every machine."""
+    check(problem)
+    iterations = ITERATIONS_PER_WANT * len(problem.wants)
+    solution = improve_by_effort(problem, greedy(problem), iterations, EFFORT)
+    verify(problem, solution)
+    return solution
 
 
 def check(problem: Problem, strict: bool = False) -> None:

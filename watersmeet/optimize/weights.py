@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import log2
 
+from watersmeet.model import Theta
+
 NEAR = 1024  # rows of a bucket whose index is in the cache of the processor
 FARTHEST = 14  # doublings of it after which a probe costs no more
 
@@ -48,6 +50,14 @@ class Weights:
         here = rows / buckets
         doublings = min(FARTHEST, log2(here / NEAR)) if here > NEAR else 0.0
         return self.miss * buckets + (self.hit - self.miss + self.far * doublings) * hits
+
+    def tested(self, theta: Theta) -> float:
+        """A row that is looked at because of this predicate alone."""
+        if theta.is_always_true:
+            return 0.0  # every pair is a result, which is paid for when it is sent on
+        if theta.function is not None:
+            return self.called_by_row if theta.function.by_row else self.called
+        return self.computed if theta.program else self.evaluated
 
 
 # The costs of CLASH and MultiStream: messages, of which keeping a tuple takes as many as probing with it.

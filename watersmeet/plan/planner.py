@@ -1,7 +1,8 @@
 """The planner: from streams, queries and statistics to a plan.
 
 A plan is made when an engine starts, when its queries change, and after each epoch. What is done then is data: see
-`Occasion`. The rule for when one plan is better than another is in `comparison.py`.
+`Occasion`. Only a search that nobody waits for, or that was asked for by name, has a time limit: other plans are the
+same on every machine, however busy it is. The rule for when one plan is better than another is in `comparison.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from watersmeet.optimize.heuristic.incremental import extended, kept_paths
 from watersmeet.optimize.heuristic.individual import individual_cost
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of, relations_of
 from watersmeet.optimize.problem import Demand, Problem
-from watersmeet.optimize.search import ITERATIONS_PER_WANT, optimize, verify
+from watersmeet.optimize.search import ITERATIONS_PER_WANT, improved, optimize, verify
 from watersmeet.optimize.solution import Solution, allows, price
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, bounded, shipped
@@ -40,7 +41,6 @@ from watersmeet.plan.store_needs import seldom_probed
 from watersmeet.plan.windows import joins_below, stored_for_batches, with_windows
 from watersmeet.store.guard import within_bounds
 
-INDIVIDUAL_SECONDS = 2.0  # for the search of the plans that are only there to compare with
 NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
 
 
@@ -48,14 +48,16 @@ NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the acti
 class Occasion:
     """When a plan is made, and what is done then. Times are shares of the option `plan_seconds`."""
 
-    search: float  # for a search of all plans; 0: none, because the next tick waits
+    search: float  # for a search of all plans; 0: none, because ticks or requests wait for the plan
     near: float = 0.0  # for a search that begins at the active plan
+    improves: bool = False  # without such a search: the plan made at once is improved, by an effort that is counted
     keeps_paths: bool = False  # queries that stay keep their paths, if at most half of the queries changed
     has_to_pay: bool = False  # a new plan replaces the active one only if it pays
 
 
 START = Occasion(search=1.0)
 AT_ONCE = Occasion(search=0.0)  # a search beside the ticks finds a better plan
+RESTART = Occasion(search=0.0, improves=True)
 CHANGE = Occasion(search=0.0, keeps_paths=True)  # so does one beside the ticks, or the next epoch
 EPOCH = Occasion(search=0.7, near=0.3, has_to_pay=True)
 
@@ -83,7 +85,7 @@ class Plan:
 
     @cached_property
     def individual_cost(self) -> float:
-        return individual_cost(self.problem, INDIVIDUAL_SECONDS)
+        return individual_cost(self.problem)
 
     @property
     def has_choices(self) -> bool:
@@ -209,7 +211,7 @@ def _compiled(
 ) -> Plan:
     seldom = seldom_probed(problem, solution)
     rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing, seldom)
-    rules = replace(rules, limits=options.limits)
+    rules = replace(rules, limits=options.limits, durable=options.durability == "power")
     return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
 
 
@@ -239,6 +241,8 @@ def _solution(
 ) -> Solution:
     if not occasion.search:
         kept = _with_kept_paths(streams, queries, problem, in_force) if occasion.keeps_paths and in_force else None
+        if occasion.improves:
+            return improved(problem)
         return kept or optimize(problem, searcher="greedy")
     seconds = occasion.search * options.plan_seconds
     # A storage budget that the streams exceed rules materialized results out, which a certain searcher may insist on.

@@ -131,7 +131,7 @@ def render(
     for want in sorted(solution.paths, key=lambda want: (want[0], want[1].sort_key)):
         above: int | None = None
         path = solution.paths[want]
-        for number, move in enumerate(moves_of(want, path, problem.hosts[want[1]])):
+        for number, move in enumerate(moves_of(want, path, problem.host(want[1]))):
             if move not in steps:
                 step = _find(rules, want[0], path[: number + 1]) if rules else None
                 found = _step(problem, solution, move, moves[move], len(steps) + 1, above, serving)
@@ -251,7 +251,7 @@ def _step(
     users = {
         name: None
         for want, path in solution.paths.items()
-        if want[0] == move.node[0] and move in moves_of(want, path, problem.hosts[want[1]])
+        if want[0] == move.node[0] and move in moves_of(want, path, problem.host(want[1]))
         for name in serving.get(want, ())
     }
     return RenderedStep(

@@ -230,6 +230,7 @@ class Ruleset:
     windowed: tuple[WindowedQuery, ...] = ()
     slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive,
     readings: tuple[tuple[str, tuple[Reading, ...]], ...] = ()  # and what windowed queries read of it, by query
+    durable: bool = False  # files are on the disk before a task reports them (option durability)
 
     @cached_property
     def read_slices(self) -> dict[str, tuple[Reading, ...]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.errors import RunError
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
+from watersmeet.home.files import replace_durably
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import extension, is_outside, result_folder
@@ -78,7 +80,7 @@ class Deliveries:
         """The ticks after this one are to be delivered, unless it is known which were."""
         path = layout.delivered(self._home, query)
         if not path.exists():
-            write_whole(path, str(max(0, tick)))
+            _write(path, max(0, tick))
 
     def forget(self, query: str) -> None:
         self._callables.pop(query, None)
@@ -117,7 +119,7 @@ class Deliveries:
             self._print(query, files, tick)
         for deliver in self._callables.get(query.name, ()):
             self._call(query, deliver, files, tick)
-        write_whole(layout.delivered(self._home, query.name), str(tick))
+        _write(layout.delivered(self._home, query.name), tick)
 
     def _stored_ticks(self, query: AnyQuery, newest: Manifest) -> dict[int, list[str]]:
         """The result files of earlier ticks, as they are in the folder: what was not delivered is among them."""
@@ -131,9 +133,12 @@ class Deliveries:
         return found
 
     def _last(self, name: str) -> int:
-        path = layout.delivered(self._home, name)
-        text = path.read_text() if path.exists() else ""
-        return int(text) if text.isdigit() else 0
+        """The last tick that was delivered; where that cannot be read, none was."""
+        with contextlib.suppress(OSError, ValueError):
+            tick, _, checksum = layout.delivered(self._home, name).read_bytes().partition(b" ")
+            if not checksum or int(checksum) == zlib.crc32(tick):  # earlier versions wrote none
+                return int(tick)
+        return 0
 
     def _call(self, query: AnyQuery, deliver: Deliver, files: list[str], tick: int) -> None:
         try:
@@ -174,3 +179,8 @@ class Deliveries:
         if total > shown:
             table.caption = f"{shown} of {total} results"
         Console().print(table)
+
+
+def _write(path: Path, tick: int) -> None:
+    text = str(tick).encode()
+    replace_durably(path, b"%b %d" % (text, zlib.crc32(text)))

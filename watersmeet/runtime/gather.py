@@ -16,7 +16,8 @@ import pyarrow as pa
 from watersmeet.home import layout
 from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, Reason
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import Sink
+from watersmeet.io.column_types import converted
+from watersmeet.model import CORRUPT_COLUMN, Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
 from watersmeet.runtime.emit.slicing import Slicing
@@ -27,7 +28,6 @@ from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
-CORRUPT_COLUMN = "_corrupt_record"
 _MICROS_A_DAY = 86_400_000_000
 _REASONS = (
     Reason.UNREADABLE,
@@ -43,9 +43,13 @@ _REASONS = (
 class Gather:
     """One task's share of one stream in one tick."""
 
-    def __init__(self, order: GatherOrder, rule: StoreRule, stored: bool, task: str) -> None:
+    def __init__(
+        self, order: GatherOrder, rule: StoreRule, stored: bool, task: str, corrupt: str | None = CORRUPT_COLUMN
+    ) -> None:
+        """`corrupt` is the column in which the source reports rows that it could not parse, if it has one."""
         self.order = order
         self.rule = rule
+        self._corrupt = corrupt
         self.stored = stored  # False: no query reads its rows as they are, so they are aggregated or only counted
         self._slicing = Slicing(order, (each for each in order.rules.slices if each.source == rule.name), task)
         self.task = task
@@ -91,8 +95,8 @@ class Gather:
             reason[tau > limit.above(tau[known & ~impossible])] = 5
         reason[impossible] = 3
         reason[~known] = 2
-        if CORRUPT_COLUMN in batch.schema.names:
-            reason[np.asarray(batch.column(CORRUPT_COLUMN).is_valid())] = 1
+        if self._corrupt in batch.schema.names:
+            reason[np.asarray(batch.column(self._corrupt).is_valid())] = 1
         if reason.any():
             bad = np.flatnonzero(reason)
             named = pa.array([_REASONS[code - 1] for code in reason[bad]])
@@ -110,9 +114,15 @@ class Gather:
     def _store(self) -> None:
         if not self._waiting:
             return
-        rows = pa.Table.from_batches([batch for batch, _ in self._waiting]).combine_chunks().to_batches()[0]
+        table = pa.Table.from_batches([batch for batch, _ in self._waiting]).combine_chunks()
         tau = np.concatenate([tau for _, tau in self._waiting])
         self._waiting = []
+        begin = 0
+        for rows in table.to_batches():  # one, unless its text is longer than an array of Arrow can be (2 GB)
+            self._keep(rows, tau[begin : begin + rows.num_rows])
+            begin += rows.num_rows
+
+    def _keep(self, rows: pa.RecordBatch, tau: I64) -> None:
         if self._slicing:
             self._slicing.add(rows, tau)
         if not self.stored:
@@ -187,13 +197,8 @@ class Gather:
 
 
 def at_rest(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the types that the engine keeps. An instant is kept as its UTC microseconds."""
-    arrays = []
-    for field in schema:
-        array = batch.column(field.name)
-        if pa.types.is_timestamp(array.type) and array.type != field.type:
-            array = array.cast(pa.timestamp("us", tz=array.type.tz)).view(pa.timestamp("us"))
-        arrays.append(array if array.type == field.type else array.cast(field.type))
+    """The batch with the types that the engine keeps."""
+    arrays = [converted(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -20,14 +20,13 @@ from pathlib import Path
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
-from watersmeet.home.dependencies import MarkedLog
-from watersmeet.home.manifest import Manifest, commit
+from watersmeet.home.manifest import Manifest
 from watersmeet.home.outbox import LaneName, without
-from watersmeet.home.recovery import discard, discard_staged, publish
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
-from watersmeet.io.positions import ahead, mixed
+from watersmeet.io.positions import ahead, mixed, with_positions
 from watersmeet.model import AnyQuery
+from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
 from watersmeet.runtime.exec.closing_windows import ClosingWindows
@@ -39,15 +38,17 @@ from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure
 from watersmeet.runtime.tick.orders import (
     GatherReport,
-    MergeReport,
-    ProbeReport,
     TickOrder,
     TickReport,
     raise_first,
 )
-from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, may_pass
+from watersmeet.runtime.tick.reports import Reports
+from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, log_suspensions, may_pass
 from watersmeet.runtime.tick.tick import Tick, spoke
+from watersmeet.runtime.tick.windows import Windows
 from watersmeet.runtime.windows.silence import Silence
+
+FOREVER = float("inf")  # seconds
 
 
 @dataclass
@@ -57,15 +58,6 @@ class _Begun:
     batch: Batch | None
     tick: Tick
     gathering: Future[list[GatherReport]] | None = None
-
-
-@dataclass
-class _Reports:
-    gathered: list[GatherReport]
-    probed: list[ProbeReport]
-    merged: list[MergeReport]
-    gather_seconds: float
-    probe_seconds: float
 
 
 def answered_by(plan: PlanInForce | Tick) -> Iterator[AnyQuery]:
@@ -92,22 +84,30 @@ class TickLoop:
         self._handover = threading.Lock()
         self._finished = False
         self._begun = manifest.tick
-        self._changes = MarkedLog(home / layout.CHANGES)
+        self._committer = Committer(home, manifest)
         self._ahead: _Begun | None = None
         self._beside = MergesBeside(executor)
         self._probing = Probing(executor)
         self._windows = ClosingWindows(executor)
         self._silence = Silence()
-        self._flush = False  # whether the next tick closes all windows
+        self._flush = False  # whether the next tick closes all windows and decides all absences
+        # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
+        self._left = bool(Windows(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
+        self.check_lock: Callable[[], None] = lambda: None  # raises if another process may use the home
         self.delivered: Callable[[], Mapping[LaneName, int]] = dict  # what targets have of the outbox
         self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
         if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in answered_by(plan)):
             self._waiting_since = time.monotonic()
 
     # The plan ------------------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> bool:
+        """Whether a tick runs."""
+        return self._busy
 
     @property
     def next_tick(self) -> int:
@@ -153,24 +153,30 @@ class TickLoop:
             self._try(lambda: self._run_tick(batch, following))
             points.reach("tick.end")
 
-    def settle(self, idle: float) -> None:
-        """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes."""
+    def settle(self, idle: float, until: float = FOREVER) -> None:
+        """Run a tick without rows where a change has waited `idle` seconds for a tick, because no data comes, or where
+        windows are left. With `idle` 0, run such ticks until nothing waits, or until the monotonic time `until`."""
         if self._waiting_since is None and self._silence.moves(self.plan, self.manifest):
             self._waiting_since = time.monotonic()
         since = self._waiting_since
-        if since is None or time.monotonic() - since < idle:
+        if not self._left and (since is None or time.monotonic() - since < idle):
             return
         if idle and (self._busy or self._ahead is not None):
             return  # a tick runs, or is about to
         with self._taking_turn(None):
-            while self._waiting_since is not None and self.failure is None and not self._finished:
+            while self.waits and self.failure is None and not self._finished:
                 self._try(lambda: self._run_tick(None, lambda: None))  # while it runs, another change may come
-                if idle:
+                if idle or time.monotonic() >= until:
                     break
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to do for a tick without rows."""
+        return self._waiting_since is not None or self._left
+
     def flush(self) -> None:
-        """Run a tick that closes all windows, though rows may still come for them."""
-        if self.plan.windowed:
+        """Run ticks that close all windows and decide all absences, though rows may still come for them."""
+        if self.plan.windowed or any(query.leaf is not None for query in self.plan.queries):
             self._flush, self._waiting_since = True, time.monotonic()
             self.settle(0)
 
@@ -183,6 +189,7 @@ class TickLoop:
                 self._signs.stop()
         with self._taking_turn(None):
             self._clear()
+            self._committer.close()
 
     @contextlib.contextmanager
     def _taking_turn(self, batch: Batch | None) -> Iterator[None]:
@@ -211,6 +218,7 @@ class TickLoop:
     def _run_tick(self, batch: Batch | None, following: Callable[[], Batch | None]) -> None:
         begun = self._begin(batch)
         points.reach("positions.before")
+        self.check_lock()
         if batch is not None:
             batch.begin()
         points.reach("tick.begin")
@@ -245,7 +253,7 @@ class TickLoop:
             self._keep_off(self._off.union(*(report.off for report in reports.probed)))
         began = time.perf_counter()
         self._commit(tick, reports)
-        self._log(reports, time.perf_counter() - began)
+        self._log(reports.times(self.manifest.tick, time.perf_counter() - began))
 
     def _begin(self, batch: Batch | None) -> _Begun:
         """The tick that was gathered ahead, or a new one."""
@@ -265,8 +273,9 @@ class TickLoop:
         attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
         active = (plan.rules, plan.streams, plan.queries)
         tick = Tick(str(self.home), group, number, attempt, *active, before, off, now, plan.left_out, suspending)
+        tick = replace(tick, flush=self._flush) if self._flush else tick
         if plan.windowed:
-            tick = replace(tick, windowed=plan.windowed, silent=self._silence.silent(plan.streams), flush=self._flush)
+            tick = replace(tick, windowed=plan.windowed, silent=self._silence.silent(plan.streams))
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
@@ -275,7 +284,7 @@ class TickLoop:
         may_be = may_be and not begun.tick.fill_order().tasks
         return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
-    def _run_whole(self, tick: Tick, batch: Batch) -> _Reports:
+    def _run_whole(self, tick: Tick, batch: Batch) -> Reports:
         """All of a tick of few rows in one task."""
         small, large = tick.merge_orders(self._beside.running)
         self._beside.begin(large)
@@ -290,9 +299,9 @@ class TickLoop:
         began = time.perf_counter()
         probed = [*report.probed, *self._windows.of_batches(tick, gathered)]
         seconds = time.perf_counter() - began
-        return _Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
+        return Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
 
-    def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> tuple[Tick, _Reports]:
+    def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> tuple[Tick, Reports]:
         """A tick in several orders, and the beginning of the next one beside it. The tick that is returned is one in
         which all buckets have the columns that Spark computes."""
         tick, batch = begun.tick, begun.batch
@@ -320,7 +329,7 @@ class TickLoop:
         probed += self._windows.of_batches(tick, gathered)
         merged = merging.result()
         raise_first(merged)
-        return tick, _Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
+        return tick, Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
 
     def _gather_ahead(self, batch: Batch, before: Manifest) -> None:
         begun = self._new(batch, before)
@@ -338,39 +347,32 @@ class TickLoop:
 
     # Commit --------------------------------------------------------------------------------------
 
-    def _commit(self, tick: Tick, reports: _Reports) -> None:
+    def _commit(self, tick: Tick, reports: Reports) -> None:
         merged = reports.merged + self._beside.done(self.manifest)
         points.reach("probe.after")
         manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
         outbox, posted = without(manifest.outbox, self.delivered())
-        garbage += posted
         with self._handover:  # no line is being written
-            manifest = replace(manifest, outbox=outbox, changes=self._changes.mark())
+            manifest = self._committer.sealed(replace(manifest, outbox=outbox))
+        manifest = with_positions(self.home, manifest, tick.group)
+        garbage += posted
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
-        commit(self.home, manifest)
+        self.check_lock()
+        self._committer.commit(manifest)
+        log_suspensions(self.manifest, manifest)
         self.manifest = manifest
-        self._flush = self._flush and not tick.flush
+        self._left = reports.leaves_windows
+        self._flush = self._flush and (self._left or not tick.flush)
         with self._handover:
             self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
         self._signs.committed([query.name for query in answered_by(tick)])
-        discard_staged(manifest, (file for report in reports.probed for file in report.results))
-        points.reach("publish.before")
-        for query, reason in publish(manifest).items():
+        lost = self._committer.publish(manifest, reports.results, garbage, tick.rules.durable)
+        for query, reason in lost.items():
             self.suspend(query, reason)
-        discard(self.home, garbage)
         for observer in self.observers:
             observer.committed(manifest)
 
-    def _log(self, reports: _Reports, commit_seconds: float) -> None:
-        times = TickTimes(
-            self.manifest.tick,
-            sum(report.counts.rows.total() for report in reports.gathered),
-            sum(file.rows for report in reports.probed for file in report.results),
-            reports.gather_seconds,
-            reports.probe_seconds,
-            commit_seconds,
-            time.time(),
-        )
+    def _log(self, times: TickTimes) -> None:
         self.recent = [*self.recent[-999:], times]
         log_tick(self.home, times)
 

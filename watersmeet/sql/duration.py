@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from watersmeet.sql.adapter import tokenize
@@ -53,3 +54,14 @@ def parse_duration(text: str) -> int:
     """The length that a text like `5 seconds` spells; raises SqlError where it spells none."""
     site = Site(text)
     return duration(site, tokenize(site, text), (0, len(text)))
+
+
+def micros(length: str | timedelta | int) -> int:
+    """A length as Python programs give it: a text, a timedelta, or microseconds."""
+    if isinstance(length, timedelta):
+        return length // timedelta(microseconds=1)
+    return parse_duration(length) if isinstance(length, str) else length
+
+
+def micros_or_none(length: str | timedelta | int | None) -> int | None:
+    return None if length is None else micros(length)

@@ -10,6 +10,7 @@ from watersmeet.model import Alias, Output, Query, Sink, Stream
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
 from watersmeet.sql.leaves import LeafCondition, find_leaf
+from watersmeet.sql.outputs import output_value
 from watersmeet.sql.scope import Scope
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Select
@@ -72,9 +73,10 @@ def read_join(
     lengths = _lengths(site, parsed, windows)
     at_leaf = find_leaf(site, parsed.tables)
     leaf = LeafCondition(site, scope, binder, at_leaf, condition) if at_leaf else None
-    # All members come first, since ON may name what stands behind it in a comma join.
     for table in parsed.tables:
         member = scope.add(table, streams)
+        for reference in table.on.references() if table.on else ():
+            scope.resolve(reference)  # ON sees the tables before it, and its own
         for column in table.using:
             where = leaf.on if leaf and table.kind else condition
             where.add_using(column, *scope.merge(column, member, preserved=table.kind == "right"))
@@ -88,6 +90,8 @@ def read_join(
         if table.cross:
             earlier = [member for member in scope.members[:at] if not leaf or member is not leaf.member]
             condition.add_cross(earlier[-1], scope.members[at])
+    for scalar in (each for table in parsed.tables for each in table.selected):
+        output_value(site, scope, binder, scalar)
     return Join(site, scope, parsed, condition, leaf, tuple(lengths))
 
 

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from watersmeet.errors import SqlError
 from watersmeet.model.limits import TextLimits
+from watersmeet.model.windowed import Grid
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
+from watersmeet.sql.windows import Windows
 
 _CONNECTIVES = ("AND", "OR", "WHEN", "BETWEEN")
 _OPERATORS = ("+", "-", "*", "/", "%", "||", "DIV")
@@ -23,6 +25,19 @@ def check_length(name: str, text: str, limits: TextLimits) -> None:
         raise SqlError(
             f"query {name} has {len(text):,} characters; the limit is {limits.length:,}",
             hint="make it shorter, or raise the option max_query_length",
+        )
+
+
+def check_windows(site: Site, name: str, grid: Grid, windows: Windows, limits: TextLimits) -> None:
+    count = grid.windows_of_a_row
+    if count > limits.windows:
+        sliding = [bracket.span for bracket in (*windows.brackets, windows.overall) if bracket and bracket.slide]
+        called = [token.span for token in windows.tokens if token.is_word("WINDOW")]
+        site.fail(
+            [*sliding, *called, (0, len(site.text))][0],
+            f"each row is in {count:,} windows of query {name}; the limit is {limits.windows:,}",
+            detail="That is RANGE divided by SLIDE.",
+            hint="make SLIDE longer or RANGE shorter, or raise the option max_windows_per_row",
         )
 
 

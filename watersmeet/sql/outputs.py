@@ -65,13 +65,19 @@ def _starred(item: Item, member: Member, column: Column) -> _Draft:
     return _Draft(Output(column.name, column.type, read), item.span, member)
 
 
-def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar) -> Output:
+def output_value(site: Site, scope: Scope, binder: Binder, scalar: Scalar) -> Expression:
+    """What is selected, over the rows of all members."""
+
     def resolve(reference: Reference) -> Expression:
         found = scope.resolve(reference)
         return found.expression(found.member.alias)
 
     binder.check_functions(scalar)
-    value = binder.bound(scalar, scalar.expression(site, resolve))
+    return binder.bound(scalar, scalar.expression(site, resolve))
+
+
+def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar) -> Output:
+    value = output_value(site, scope, binder, scalar)
     if isinstance(value, ColumnRef) and not isinstance(value, SparkCall):
         # As it is written, not as it is declared: Spark does so, too.
         written = item.name.text if item.name else scalar.references()[0].parts[-1]

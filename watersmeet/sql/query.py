@@ -10,10 +10,11 @@ from watersmeet.model import AnyQuery, Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
+from watersmeet.model.windowed import WindowedQuery
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.joins import read_join
-from watersmeet.sql.limits import check_length, check_tokens
+from watersmeet.sql.limits import check_length, check_tokens, check_windows
 from watersmeet.sql.outputs import build_outputs
 from watersmeet.sql.site import Site
 from watersmeet.sql.unsupported import reject
@@ -48,7 +49,7 @@ def build_query(
         site.fail((0, 1), f"query {name} is empty", hint="write SELECT … FROM stream [RANGE 10 SECONDS] AS alias …")
     while tokens[-1].means(";") and len(tokens) > 1:
         tokens = tokens[:-1]
-    text = select[: tokens[-1].end]
+    text = " " * tokens[0].start + select[tokens[0].start : tokens[-1].end]  # without a byte order mark
     windows = cut_windows(site, tokens, text)
     try:
         binder = Binder(site, functions or {})
@@ -56,6 +57,8 @@ def build_query(
         query: AnyQuery = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
+    if isinstance(query, WindowedQuery):
+        check_windows(site, name, query.grid, windows, limits)
     return replace(query, backfill=backfill)
 
 
@@ -75,4 +78,5 @@ def _continuous(
     join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
     outputs = build_outputs(site, join.scope, binder, parsed.items)
     join.check_connected()
+    parsed.check_all_read()
     return join.query(name, outputs, sink, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watersmeet.errors import ModelError, Place, SqlError
+from watersmeet.errors import ModelError, Place, SqlError, internal
 from watersmeet.model import Column, Sink, Source, Stream
 from watersmeet.model.query import sink_formats
 from watersmeet.model.secrets import HINT, is_secret, masked, referenced
@@ -69,6 +69,8 @@ def parse_each(text: str, file: str = "") -> Iterator[Statement | SqlError]:
             yield _statement(cursor)
         except SqlError as error:
             yield error
+        except Exception as problem:
+            yield internal(problem, cursor.site.place(cursor.tokens[0].span))
 
 
 def _pieces(text: str, file: str) -> list[Cursor]:

@@ -104,6 +104,7 @@ class Table:
     written: Name | None = None  # and the words for it
     region: Span | None = None  # where its columns can be named; None: everywhere
     nested: bool = False  # of a subquery: its columns come first there
+    selected: tuple[Scalar, ...] = ()  # what a subquery of EXISTS selects: it has to be right, whatever it is
 
 
 @dataclass(frozen=True)
@@ -112,3 +113,4 @@ class Select:
     tables: tuple[Table, ...]
     where: Scalar | None
     unsupported: tuple[UnsupportedClause, ...]  # in the order of the text
+    check_all_read: Callable[[], None] = lambda: None  # call it when all scalars have been read

@@ -91,6 +91,12 @@ class Parenthesized(Node):
     inner: Node
 
 
+def without_parentheses(node: Node) -> Node:
+    while isinstance(node, Parenthesized):
+        node = node.inner
+    return node
+
+
 @dataclass(frozen=True)
 class Call(Node):
     """A function, an operator, CASE (conditions and values in turn), IN, BETWEEN, LIKE …"""

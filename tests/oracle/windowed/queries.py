@@ -33,6 +33,11 @@ AGGREGATES = (
     "sum(CASE WHEN v > 0 THEN v ELSE 0 END)",
     "max(v) - min(v)",
     "stddev_samp(d)",
+    "count(DISTINCT v)",
+    "count(DISTINCT s) FILTER (WHERE v > 0)",
+    "sum(DISTINCT v) FILTER (WHERE k = 1)",
+    "avg(DISTINCT d)",
+    "sum(DISTINCT d)",
 )
 FILTERS = ("", "", "v > 0", "k = 1 OR s = 'a'", "d < 1.5", "v > 100")
 

@@ -28,7 +28,8 @@ QUERIES = {
         "SELECT window_start, x.k, count(*) AS n, max(y.w) AS m FROM r {w} x JOIN t {w} y ON x.k = y.k GROUP BY x.k",
         Factorized,
     ),
-    "distinct_values": ("SELECT window_start, k, count(DISTINCT v) AS n FROM r {w} GROUP BY k", Batch),
+    "distinct_values": ("SELECT window_start, k, count(DISTINCT v) AS n FROM r {w} GROUP BY k", Sliced),
+    "middle": ("SELECT window_start, k, CAST(median(v) AS DOUBLE) AS n FROM r {w} GROUP BY k", Batch),
     "without_partner": (
         "SELECT window_start, x.k, x.s, y.w FROM r {w} x LEFT JOIN t {w} y ON x.k = y.k AND y.w > 0",
         Batch,

@@ -60,6 +60,11 @@ def _sliced(body: Sliced) -> str:
 def _partial(at: int, partial: Partial) -> list[str]:
     chosen = f" FILTER (WHERE TRY({partial.filter.text}))" if partial.filter is not None else ""
     value = f"TRY({partial.argument.text})" if partial.argument is not None else "*"
+    if partial.distinct:
+        values = [f"TRY({each.text})" for each in partial.distinct]
+        known = " AND ".join(f"{each} IS NOT NULL" for each in values)
+        whole = f"CASE WHEN {known} THEN row({', '.join(values)}) END"
+        value = f"DISTINCT {whole if partial.argument is None else value}"
     if partial.function == "moments":
         return [
             f"CAST(count({value}){chosen} AS DOUBLE) AS p{at}_n",

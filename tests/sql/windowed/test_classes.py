@@ -23,6 +23,8 @@ SLICED = [
     "SELECT sum(CASE WHEN ok THEN n END) AS s, window_start FROM bids {w} GROUP BY window_start",
     "SELECT b.bidder, count(*) AS n FROM bids b GROUP BY b.bidder, window(b.at, '1 hour', '1 minute')",
     "SELECT min(DISTINCT n) AS n FROM bids {w}",
+    "SELECT count(DISTINCT n) AS n, count(DISTINCT kind, price) FILTER (WHERE n > 1) AS m FROM bids {w}",
+    "SELECT kind, sum(DISTINCT n) AS a, avg(DISTINCT amount) AS b, count(*) AS c FROM bids {w} GROUP BY kind",
     "SELECT kind, sum(amount) / count(*) AS p, sum(amount) / sum(share) AS q FROM bids {w} GROUP BY kind",
 ]
 FACTORIZED = [
@@ -39,7 +41,8 @@ FACTORIZED = [
 ]
 BATCH = {
     "SELECT n FROM bids {w}": "it gives rows and not aggregates",
-    "SELECT count(DISTINCT n) AS n FROM bids {w}": "count(DISTINCT …) has no partial aggregates",
+    "SELECT count(DISTINCT arr) AS n FROM bids {w}": "an argument of a nested type",
+    f"SELECT count(DISTINCT b.n) AS n {JOIN}": "count(DISTINCT …) has no partial aggregates",
     "SELECT percentile(n, 0.5) AS p FROM bids {w}": "percentile of several arguments",
     "SELECT median(n) AS p FROM bids {w}": "median has no partial aggregates",
     "SELECT max(exp(d)) AS p FROM bids {w}": "a function that only Spark computes",

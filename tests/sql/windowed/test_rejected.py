@@ -9,6 +9,75 @@ from watersmeet.errors import SqlError
 
 W = "[RANGE 1 HOUR SLIDE 1 MINUTE]"
 CASES = [
+    # stars and commas
+    (f"SELECT coalesce(*) AS x FROM bids {W}", "*", "* is not supported inside of an expression"),
+    (f"SELECT coalesce(b.*) AS x FROM bids {W} b", "b.*", "* is not supported inside of an expression"),
+    (f"SELECT count(*, n) AS x FROM bids {W}", "*", "count(*) counts rows"),
+    (f"SELECT count(b.*) AS x FROM bids {W} b", "b.*", "count(*) counts rows"),
+    (f"SELECT max(*) AS x FROM bids {W}", "max(*)", "max of * means nothing"),
+    (f"SELECT n FROM bids {W} WHERE n IN (*)", "*", "* is not supported inside of an expression"),
+    (f"SELECT n FROM bids {W} GROUP BY *", "*", "* is not supported inside of an expression"),
+    (f"SELECT n FROM bids {W} ORDER BY *", "*", "* is not supported inside of an expression"),
+    (f"SELECT sum(n) OVER (PARTITION BY *) AS x FROM bids {W}", "*", "* is not supported inside of an expression"),
+    (f"SELECT * AS x FROM bids {W}", "*", "* is not supported inside of an expression"),
+    (f"SELECT n, FROM bids {W}", ",", "unexpected ,"),
+    (f"SELECT n FROM bids {W}, WHERE n > 1", ", WHERE", "unexpected ,"),
+    (f"SELECT n FROM bids {W} GROUP BY n,", ",", "unexpected ,"),
+    (f"SELECT n FROM bids {W} ORDER BY n,", ",", "unexpected ,"),
+    (f"SELECT coalesce(n,) AS x FROM bids {W}", ",)", "unexpected ,"),
+    (f"SELECT n FROM bids {W} WHERE n IN (1,)", ",)", "unexpected ,"),
+    (f"SELECT n FROM bids {W} GROUP BY ALL n", "GROUP BY", "GROUP BY ALL or DISTINCT with columns is not"),
+    (f"SELECT CAST(n AS Nullable(INT)) AS x FROM bids {W}", "CAST", "is not supported"),
+    # columns of the query around a subquery
+    (
+        f"SELECT b.n FROM bids {W} b WHERE b.n = (SELECT max(b.n) FROM auctions {W})",
+        "b.n)",
+        "n belongs to the query around this subquery, and max(…) cannot read it",
+    ),
+    (f"SELECT (SELECT max(b.n + id) FROM auctions {W}) AS m FROM bids {W} b", "b.n +", "max(…) cannot read it"),
+    (f"SELECT (SELECT max(id) + b.n FROM auctions {W}) AS m FROM bids {W} b", "b.n FROM", "a SELECT with aggregates"),
+    (f"SELECT n FROM bids {W} b WHERE n IN (SELECT DISTINCT b.n FROM auctions {W})", "b.n FROM", "or DISTINCT cannot"),
+    (
+        f"SELECT n FROM bids {W} b WHERE EXISTS (SELECT 1 FROM auctions {W} HAVING max(b.n) > 1)",
+        "b.n)",
+        "max(…) cannot read it",
+    ),
+    (
+        f"SELECT (SELECT id FROM auctions {W} ORDER BY b.n LIMIT 1) AS i FROM bids {W} b",
+        "b.n LIMIT",
+        "ORDER BY cannot read it",
+    ),
+    (
+        f"SELECT n FROM bids {W} b WHERE n IN (SELECT sum(id) OVER (PARTITION BY b.n) FROM auctions {W})",
+        "b.n)",
+        "sum(…) OVER cannot read it",
+    ),
+    (
+        f"SELECT n, (SELECT max(id) FROM auctions {W} WHERE id = b.n) AS m FROM bids {W} b GROUP BY n",
+        "SELECT max",
+        "cannot stand in what a query with aggregates or GROUP BY selects",
+    ),
+    (
+        f"SELECT n FROM bids {W} b ORDER BY (SELECT max(id) FROM auctions {W} WHERE id = b.n) LIMIT 1",
+        "SELECT max",
+        "cannot stand in ORDER BY",
+    ),
+    # numbers of windows
+    (
+        "SELECT count(*) AS c FROM bids [RANGE 1 HOUR SLIDE 1 MICROSECOND]",
+        "[RANGE",
+        "each row is in 3,600,000,000 windows of query q; the limit is 100,000",
+    ),
+    (
+        "SELECT count(*) AS c FROM bids WINDOW RANGE 1 HOUR SLIDE 1 MICROSECOND",
+        "WINDOW",
+        "raise the option max_windows",
+    ),
+    (
+        "SELECT count(*) AS c FROM bids GROUP BY window(at, '1 hour', '1 microsecond')",
+        "window",
+        "each row is in 3,600,000,000 windows",
+    ),
     # grids
     ("SELECT n FROM bids [UNBOUNDED SLIDE 1 MINUTE]", "[UNBOUNDED", "UNBOUNDED windows never end"),
     ("SELECT n FROM bids [RANGE UNBOUNDED SLIDE 1 MINUTE]", "UNBOUNDED", "not a duration"),
@@ -164,7 +233,7 @@ CASES = [
     (f"SELECT struct(n, d) AS r FROM bids {W}", "struct", "is not supported"),
     (f"SELECT n FROM bids {W} LATERAL VIEW explode(arr) e", "LATERAL", "LATERAL VIEW is not supported"),
     (f"SELECT n FROM bids {W} TABLESAMPLE (5 PERCENT)", "TABLESAMPLE", "TABLESAMPLE is not supported"),
-    (f"SELECT n FROM bids {W} SORT BY n", "SORT", "SORT BY is not supported in a windowed query"),
+    (f"SELECT n FROM bids {W} SORT BY n", "SORT", "SORT BY is not supported"),
     (f"SELECT n FROM range(10) r, bids {W} b", "range", "not a table function"),
     (f"SELECT * EXCEPT (n) FROM bids {W}", "*", "list the columns"),
     (f"SELECT n FROM bids {W} b RIGHT SEMI JOIN auctions {W} a ON true", "RIGHT SEMI", "RIGHT SEMI JOIN is not"),

@@ -28,6 +28,13 @@ QUERIES = [
     "SELECT n % 3 AS k, sum(CASE WHEN ok THEN amount * (1 - share) ELSE 0 END) AS s FROM bids {w} GROUP BY n % 3",
     "SELECT kind, sum(n) AS s FROM bids {w} GROUP BY kind HAVING count(*) > 50 AND max(n) > 3 ORDER BY s DESC LIMIT 2",
     "SELECT DISTINCT upper(kind) AS k, ok FROM bids {w} WHERE n > 2",
+    "SELECT kind, count(DISTINCT n) AS a, sum(DISTINCT n) AS b, avg(DISTINCT amount) AS c, count(*) AS e,"
+    " sum(DISTINCT d) AS f, max(DISTINCT price) AS g FROM bids {w} GROUP BY kind",
+    "SELECT count(DISTINCT kind, n) AS a, count(DISTINCT kind) FILTER (WHERE n > 2) AS b, sum(DISTINCT amount) AS c,"
+    " count(DISTINCT day) AS e, count(DISTINCT ok) AS f, avg(DISTINCT n) FILTER (WHERE ok) AS g FROM bids {w}",
+    "SELECT ok, count(DISTINCT kind) + count(DISTINCT n) AS a FROM bids {w} WHERE price > 3 GROUP BY ok"
+    " HAVING count(DISTINCT n) > 1 ORDER BY a LIMIT 2",
+    "SELECT count(DISTINCT n) AS a, sum(DISTINCT n) AS b FROM bids {w} WHERE n > 1000",
     "SELECT count(*) AS n, max(price) AS m FROM bids {w} WHERE n > 1000",
     "SELECT max(price) AS m FROM bids {w} WHERE n > 1000 GROUP BY window_start",
     "SELECT d * 0 AS z, count(*) AS n FROM bids {w} GROUP BY d * 0",
@@ -123,7 +130,7 @@ def test_what_raises_in_spark_is_null(query: Build, session: Any) -> None:
     rows = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
     assert rows
     assert {value for row in rows for value in row} == {None}
-    total = query("SELECT sum(9223372036854775807 + n - n) AS s, count(DISTINCT n) AS c FROM bids {w} WHERE n > 0")
+    total = query("SELECT sum(9223372036854775807 + n - n) AS s, median(n) AS c FROM bids {w} WHERE n > 0")
     assert isinstance(total.body, Batch)
     (row,) = session.sql(total.body.text, {"window_start": 0, "window_end": 1}).collect()
     assert row[0] is None
@@ -135,7 +142,7 @@ def test_literals_reach_spark_as_they_are(query: Build, session: Any) -> None:
         f"'{text.replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39))}' AS c{at}"
         for at, text in enumerate(texts)
     )
-    built = query(f"SELECT {listed}, count(DISTINCT n) AS n FROM bids {{w}}")
+    built = query(f"SELECT {listed}, median(n) AS n FROM bids {{w}}")
     assert isinstance(built.body, Batch)
     (row,) = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
     assert list(row)[:-1] == texts

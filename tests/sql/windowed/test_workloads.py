@@ -17,7 +17,7 @@ CLASSES = {
         **dict.fromkeys(("q3", "q8", "q9", "q10", "q12", "q14"), "factorized"),
         **dict.fromkeys(("q4", "q5", "q7", "q17", "q18", "q19"), "batch"),
     },
-    "nexmark": {**dict.fromkeys(("q11", "q17"), "slices"), **dict.fromkeys(("q5", "q7", "q8", "q15", "q16"), "batch")},
+    "nexmark": {**dict.fromkeys(("q11", "q15", "q16", "q17"), "slices"), **dict.fromkeys(("q5", "q7", "q8"), "batch")},
 }
 
 

@@ -54,7 +54,7 @@ OUTSIDE = "stock"  # the query that writes outside the home, where recovery has 
 # Windowed queries: one of slices, one that Spark computes
 WINDOWED = {
     "per_customer": "SELECT window_start, customer, count(*) AS n, sum(v) AS s FROM orders {} GROUP BY customer",
-    "payers": "SELECT window_start, count(DISTINCT customer) AS n FROM payments {}",
+    "payers": "SELECT window_start, count(DISTINCT customer) AS n, median(v) AS m FROM payments {}",
 }
 WINDOWS = {"per_customer": "[RANGE 8 SECONDS SLIDE 4 SECONDS]", "payers": "[TUMBLE 6 SECONDS]"}
 PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can be materialized is
@@ -84,6 +84,7 @@ def build(given: argparse.Namespace) -> Engine:
         residents=given.residents,
         resident_seconds=given.resident_seconds,
         # With a searcher that was asked for, the engine does not weigh its plan against one that keeps nothing.
+        windows_per_tick=given.windows_per_tick,
         searcher="" if given.plan == "own" else "greedy",
         **settings,
     )
@@ -179,6 +180,7 @@ def main() -> None:
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
     parser.add_argument("--in-parts", action="store_true", help="also a tick of few rows is shared out")
     parser.add_argument("--by-spark", action="store_true", help="Spark computes some keys and filters")
+    parser.add_argument("--windows-per-tick", type=int, default=16)
     parser.add_argument("--windowed", action="store_true", help="with windowed queries, all windows closed at the end")
     parser.add_argument("--residents", default="auto")
     parser.add_argument("--resident-seconds", type=float, default=30.0)

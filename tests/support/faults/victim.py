@@ -24,7 +24,7 @@ from tests.support.processes import ROOT, environment, kill_tree
 from tests.support.waiting import eventually
 from watersmeet.home.layout import STAGING
 from watersmeet.home.lock import home_lock
-from watersmeet.home.manifest import load, load_newest
+from watersmeet.home.manifest import load, load_earlier, load_newest
 from watersmeet.home.recovery import recover
 from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
@@ -163,7 +163,8 @@ def check_state(victim: Victim) -> None:
     manifest = load_newest(home)
     for bucket in manifest.buckets:
         verify_file(home, bucket)
-    assert state_files(home) == {bucket.file for bucket in manifest.buckets}
+    kept = (manifest, *load_earlier(home, manifest.tick)[:1])  # to go back to, if the newest is damaged
+    assert state_files(home) == {bucket.file for one in kept for bucket in one.buckets}
     assert not [*home.glob(f"*/*/{STAGING}/*"), *victim.folder.glob(f"{OUTSIDE}/{STAGING}/*")]
     assert not [path for path in (home / "orders").glob("**/*") if path.is_file()]
 
@@ -176,7 +177,7 @@ def clean_start(victim: Victim) -> None:
     """What the engine does first when it starts, without the rest."""
     with home_lock(victim.home):
         folders = [victim.results(query.name) for query in victim.case.queries]
-        recover(victim.home, folders, functools.partial(verify, LocalExecutor()))
+        recover(victim.home, folders, [functools.partial(verify, LocalExecutor())])
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from watersmeet.cli.arguments import Settings, given_options
+from watersmeet.cli.arguments import Settings, given_options, home_option
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 
@@ -23,9 +23,9 @@ HELP = help_text(
 def demo(
     seconds: Annotated[float, typer.Option(min=1, help="Duration in seconds.")] = 30,
     rate: Annotated[float, typer.Option(min=10, max=1_000_000, help="Events per second.")] = 2000,
-    home: Annotated[
-        Path, typer.Option(file_okay=False, help="The demo's folder; files of a previous demo are deleted.")
-    ] = Path("watersmeet-demo"),
+    home: Annotated[Path, home_option("The demo's folder; files of a previous demo are deleted.")] = Path(
+        "watersmeet-demo"
+    ),
     set_: Settings = None,
 ) -> None:
     options = given_options(set_)

@@ -44,7 +44,7 @@ def pipeline_text() -> str:
 def run_demo(console: Console, home: Path, seconds: float, rate: float, options: Mapping[str, Any]) -> None:
     """Run the demo until its time is over or the user stops it, then print a summary."""
     prepare_home(home)
-    engine = Engine(home=home, **options)
+    engine = Engine(home=home / "home", **options)
     feeder = Feeder(home / "input", rate, seconds)
     script = home / "pipeline.sql"
     script.write_text(pipeline_text())
@@ -152,7 +152,7 @@ class _Demo:
         ticks = count_text(picture.tick, "tick", "ticks")
         say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
         say(console, f"Results:  {_nearby(home / layout.RESULTS)} (one folder per query)")
-        say(console, f"Plan:     watersmeet explain {_nearby(home / 'pipeline.sql')}")
+        say(console, f"Plan:     watersmeet explain {_nearby(home.parent / 'pipeline.sql')}")
         files = _nearby(layout.results(home, "high_bids") / "*.parquet")
         look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"
         say(console, f'Look:     {_nearby(Path(sys.executable))} -c "{look}"')

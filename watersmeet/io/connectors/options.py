@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from watersmeet.errors import ModelError
 from watersmeet.model.secrets import HINT, is_secret, referenced
 
+_LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Option:
@@ -72,11 +74,20 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def number(value: str) -> str:
-    return "" if value.isdigit() and int(value) > 0 else "use a number above 0"
+    return "" if _is_number(value, _LARGEST_LONG) and int(value) > 0 else "use a number above 0"
+
+
+def count(value: str) -> str:
+    """Of things that an int of Java counts."""
+    return "" if _is_number(value, _LARGEST_INT) and int(value) > 0 else "use a number from 1 to 2147483647"
+
+
+def _is_number(value: str, largest: int) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= len(str(largest)) and int(value) <= largest
 
 
 def number_or_zero(value: str) -> str:
-    return "" if value.isdigit() and len(value) <= 9 else "use a whole number; 0 switches it off"  # noqa: PLR2004
+    return "" if _is_number(value, _LARGEST_INT) else "use a whole number; 0 switches it off"
 
 
 def columns_in(query: str, option: str, text: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
 """The exact searcher: an integer program for each independent part of the problem, within a time limit.
 
-Whatever happens to the solver, the plan returned is complete and not worse than the one given as a start.
+Whatever happens to the solver, the plan returned is complete and not worse than the one given as a start. Queries that
+are not narrow keep the paths of the start: their programs would have millions of variables.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from watersmeet.optimize.exact.lattice import components, lattice_of
@@ -14,7 +15,7 @@ from watersmeet.optimize.exact.layout_tables import Tightened, tightened
 from watersmeet.optimize.exact.program import Layouts, Paths, Program
 from watersmeet.optimize.exact.refine import refine, rounded
 from watersmeet.optimize.exact.solver import Solver, solve_highs
-from watersmeet.optimize.joingraph import store_of
+from watersmeet.optimize.joingraph import QueryGraph, store_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, allows, price
 
@@ -37,18 +38,45 @@ def exact(
     Of the plan's `bound` is known that no plan costs less."""
     began = time.monotonic()
     first = start if start is not None and allows(problem, start) else simple_plan(problem)
-    parts = sorted(components(problem), key=_weight)
-    clock = _Clock(began + time_limit, [_weight(part) for part in parts])
-    solved = [_solve(part, first, clock.share(), gap, solver) for part in parts]
-    paths = {want: path for solution in solved for want, path in solution.paths.items()}
-    layouts = {store: held for solution in solved for store, held in solution.layouts.items()}
+    wide = tuple(query for query in problem.queries if not problem.is_narrow(query))
+    plan, bound = first, 0.0
+    if len(wide) < len(problem.queries):
+        plan, bound = _by_parts(
+            problem, wide, first, began + time_limit, lambda part, seconds: _solve(part, first, seconds, gap, solver)
+        )
+    return replace(plan, searcher="exact", bound=min(bound, plan.cost), seconds=time.monotonic() - began)
+
+
+def _by_parts(
+    problem: Problem,
+    wide: Sequence[QueryGraph],
+    first: Solution,
+    end: float,
+    solve: Callable[[Problem, float], Solution],
+) -> tuple[Solution, float]:
+    """The plan, and a bound: that of a part of the queries is one for all."""
+    narrow = problem
+    paths: Paths = {}
+    layouts: Layouts = {}
+    if wide:
+        narrow = replace(problem, queries=tuple(filter(problem.is_narrow, problem.queries)), larger=problem)
+        kept = _restricted(first, replace(problem, queries=tuple(wide), storage_budget=None, larger=problem))
+        paths, layouts = dict(kept.paths), dict(kept.layouts)
+    parts = sorted(components(narrow), key=_weight)
+    clock = _Clock(end, [_weight(part) for part in parts])
+    solved = [solve(part, clock.share()) for part in parts]
+    for solution in solved:
+        paths |= solution.paths
+        layouts |= solution.layouts
     bound = sum(solution.bound for solution in solved)
     plan = price(problem, paths, layouts)
     if problem.storage_budget is not None and plan.storage > problem.storage_budget * (1 + 1e-9):
+        if wide:
+            return first, bound
         # Without the budget the parts are independent and often stay below it; only if not, all must be solved as one.
-        plan = _solve(problem, first, began + time_limit - time.monotonic(), gap, solver)
-        bound = max(bound, plan.bound)
-    return replace(plan, searcher="exact", bound=min(bound, plan.cost), seconds=time.monotonic() - began)
+        plan = solve(problem, end - time.monotonic())
+        return plan, max(bound, plan.bound)
+    return (first if wide and first.cost < plan.cost else plan), bound
 
 
 def simple_plan(problem: Problem) -> Solution:
@@ -139,6 +167,7 @@ def _restricted(plan: Solution, part: Problem) -> Solution:
         for store in path:
             if not store.is_stream:
                 pending += [(start, store) for start in store.relations if (start, store) not in paths]
-    stores = {store_of(subquery) for subquery in part.hosts}
+    stores = {store_of(store) for path in paths.values() for store in path}
+    stores |= {store_of(query.within(frozenset((relation,)))) for query in part.queries for relation in query.relations}
     layouts: Layouts = {store: held for store, held in plan.layouts.items() if store in stores}
     return price(part, paths, layouts)

@@ -1,13 +1,14 @@
 """Anytime search from any plan: change a part, keep the change by simulated annealing, remember the best plan.
 
 The parts are those of `neighbourhoods`: a materialized store more or less, other layouts of a store, the paths of a
-query searched again. The same seed and number of iterations give the same plan.
+query searched again. The same seed and the same limits give the same plan, unless the time is one of them.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from math import inf
 from time import perf_counter
 
 from watersmeet.optimize.heuristic.draft_plan import Draft
@@ -30,26 +31,37 @@ def improve(
 ) -> Solution:
     """A plan at most as expensive as `start`, or the greedy one. Ends by time, and by iterations if given."""
     started = perf_counter()
-    if start is None:
-        draft = first_draft(Space(problem))
-    else:
-        draft = Draft(Space(problem))
-        draft.adopt(start)
-    anneal(draft, started + time_limit, iterations, seed)
+    draft = first_draft(Space(problem)) if start is None else _adopted(problem, start)
+    anneal(draft, started + time_limit, iterations, seed=seed)
     return draft.solution("improve", perf_counter() - started)
 
 
-def anneal(draft: Draft, deadline: float, iterations: int | None = None, seed: int = 0) -> None:
-    """Leaves the draft at the best plan that it was at."""
+def improve_by_effort(problem: Problem, start: Solution, iterations: int, effort: float) -> Solution:
+    """The same, without a clock."""
+    started = perf_counter()
+    draft = _adopted(problem, start)
+    anneal(draft, inf, iterations, effort)
+    return draft.solution("improve", perf_counter() - started)
+
+
+def _adopted(problem: Problem, start: Solution) -> Draft:
+    draft = Draft(Space(problem, start.paths))
+    draft.adopt(start)
+    return draft
+
+
+def anneal(draft: Draft, deadline: float, iterations: int | None = None, effort: float = inf, seed: int = 0) -> None:
+    """Leaves the draft at the best plan that it was at. `effort` is that of `Draft.effort`."""
     chance = random.Random(seed)
     choices = Choices(draft)
     best, best_cost = (dict(draft.paths), dict(draft.layouts)), draft.cost
-    began = perf_counter()
+    began, first = perf_counter(), draft.effort
     done = 0
     while choices.any:
         share = (perf_counter() - began) / max(1e-9, deadline - began)
         if iterations is not None:
             share = max(done / iterations, share if share >= 1 else 0.0)
+        share = max(share, (draft.effort - first) / effort)
         if share >= 1:
             break
         done += 1

@@ -1,14 +1,14 @@
-"""The lattice of a query as bit masks. It depends on nothing but which relations are linked: few shapes serve all."""
+"""The lattice of a query as bit masks.
+
+All connected sets of relations, where they are few: that depends on nothing but which relations are linked, so few
+shapes serve all queries. Of a query that has too many (`Problem.is_narrow`), only some sets (`chosen_sets.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-
-from watersmeet.deadline import look
-
-STORES_UP_TO = 300  # connected sets of a shape; above that its plans are searched without materialized stores
 
 # Ways to a set: nodes from the large to the small, each as (its place in this list + 1, steps), a step as (the set
 # at the node, the set added, their union, place of the union); place 0 is the goal.
@@ -17,12 +17,13 @@ Walk = tuple[tuple[int, tuple[tuple[int, int, int, int], ...]], ...]
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Sets of relations are given by their position in `masks`: all connected ones, small ones first."""
+    """Sets of relations are given by their position in `masks`: single ones, then larger ones, the whole at the end."""
 
     linked: tuple[int, ...]  # for each relation the mask of those it is linked to
     masks: tuple[int, ...]
     grown: tuple[tuple[int, int], ...]  # how a set comes about: (position of a smaller set, relation added)
     around: tuple[int, ...]  # for each set the mask of all that its members are linked to
+    stores: frozenset[int] | None = None  # the sets that may be materialized, by position; None: all
 
     @cached_property
     def index(self) -> Mapping[int, int]:
@@ -36,23 +37,26 @@ class Shape:
         """The ways from one relation to the set at position `goal`; with `stores` sets are added as a whole too."""
         key = (start, goal, stores)
         if key not in self._walks:
-            self._walks[key] = self._find(start, goal, stores and len(self.masks) <= STORES_UP_TO)
+            self._walks[key] = self._find(start, goal, stores)
         return self._walks[key]
 
     def _find(self, start: int, goal: int, stores: bool) -> Walk:
         target = self.masks[goal]
         parts = [at for at, mask in enumerate(self.masks[:goal]) if not mask & ~target]
-        added = [at for at in parts if stores or at < len(self.linked)]
+        added = [at for at in parts if at < len(self.linked) or (stores and self._may_store(at))]
         place = {goal: 0}
         walk: list[tuple[int, tuple[tuple[int, int, int, int], ...]]] = []
         for at in reversed(parts):
             mask = self.masks[at]
             if mask >> start & 1:
-                look()
                 place[at] = len(walk) + 1
-                unions = ((other, self.index[mask | self.masks[other]]) for other in added if self._fits(at, other))
-                walk.append((place[at], tuple((at, other, union, place[union]) for other, union in unions)))
+                unions = ((other, self.index.get(mask | self.masks[other])) for other in added if self._fits(at, other))
+                steps = tuple((at, other, union, place[union]) for other, union in unions if union is not None)
+                walk.append((place[at], steps))
         return tuple(walk)
+
+    def _may_store(self, at: int) -> bool:
+        return self.stores is None or at in self.stores
 
     def _fits(self, here: int, other: int) -> bool:
         return bool(self.around[here] & self.masks[other]) and not self.masks[here] & self.masks[other]
@@ -68,7 +72,6 @@ def shape(linked: tuple[int, ...]) -> Shape:
     while layer:
         larger = []
         for mask in layer:
-            look()
             free = around[mask] & ~mask
             for at in range(count):
                 union = mask | 1 << at
@@ -83,6 +86,35 @@ def shape(linked: tuple[int, ...]) -> Shape:
         tuple(grown),
         tuple((position.get(smaller, 0), at) for smaller, at in grown.values()),
         tuple(around[mask] for mask in grown),
+    )
+
+
+def chosen_shape(linked: tuple[int, ...], chosen: Iterable[int], stores: Collection[int]) -> Shape:
+    """The shape of some sets. Each of more than one relation is another of them with one relation more."""
+    count = len(linked)
+    masks = [1 << at for at in range(count)]
+    masks += sorted({mask for mask in chosen if mask & (mask - 1)}, key=lambda mask: (mask.bit_count(), mask))
+    position = {mask: at for at, mask in enumerate(masks)}
+
+    def grown(mask: int) -> tuple[int, int]:
+        for at in range(count):
+            if mask >> at & 1 and mask & ~(1 << at) in position and linked[at] & mask:
+                return position[mask & ~(1 << at)], at
+        raise AssertionError(f"no way to {mask:b}")
+
+    def around(mask: int) -> int:
+        found = 0
+        for at in range(count):
+            if mask >> at & 1:
+                found |= linked[at]
+        return found
+
+    return Shape(
+        linked,
+        tuple(masks),
+        tuple((0, at) if at < count else grown(mask) for at, mask in enumerate(masks)),
+        tuple(map(around, masks)),
+        frozenset(position[mask] for mask in stores),
     )
 
 

@@ -112,10 +112,21 @@ class Ledger:
             return 0.0
         return self.space.broadcast[move]
 
-    def _refresh(self, moves: Iterable[int]) -> None:
+    def _refresh(self, store: int, moves: Iterable[int]) -> None:
+        """The `extra` of moves on one store again: it may be open now, or closed, or have other layouts or indexes."""
+        use, extra, space = self.use, self.extra, self.space
+        met = len(use)
+        if len(space.members[store]) > 1 and not self.users.get(store):
+            for move in moves:
+                if move < met and not use[move]:
+                    extra[move] = CLOSED
+            return
+        layouts, indexed, indexes = self.layouts.get(store), self.indexed, space.indexes
         for move in moves:
-            if move < len(self.use) and not self.use[move]:
-                self.extra[move] = self._extra_of(move)
+            if move < met and not use[move]:
+                index = space.index[move]
+                more = indexes[index][1] if index >= 0 and not indexed.get(index) else 0.0
+                extra[move] = space.step[move].fixed + (self._broadcast(move) if layouts else 0.0) + more
 
     def take(self, move: int, want: Goal) -> None:
         self.journal.append((TAKEN, move, want, ()))
@@ -161,7 +172,7 @@ class Ledger:
         cost = self.space.indexes[index][1]
         if cost and 0 in (before, before + more):
             self.paid += more * cost
-            self._refresh(self.space.moves_by[index])
+            self._refresh(self.space.indexes[index][0], self.space.moves_by[index])
 
     def hold(self, store: int) -> None:
         self.users[store] = self.users.get(store, 0) + 1
@@ -179,7 +190,7 @@ class Ledger:
         copies = sign * max(1, len(self.layouts.get(store, ())))
         self.paid += copies * self.space.keeping(store)
         self.storage += copies * self.space.rows(store)
-        self._refresh(self.space.moves_on.get(store, ()))
+        self._refresh(store, self.space.moves_on.get(store, ()))
 
     def set_layouts(self, store: int, layouts: tuple[int, ...]) -> None:
         old = self.layouts.get(store, ())
@@ -194,7 +205,7 @@ class Ledger:
         before = sum(map(self._broadcast, used))
         self.layouts[store] = layouts
         self.paid += sum(map(self._broadcast, used)) - before
-        self._refresh(self.space.moves_on.get(store, ()))
+        self._refresh(store, self.space.moves_on.get(store, ()))
 
     def mark(self) -> Mark:
         """Where `back` leads to."""

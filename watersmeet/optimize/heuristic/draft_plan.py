@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from watersmeet.deadline import look
 from watersmeet.optimize.heuristic.draft_cost import CLOSED, NOWHERE, PINNED, PUT, REMOVED, UNPINNED, Ledger
 from watersmeet.optimize.heuristic.numbered_problem import Goal, Space
 from watersmeet.optimize.problem import Path, Want
 from watersmeet.optimize.solution import Solution, price
+
+ROUTE = 150  # moves that could be looked at while a path is removed, put, and taken back
 
 
 class Draft(Ledger):
@@ -19,10 +20,11 @@ class Draft(Ledger):
         super().__init__(space)
         self.stores = stores and space.problem.materialize  # whether paths may lead through materialized stores
         self.asked = set(space.wants)
+        self.effort = 0  # what a search has done: moves looked at, and as many for each route as the rest of it takes
 
     def shortest(self, want: Goal) -> tuple[float, list[int]]:
         """The path that adds least to the cost, and how much that is."""
-        look()
+        self.effort += ROUTE
         route = self.space.route(want, self.stores)
         if len(self.use) < len(self.space.step):
             self.meet_new_moves()
@@ -31,6 +33,7 @@ class Draft(Ledger):
         taken = [(0, 0)] * (len(route) + 1)
         for node, options in route:
             least = CLOSED
+            self.effort += len(options)
             for move, after, need in options:
                 cost = extra[move] + best[after]
                 if need > level[move]:
@@ -185,7 +188,12 @@ class Draft(Ledger):
         """Takes over a plan that another searcher found."""
         space = self.space
         stores = {subquery: at for at, subquery in enumerate(space.subquery)}
-        paths = {space.goal(want): space.read(want, path) for want, path in solution.paths.items() if path}
+        paths = {}
+        for want, path in solution.paths.items():
+            if path:
+                goal = space.goal(want)
+                space.route(goal, any(len(store) > 1 for store in path))  # a search goes on from here
+                paths[goal] = space.read(want, path)
         layouts = {stores[sub]: tuple(space.end(end) for end in held) for sub, held in solution.layouts.items()}
         self.stores = self.problem.materialize
         self.load(paths, layouts)

@@ -76,7 +76,7 @@ def _route(
 ) -> Solution:
     kept = kept_paths(part, previous, staying)
     stores = {store for path in kept.values() for store in path if not store.is_stream}
-    space = Space(part)
+    space = Space(part, kept, only_known=True)
     draft = Draft(space)
     ends = {attribute: at for at, attribute in enumerate(space.attributes)}
     number = {subquery: at for at, subquery in enumerate(space.subquery)}

@@ -24,15 +24,18 @@ Kind = tuple[frozenset[Link], tuple[tuple[str, float, float], ...]]
 
 LAYOUTS = 2000
 ITERATIONS = 300
+EFFORT = 6_000_000  # of the searches for all queries (see `Draft.effort`); a query of eight relations takes less
 
 
-def individual(problem: Problem, time_limit: float = inf) -> Solution:
-    """The plans of all queries together. What they have in common is paid once, for `price` knows no other way."""
+def individual(problem: Problem) -> Solution:
+    """The plans of all queries together. What they have in common is paid once, for `price` knows no other way.
+
+    It has no time limit: all that it does is counted, so that a problem has the same plan on every machine."""
     started = perf_counter()
-    draft = together(problem, plans_alone(problem, started + time_limit).values())
+    draft = together(problem, plans_alone(problem).values())
     if not draft.fits:  # each query by itself stays within the budget, all of them do not
         flat = replace(problem, materialize=False, storage_budget=None)
-        draft = together(problem, plans_alone(flat, started + time_limit).values())
+        draft = together(problem, plans_alone(flat).values())
     return draft.solution("individual", perf_counter() - started)
 
 
@@ -42,7 +45,7 @@ def together(problem: Problem, plans: Iterable[Solution]) -> Draft:
     for plan in plans:
         for want, path in plan.paths.items():
             paths.setdefault(want, path)
-    draft = Draft(Space(problem), stores=True)
+    draft = Draft(Space(problem, paths, only_known=True), stores=True)
     space = draft.space
     draft.load({space.goal(want): space.read(want, path) for want, path in paths.items() if path}, {})
     for store in [*draft.streams, *sorted(draft.users)]:
@@ -51,10 +54,10 @@ def together(problem: Problem, plans: Iterable[Solution]) -> Draft:
     return draft
 
 
-def individual_cost(problem: Problem, time_limit: float = inf) -> float:
+def individual_cost(problem: Problem) -> float:
     """What the queries cost when each has its own steps and materialized stores. Streams are kept once, so that
     all have one placement: the one that is best for their plans together."""
-    alone = plans_alone(problem, perf_counter() + time_limit)
+    alone = plans_alone(problem)
     if not problem.has_layouts:
         return sum(alone[_kind(problem, query)].cost for query in problem.queries)
     shared = together(problem, alone.values()).solution("individual", 0.0).layouts
@@ -66,12 +69,16 @@ def individual_cost(problem: Problem, time_limit: float = inf) -> float:
     return total
 
 
-def plans_alone(problem: Problem, deadline: float) -> dict[Kind, Solution]:
-    plans: dict[Kind, Solution] = {}
+def plans_alone(problem: Problem) -> dict[Kind, Solution]:
+    queries: dict[Kind, QueryGraph] = {}
     for query in sorted(problem.queries, key=lambda query: query.whole.sort_key):
-        kind = _kind(problem, query)
-        if kind not in plans:
-            plans[kind] = plan_alone(problem, query, deadline)
+        queries.setdefault(_kind(problem, query), query)
+    plans: dict[Kind, Solution] = {}
+    left = float(EFFORT)
+    for kind, query in queries.items():  # the small ones first: what they do not use is for the others
+        draft = _planned_alone(problem, query, left / (len(queries) - len(plans)))
+        plans[kind] = draft.solution("individual", 0.0)
+        left = max(1.0, left - draft.effort)
     return plans
 
 
@@ -86,13 +93,17 @@ def _kind(problem: Problem, query: QueryGraph) -> Kind:
     )
 
 
-def plan_alone(problem: Problem, query: QueryGraph, deadline: float = inf) -> Solution:
+def plan_alone(problem: Problem, query: QueryGraph) -> Solution:
+    return _planned_alone(problem, query, EFFORT).solution("individual", 0.0)
+
+
+def _planned_alone(problem: Problem, query: QueryGraph, effort: float) -> Draft:
     alone = replace(problem, queries=(query,), storage_budget=None)
     draft = Draft(Space(alone))
     _best_flat(draft)
-    if problem.materialize and len(query.relations) > 2:
-        anneal(draft, deadline, iterations=ITERATIONS)
-    return draft.solution("individual", 0.0)
+    if problem.materialize and len(query.relations) > 2 and alone.is_narrow(query):
+        anneal(draft, inf, ITERATIONS, effort)
+    return draft
 
 
 def _best_flat(draft: Draft) -> None:

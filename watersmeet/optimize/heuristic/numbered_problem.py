@@ -2,15 +2,18 @@
 
 Relations, attributes, subqueries and moves have numbers, which follow from sorted names: neither the order of the
 queries nor their names change a plan. A *want* is (relation, subquery) here.
+
+Of a query that is not narrow the space has only some subqueries (`chosen_sets.py`), and whatever paths are known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.deadline import look
-from watersmeet.optimize.heuristic.bitmask_lattice import Shape, alike, shape
+from watersmeet.optimize.heuristic.bitmask_lattice import Shape, alike, chosen_shape, shape
+from watersmeet.optimize.heuristic.chosen_sets import ProbeOrders, width_for
 from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, stream_of
 from watersmeet.optimize.phases import seen
 from watersmeet.optimize.problem import Path, Problem, StepCost, Want
@@ -43,9 +46,29 @@ class QuerySpace:
     subs: list[int] = field(default_factory=list)  # for each position of the shape the number of the subquery
 
 
+class _Keys:
+    """What the space knows a set of relations of a query by: (relations, links)."""
+
+    def __init__(self, bits: list[int], neighbours: list[list[Neighbour]]) -> None:
+        self._bits, self._neighbours = bits, neighbours
+
+    def __call__(self, mask: int) -> tuple[int, int]:
+        part = joined = 0
+        for at, bit in enumerate(self._bits):
+            if mask >> at & 1:
+                part |= bit
+                for other in self._neighbours[at]:
+                    if mask >> other.place & 1:
+                        joined |= other.links
+        return part, joined
+
+
 class Space:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, known: Mapping[Want, Path] | None = None, *, only_known: bool = False) -> None:
+        """With `only_known`, a query that is not narrow and has paths gets no others to choose from."""
         self.problem = problem
+        self._known = known or {}
+        self._only_known = only_known
         self.relations = list(problem.relations)
         self.number = {relation: at for at, relation in enumerate(self.relations)}
         links = sorted({link for query in problem.queries for link in query.links}, key=lambda link: link.text)
@@ -84,9 +107,14 @@ class Space:
         for relation in self.relations:
             self._add((1 << self.number[relation], 0), (relation,), None)
         distinct = {query.links if query.links else query.relations: query for query in problem.queries}
+        # The subqueries of narrow queries come first: their hosts have all ways to them.
+        self._width = width_for(sum(not problem.is_narrow(query) for query in distinct.values()))
         self.queries = [
             self._read(query)
-            for query in sorted(distinct.values(), key=lambda one: sorted(self._link_bits[link] for link in one.links))
+            for query in sorted(
+                distinct.values(),
+                key=lambda one: (not problem.is_narrow(one), sorted(self._link_bits[link] for link in one.links)),
+            )
         ]
         wanted = {(self.number[start], query.subs[-1]) for query in self.queries for start in query.relations}
         self.wants: list[Goal] = sorted(want for want in wanted if len(self.members[want[1]]) > 1)
@@ -113,7 +141,8 @@ class Space:
             for relation in relations
         ]
         masks = tuple(sum(1 << other.place for other in others) for others in neighbours)
-        space = QuerySpace(query, shape(masks), relations, neighbours)
+        found = shape(masks) if self.problem.is_narrow(query) else self._chosen(query, relations, neighbours, masks)
+        space = QuerySpace(query, found, relations, neighbours)
         keys: list[tuple[int, int]] = []  # (relations, links) of each position
         for at, (mask, (smaller, added)) in enumerate(zip(space.shape.masks, space.shape.grown, strict=True)):
             key = (1 << self.number[relations[added]], 0)
@@ -126,11 +155,40 @@ class Space:
             keys.append(key)
             sub = self._subs.get(key)
             if sub is None:
-                look()
                 names = tuple(relation for at, relation in enumerate(relations) if mask >> at & 1)
                 sub = self._add(key, names, (space, at))
             space.subs.append(sub)
+        for at in (*(found.stores or ()), len(found.masks) - 1):
+            if at >= len(relations):
+                self.host[space.subs[at] - len(self.relations)] = (space, at)  # another may have it, but few ways to it
         return space
+
+    def _chosen(
+        self, query: QueryGraph, relations: list[str], neighbours: list[list[Neighbour]], linked: tuple[int, ...]
+    ) -> Shape:
+        """The shape of some sets of a query: those on paths that are known, and on others that are probably cheap."""
+        orders = ProbeOrders(self.problem, query, relations)
+        pending = [(relation, query.whole) for relation in relations]
+        complete = all(want in self._known for want in pending)
+        sets, stores = {(1 << len(relations)) - 1}, set()
+        seen = set(pending)
+        while pending:
+            want = pending.pop()
+            path = self._known.get(want, ())
+            sets |= orders.sets_of(want[0], path)
+            for store in path:
+                if not store.is_stream:
+                    stores.add(orders.mask_of(store.relations))
+                    more = {(start, store) for start in store.relations} - seen
+                    seen |= more
+                    pending += more
+        if not (complete and self._only_known):
+            key_of = _Keys([1 << self.number[relation] for relation in relations], neighbours)
+            for start in range(len(relations)):
+                sets |= orders.sets(start, self._width)
+                if len(self.problem.queries) > 1:
+                    sets |= orders.sets(start, 1, free=lambda mask: key_of(mask) in self._subs)
+        return chosen_shape(linked, sets, stores)
 
     def _neighbour(self, relation: str, place: int, links: list[Link]) -> Neighbour:
         equalities = [link for link in links if link.theta is None]
@@ -158,6 +216,8 @@ class Space:
         if found is not None:
             return found
         space, goal = self.host[target - len(self.relations)]
+        if stores and space.shape.stores == frozenset():
+            return self.route(want, False)
         subs, moves = space.subs, self._moves
         route: Route = []
         stores_met: dict[int, None] = {}
@@ -176,7 +236,6 @@ class Space:
         return route
 
     def _add_move(self, start: int, space: QuerySpace, at: int, added: int, union: int) -> int:
-        look()
         here, found = space.subs[at], space.subs[added]
         move = self._moves[start, here, space.subs[union]] = len(self.step)
         mask = space.shape.masks[at]
@@ -267,15 +326,16 @@ class Space:
         return self.number[want[0]], self._numbers[want[1]]
 
     def read(self, want: Want, path: Path) -> list[int]:
-        """The moves of a path that another searcher found."""
-        goal = self.goal(want)
-        stores = any(len(store) > 1 for store in path)
-        route = dict(self.route(goal, stores))
-        node, moves = len(route), []
+        """The moves of a path that another searcher found. Of other ways to its goal nothing needs to be known."""
+        start, target = self.goal(want)
+        space, goal = self.host[target - len(self.relations)]
+        place, position = {relation: at for at, relation in enumerate(space.relations)}, space.shape.index
+        here, moves = 1 << place[want[0]], []
         for store in path:
-            visited = self._numbers[store]
-            found = next((option for option in route[node] if self.visited[option[0]] == visited), None)
-            assert found is not None, f"no way from {want[0]} through {store} to {want[1]}"
-            move, node, _ = found
-            moves.append(move)
+            added = sum(1 << place[relation] for relation in store.relations)
+            at, found, union = (position[mask] for mask in (here, added, here | added))
+            move = self._moves.get((start, space.subs[at], space.subs[union]))
+            moves.append(self._add_move(start, space, at, found, union) if move is None else move)
+            here |= added
+        assert position[here] == goal, f"the path from {want[0]} does not lead to {want[1]}"
         return moves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,11 +13,14 @@ import pyarrow as pa
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.model import WindowedQuery
+from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
+from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import combine, encode
 from watersmeet.store.kernels import I64, partition_of
@@ -30,7 +34,7 @@ class Slicing:
     def __init__(self, order: GatherOrder | ProbeOrder, slices: Iterable[SliceStore], task: str) -> None:
         self._order, self._task = order, task
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
         self._numbers = itertools.count()
 
     def __bool__(self) -> bool:
@@ -38,21 +42,44 @@ class Slicing:
 
     def add(self, rows: pa.RecordBatch, tau: I64) -> None:
         for store, made in self._made.items():
-            found = partial_aggregates(store, rows, tau)
+            with self._confined(store):
+                found = partial_aggregates(store, rows, tau)
             if found.rows is not None:
                 made.append(found.rows)
+            failures = self._failures[store.name]
             for text, failed in found.failures.items():
-                self._failures[text] = self._failures.get(text, 0) + failed
+                failures[text] = failures.get(text, 0) + failed
 
     def finish(self, counts: Counters) -> Iterator[BucketInfo]:
         """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
-        for text, failed in self._failures.items():
-            for query in _asking(self._order.rules, text):
-                counts.failed_values[query] += failed
+        if any(self._failures.values()):
+            for query in self._order.rules.windowed:
+                if failed := self._failed(query):
+                    counts.failed_values[query.name] += failed
         for store, made in self._made.items():
-            rows = made[0] if len(made) == 1 else combined_buckets(store, made)
+            with self._confined(store):
+                rows = made[0] if len(made) == 1 else combined_buckets(store, made)
             if rows is not None:
                 yield from self._write(store, rows)
+
+    @contextlib.contextmanager
+    def _confined(self, store: SliceStore) -> Iterator[None]:
+        """What is raised inside concerns the queries that read the store: the tick is repeated without them."""
+        try:
+            yield
+        except (WatersmeetError, MemoryError, OSError):
+            raise
+        except Exception as problem:
+            read = self._order.rules.read_slices.items()
+            queries = [name for name, readings in read if any(each.store == store for each in readings)]
+            raise Overload.of(queries, reason_of(problem)) from problem
+
+    def _failed(self, query: WindowedQuery) -> int:
+        """Values of a row count once, though several of the stores that the query reads may need them."""
+        read = {each.store.name for each in self._order.rules.read_slices.get(query.name, ())}
+        failures = [failed for store, failed in self._failures.items() if store in read]
+        texts = {each.text for each in query.body.over_rows}
+        return sum(max((each.get(text, 0) for each in failures), default=0) for text in texts)
 
     def _write(self, store: SliceStore, rows: Bucket) -> Iterator[BucketInfo]:
         partitions, tick = self._order.rules.partitions, self._order.tick
@@ -83,7 +110,3 @@ def _places(store: SliceStore, rows: Bucket, partitions: int) -> np.ndarray:
     codes = combine([encode(rows.rows.column(name), kind) for name, kind in keys])
     values = np.where(codes.valid != 0, codes.values, 0) if len(codes.valid) else codes.values
     return partition_of(values, partitions)
-
-
-def _asking(rules: Ruleset, text: str) -> list[str]:
-    return [query.name for query in rules.windowed if any(each.text == text for each in query.body.over_rows)]

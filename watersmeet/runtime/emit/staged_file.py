@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,4 +35,4 @@ class StagedFile:
     def close(self, query: str) -> ResultFile:
         """Finish the file, and say what the manifest must know to publish it."""
         self._writer.close()
-        return ResultFile(query, str(self.staged), str(self._final), self._rows)
+        return ResultFile(query, str(self.staged), str(self._final), self._rows, os.path.getsize(self.staged))

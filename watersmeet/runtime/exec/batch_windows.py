@@ -26,8 +26,9 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model.windowed import View
 from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
-from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_name
-from watersmeet.runtime.exec.limited_job import Dropped, JobTookTooLong, LimitedJob
+from watersmeet.runtime.exec.jobs import collected, concerns_all, is_about_a_value, reason_of_spark, task_name
+from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong, LimitedJob
+from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.shared_rows import SharedRows
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
@@ -65,7 +66,7 @@ class SparkWindows:
         asked = [list(orders) for orders in asked]
         shared = SharedRows(order for orders in asked for order in orders if _has_few_rows(order))
         try:
-            running = [self._threads.submit(self._of_query, orders, pack, shared) for orders in asked]
+            running = [self._threads.submit(self._of_query, orders, pack, shared) for orders in asked if orders]
             wait(running)
             return [report for each in running for report in each.result()]
         finally:
@@ -76,8 +77,10 @@ class SparkWindows:
 
     def _of_query(self, orders: Sequence[BatchOrder], pack: Pack, shared: SharedRows) -> list[ProbeReport]:
         reports: list[ProbeReport] = []
+        first = orders[0]
+        allowance = Allowance(Path(first.home), first.rules.limits.window_seconds, first.query.name)
         for order in orders:
-            made = self._window(order, pack(order), shared)
+            made = self._window(order, pack(order), shared, allowance)
             if _has_few_rows(order):
                 with self._naming:
                     shared.done(order)
@@ -87,17 +90,17 @@ class SparkWindows:
                 break
         return reports
 
-    def _window(self, order: BatchOrder, packed: bytes, shared: SharedRows) -> list[ProbeReport]:
+    def _window(self, order: BatchOrder, packed: bytes, shared: SharedRows, allowance: Allowance) -> list[ProbeReport]:
         """The reports of the tasks; where Spark cannot compute the window, one that suspends the query."""
-        limits = order.rules.limits
-        job = LimitedJob(self._spark.sparkContext, Path(order.home), 0, limits.window_seconds, order.query.name)
+        job = LimitedJob(self._spark.sparkContext, Path(order.home), 0, allowance)
         try:
+            allowance.check()  # jobs may be so short that nobody looks while one runs
             found = self._rows(order, packed, shared).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
             return [pickle.loads(row.report) for row in job.run(lambda: collected(found, lambda: job.is_given_up))]
         except (JobTookTooLong, Dropped) as problem:
             return [ProbeReport(suspended={order.query.name: problem.problem})]
         except Exception as problem:
-            if _UNREADABLE in str(problem):
+            if _UNREADABLE in str(problem) and not is_about_a_value(problem):
                 raise _unreadable(problem) from problem
             if concerns_all(problem):
                 raise
@@ -186,6 +189,7 @@ def _writing(packed: bytes, run: str) -> Callable[[Batches], Iterator[pa.RecordB
         for batch in batches:
             results.write(pa.Table.from_batches([batch]))
         results.finish()
+        on_disk(order, [report])
         if report.results or report.suspended or report.counts.results:
             yield _packed(report)
 

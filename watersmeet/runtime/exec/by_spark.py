@@ -30,6 +30,7 @@ from watersmeet.model.types import arrow_type, outside
 from watersmeet.runtime.exec.call_steps import F64, STEPS_A_SECOND, blocks, steps_of
 from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_context, task_name
 from watersmeet.runtime.exec.limited_job import LimitedJob
+from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.worker import Worker, told, worker_of
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.pruning import Stopped
@@ -251,7 +252,7 @@ def _ending(packed: bytes, run: str, job: str, end: End) -> Callable[[Batches], 
             computes(home, job, number)
             received.append(batch)
         has_computed(home, job, number)
-        report = end(worker, order, order.buckets[number], received, task_name())
+        (report,) = on_disk(order, [end(worker, order, order.buckets[number], received, task_name())])
         yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 
     return finish

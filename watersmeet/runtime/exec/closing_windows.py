@@ -35,15 +35,17 @@ class ClosingWindows:
         return reports
 
     def of_batches(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
-        """Windows that Spark computes from rows."""
+        """Windows that Spark computes from rows, up to the limit of a tick. The others are left to the next ticks."""
         if not any(isinstance(query.body, Batch) for query in tick.windowed):
             return []
         closing = tick.closing(gathered)
         order = closing.occupied_order()
         found = self._executor.submit(order).result() if order.asked else []
         asked: list[list[BatchOrder]] = []
-        for (due, _, buckets), starts in zip(order.asked, found, strict=False):
+        left: dict[str, int] = {}
+        for (due, _, buckets), starts in zip(order.asked, found, strict=True):
             if isinstance(starts, WatersmeetError):
                 raise starts
-            asked.append([closing.batch_order(due.query, start, buckets) for start in starts])
-        return self._executor.windows(asked) if asked else []
+            asked.append([closing.batch_order(due.query, start, buckets) for start in starts[: order.share]])
+            left.update((due.query, start) for start in starts[order.share :][:1] if order.share)
+        return [*self._executor.windows(asked), ProbeReport(left=left)] if asked else []

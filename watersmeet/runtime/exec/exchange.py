@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from watersmeet.plan.ruleset import all_steps
 from watersmeet.runtime.emit.results import Results
+from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.places import Departure, place_of
 from watersmeet.runtime.probe.walk import Walk
@@ -41,7 +42,8 @@ class ProbeTask:
         else:
             yield from self._resume(blobs)
         self.results.end_phase(self.walk)
-        yield self.task, (REPORT, pickle.dumps(self.results.finish()))
+        (report,) = on_disk(self.order, [self.results.finish()])
+        yield self.task, (REPORT, pickle.dumps(report))
 
     def _begin(self) -> Iterator[Departure]:
         for piece in self.order.begins_with(self.task):

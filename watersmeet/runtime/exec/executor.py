@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from watersmeet.home.manifest import BucketInfo, Manifest
+from watersmeet.home.manifest import Manifest
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.tick.orders import (
     BatchOrder,
@@ -75,8 +75,9 @@ class Executor(Protocol):
         """End the tasks."""
 
 
-def verify(executor: Executor, home: Path, buckets: tuple[BucketInfo, ...]) -> None:
+def verify(executor: Executor, home: Path, manifest: Manifest) -> None:
     """Raise what is wrong with the files of the state."""
+    buckets = manifest.buckets
     shares = [buckets[at :: executor.parallelism] for at in range(executor.parallelism)]
     order = VerifyOrder(str(home), tuple(share for share in shares if share))
     for problem in executor.submit(order).result():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.failure import is_full, spark_has_ended
+from watersmeet.spark_reason import spark_reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext, TaskContext
@@ -56,18 +58,24 @@ def collected(found: RDD[Any] | DataFrame, is_given_up: Callable[[], bool] = lam
 
 
 def is_cancelled(problem: BaseException) -> bool:
-    return "cancelled" in str(problem)
+    return "cancelled" in str(problem) and not is_about_a_value(problem)
+
+
+def is_about_a_value(problem: BaseException) -> bool:
+    """Whether Spark rejects a value, which its message repeats: the words of it mean nothing."""
+    return re.search(r"SQLSTATE: 22\w{3}", str(problem)) is not None
 
 
 def concerns_all(problem: BaseException) -> bool:
     """Whether what Spark was asked for by one query is not to blame."""
+    if is_about_a_value(problem):
+        return False
     return isinstance(problem, Stopped) or spark_has_ended(problem) or is_full(problem) or is_cancelled(problem)
 
 
 def reason_of_spark(problem: BaseException) -> str:
     """A failure of Spark in one line."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-    return next((line for line in lines if line.startswith("[")), lines[0])[:300]
+    return spark_reason(problem)[:300]
 
 
 def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:

@@ -11,11 +11,12 @@ import os
 import shutil
 import socket
 import struct
-import tempfile
 import threading
 from collections.abc import Callable
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+
+from watersmeet.socket_folder import make_socket_folder
 
 Address = str | tuple[str, int]  # the path of a Unix socket, or host and port
 GREETING_SECONDS = 10.0
@@ -30,7 +31,7 @@ class Listener:
         self._key = key
         self._arrived = arrived
         self._closed = threading.Event()
-        self._folder = tempfile.mkdtemp(prefix="watersmeet-")  # which only this user may enter
+        self._folder = make_socket_folder()
         path = os.path.join(self._folder, "residents")
         self._sockets = [_listening(socket.AF_UNIX, path)]
         self.addresses: list[Address] = [path]

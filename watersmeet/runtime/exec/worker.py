@@ -10,7 +10,7 @@ import contextlib
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from watersmeet.home import layout
 from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.ranges import RangePiece
-from watersmeet.io.sources import open_parquet
-from watersmeet.model import Stream
+from watersmeet.model import CORRUPT_COLUMN, Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
+from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.open_targets import OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
@@ -43,7 +43,6 @@ from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
     HeadOrder,
-    InspectOrder,
     MergeOrder,
     MergeReport,
     OccupiedOrder,
@@ -88,7 +87,6 @@ class Worker:
             TickOrder: self._tick,
             VerifyOrder: self._verify,
             HeadOrder: self._head,
-            InspectOrder: self._inspect,
             OccupiedOrder: self._occupied,
             SlicesOrder: self._slices,
             FillOrder: self._fill,
@@ -99,6 +97,9 @@ class Worker:
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
+        return on_disk(order, self._do(order, task, name))
+
+    def _do(self, order: Order, task: int, name: str) -> list[Any]:
         with self._turn, self.limited(order):
             try:
                 return self._obey[type(order)](order, task, name)
@@ -159,8 +160,10 @@ class Worker:
         stored = rule is not None
         if rule is None:
             rule = StoreRule(stream.name, stream.columns, (), (), None, stream.time)
+        declared = [column.name.lower() for column in stream.columns]
+        corrupt = None if CORRUPT_COLUMN in declared else CORRUPT_COLUMN  # an ordinary column of Parquet files
         try:
-            return Gather(order, rule, stored, name).run(rows)
+            return Gather(order, rule, stored, name, corrupt).run(rows)
         except Exception as problem:
             return GatherReport(stream.name, failure=told(problem, order.home))
 
@@ -213,8 +216,9 @@ class Worker:
             results.finish()
         return probed
 
-    def _told(self, problem: Exception, home: str) -> WatersmeetError:
-        failure = out_of_memory(()) if isinstance(problem, MemoryError) else told(problem, home)
+    def _told(self, problem: Exception, home: str, queries: Collection[str] = ()) -> WatersmeetError:
+        """`queries` are those that the work was for, if it was not for all."""
+        failure = out_of_memory(queries) if isinstance(problem, MemoryError) else told(problem, home)
         if isinstance(failure, Overload) and failure.may_pass:
             self._release_memory()
         return failure
@@ -261,26 +265,30 @@ class Worker:
         return [report]
 
     def _all(self, order: Order, name: str) -> list[Any]:
-        return [report for task in range(order.tasks) for report in self.obey(order, task, f"{name}{task}")]
+        return [report for task in range(order.tasks) for report in self._do(order, task, f"{name}{task}")]
 
     # Windows -------------------------------------------------------------------------------------
 
     def _occupied(self, order: OccupiedOrder, task: int, name: str) -> list[list[int] | WatersmeetError]:
-        """For each query the windows with rows; or, if the state cannot be read, why."""
-        home = Path(order.home)
-        try:
-            return [
-                occupied(grid, due, (self.buckets.peek(home, info).tau for info in infos))
-                for due, grid, infos in order.asked
-            ]
-        except Exception as problem:
-            return [self._told(problem, order.home)]
+        """For each query the first windows with rows, and one more than are computed; or why that is not known."""
+        home, found = Path(order.home), list[list[int] | WatersmeetError]()
+        most = () if order.share is None else (order.share + 1,)
+        for due, grid, infos in order.asked:
+            try:
+                found.append(occupied(grid, due, (self.buckets.peek(home, info).tau for info in infos), *most))
+            except Exception as problem:
+                found.append(self._told(problem, order.home, (due.query,)))
+        return found
 
     def _slices(self, order: SlicesOrder, task: int, name: str) -> list[ProbeReport]:
         try:
-            return [self._windows.answer(order, task, name, self.buckets.peek)]
+            report = self._windows.answer(order, task, name, self.buckets.peek)
         except Exception as problem:
-            return [ProbeReport(failure=self._told(problem, order.home))]
+            queries = [due.query for due in order.work[task][1]]
+            return [ProbeReport(failure=self._told(problem, order.home, queries))]
+        if self._windows.ran_out:
+            self._release_memory()
+        return [report]
 
     def _fill(self, order: FillOrder, task: int, name: str) -> list[GatherReport]:
         info = order.buckets[task]
@@ -321,15 +329,6 @@ class Worker:
             return [(bucket.take(pa.array(range(min(order.rows, bucket.num_rows)))), bucket.num_rows)]
         except StateError:
             return []
-
-    def _inspect(self, order: InspectOrder, task: int, name: str) -> list[int | InputError]:
-        found: list[int | InputError] = []
-        for path in order.paths:
-            try:
-                found.append(int(open_parquet(order.stream, path)[0].metadata.num_rows))
-            except InputError as problem:
-                found.append(problem)
-        return found
 
 
 def _rows_of(

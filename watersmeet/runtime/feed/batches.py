@@ -27,6 +27,7 @@ from watersmeet.model import Stream
 from watersmeet.runtime.exec.batches import SmallerBatch
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.jobs import task_context, task_name
+from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 
@@ -109,7 +110,8 @@ class FrameBatch:
     home: Path
     key: bytes
     check_files: Callable[[], None]
-    check_input: Callable[[list[GatherReport], Executor], list[GatherReport]]
+    files: FileBatch  # those that Spark has found and does not read
+    explained: Callable[[Exception], Exception] = lambda problem: problem  # what Spark has failed with
 
     bytes = None  # not known before it is gathered
 
@@ -122,7 +124,11 @@ class FrameBatch:
         write_whole(path, sealed(self.key, path, executor.pack(order)))
         done: Future[list[GatherReport]] = Future()
         try:
-            done.set_result([pickle.loads(row.report) for row in self.frame.collect()])
+            by_tasks = self.files.gather(order, executor, rank)
+            by_spark = [pickle.loads(row.report) for row in self.frame.collect()]
+            done.set_result(by_spark + by_tasks.result())
+        except Exception as problem:
+            raise self.explained(problem) from problem
         finally:
             path.unlink(missing_ok=True)
         return done
@@ -131,7 +137,7 @@ class FrameBatch:
         pass  # Spark has written it down
 
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
-        return self.check_input(reports, executor)
+        return self.files.check(reports, executor)
 
 
 def sealed(key: bytes, path: Path, packed: bytes) -> bytes:
@@ -167,7 +173,7 @@ def gathering(
         points.reach("order.read", path)
         worker = worker_of(run)
         order: GatherOrder = worker.plans.unpack(unsealed(key, path))
-        report = worker.gather_rows(order, stream, batches, task_name())
+        (report,) = on_disk(order, [worker.gather_rows(order, stream, batches, task_name())])
         if report.counts.rows or report.failure:
             yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
 

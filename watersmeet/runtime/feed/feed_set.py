@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 class Feed(Protocol):
     """Runs a tick for each batch that it finds, in a thread of its own."""
 
+    @property
+    def problem(self) -> Exception | None:
+        """What it has failed with."""
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, and raise what failed; False if the time was over first."""
 
@@ -59,6 +63,11 @@ class Feeds:
         if reads_folders(loop.home, group, streams):
             return FolderFeed(loop, group, streams, pace, self._options.settle_seconds)
         return StreamingFeed(loop, group, streams, frames, self._spark, self._options.tick, once)
+
+    @property
+    def problem(self) -> Exception | None:
+        """What one of them has failed with."""
+        return next((feed.problem for feed in list(self.running.values()) if feed.problem is not None), None)
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all have ended (True), or the time is over (False). Raises what one has failed with."""

@@ -61,6 +61,10 @@ class PollingFeed(ABC):
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    @property
+    def problem(self) -> Exception | None:
+        return self._problem
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, and raise what failed; False if the time was over first."""
         self._thread.join(timeout)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.home import layout
+from watersmeet.home.chained_log import ChainedLog
 from watersmeet.io.folders import share_pieces
 from watersmeet.io.ranges import Position, RangeLog, RangePiece, Ranges, load_ranges, range_source
 from watersmeet.model import Stream
@@ -50,7 +51,7 @@ class RangeFeed(PollingFeed):
         self._streams = tuple(streams)
         self._sources = {stream.name: range_source(stream) for stream in streams}
         known = load_ranges(loop.home, group)
-        self._log = known or RangeLog(layout.ranges(loop.home, group))
+        self._log = known or RangeLog(ChainedLog(layout.ranges(loop.home, group)))
         self._at: dict[str, Position] = {
             name: source.begin(self._log.ranges[name][1] if known else None) for name, source in self._sources.items()
         }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
+from watersmeet.home.sealed import read_sealed, write_sealed
 from watersmeet.io.connectors.kafka.source import is_topic
 from watersmeet.io.ranges import is_range
 from watersmeet.model import Stream
@@ -21,7 +20,7 @@ class Groups:
     def __init__(self, home: Path) -> None:
         self._path = home / layout.GROUPS
         try:
-            self._groups: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
+            self._groups: dict[str, dict[str, Any]] = read_sealed(self._path) if self._path.exists() else {}
         except ValueError as problem:
             raise StateError(
                 f"{self._path} is damaged: {problem}",
@@ -55,7 +54,7 @@ class Groups:
         others = {name: shape for name, shape in fresh.items() if name not in topics and name not in ranges}
         for group in filter(None, (others, topics, ranges)):
             self._groups[str(len(self._groups))] = group
-            write_whole(self._path, json.dumps(self._groups, indent=1))
+            write_sealed(self._path, self._groups)
 
 
 def _shape(stream: Stream) -> dict[str, Any]:

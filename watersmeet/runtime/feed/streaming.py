@@ -7,18 +7,25 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watersmeet.home import layout
 from watersmeet.home.files import make_private
-from watersmeet.io.sources import open_source
+from watersmeet.io.sources import is_read_by_tasks, open_source
 from watersmeet.model import Stream
-from watersmeet.runtime.feed.batches import REPORT_SCHEMA, FrameBatch, gathering
-from watersmeet.runtime.feed.input_check import InputCheck
+from watersmeet.runtime.feed.batches import REPORT_SCHEMA, FileBatch, FrameBatch, gathering
+from watersmeet.runtime.feed.moved_input import follow_moved_input
+from watersmeet.runtime.feed.spark_files import SparkFiles
 from watersmeet.runtime.loop import TickLoop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def _address(spark: SparkSession, path: str) -> str:
+    """A path as Spark writes it into its logs."""
+    java: Any = spark._jvm
+    return str(java.org.apache.hadoop.fs.Path(path).toUri().toString())
 
 
 class StreamingFeed:
@@ -35,26 +42,34 @@ class StreamingFeed:
         home, run = loop.home, loop.executor.run
         key = secrets.token_bytes(32)  # which reaches tasks in the way that Spark brings them their code
         parts = []
-        for stream in streams:
+        for number, stream in enumerate(streams):
             frame = frames.get(stream.name)
             if frame is None:
                 frame = open_source(spark(), stream)
+                follow_moved_input(home, group, number, stream, functools.partial(_address, spark()))
             parts.append(frame.mapInArrow(gathering(str(home), run, group, stream, key), REPORT_SCHEMA))
         union = parts[0]
         for part in parts[1:]:
             union = union.union(part)
-        check = InputCheck(home, group, streams)
+        files = SparkFiles(home, group, streams)
+        for_tasks = tuple(stream for stream in streams if is_read_by_tasks(stream))
 
         def run_batch(frame: DataFrame, number: int) -> None:
-            def check_files() -> None:
-                check.regular(number)
-
-            loop.run(FrameBatch(group, number, frame, home, key, check_files, functools.partial(check, number)))
+            read = FileBatch(group, number, for_tasks, files.for_tasks(number), home)
+            check, explained = functools.partial(files.check, number), functools.partial(files.explained, number)
+            loop.run(FrameBatch(group, number, frame, home, key, check, read, explained))
 
         writer = union.writeStream.foreachBatch(run_batch)
         make_private(home / layout.CHECKPOINTS)  # Spark gives what it writes there its own permissions
         writer = writer.option("checkpointLocation", str(layout.checkpoint(home, group)))
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=tick)).start()
+
+    @property
+    def problem(self) -> Exception | None:
+        try:
+            return self._query.exception()
+        except Exception as gone:  # Spark, and the query with it
+            return gone
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, and raise what failed; False if the time was over first."""

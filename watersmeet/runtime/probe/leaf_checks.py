@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from watersmeet.optimize.joingraph import NO_KEY
+from watersmeet.optimize.joingraph import NO_KEY, stream_of
 from watersmeet.plan.ruleset import LeafCheck, Lookup, Step
 from watersmeet.runtime.probe.first_partners import Region
 from watersmeet.runtime.probe.matches import Matches
@@ -53,10 +53,17 @@ class LeafStep:
         latest, deadline = np.max(times, axis=0), np.min(ends, axis=0)
         chosen = latest <= deadline
         if check.decided:
-            before, after = self.order.marks[check.decided]
-            chosen &= deadline < (before if check.before else after)
+            absences = self.order.absences
+            members = [
+                (stream_of(prefix.removesuffix(".")) if prefix else self.stored_in[position], time)
+                for (position, prefix), time in zip(check.members, times, strict=True)
+            ]
+            decided = absences.decided_before if check.before else absences.decided_after
+            chosen &= decided(check.decided, deadline, members)
+            if check.first is not None:  # a stored row: what a flush has decided comes by its watermark again
+                chosen &= ~absences.decided_before(check.decided, deadline, members)
             if check.behind is not None:
-                chosen &= latest >= before - check.behind
+                chosen &= latest >= absences.marks[check.decided][0] - check.behind
         if check.first is not None:
             chosen &= np.argmin(ends, axis=0) == check.first
         return replace(partial, latest=latest, deadline=deadline).take(np.flatnonzero(chosen))

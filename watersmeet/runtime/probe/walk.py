@@ -170,7 +170,7 @@ class Walk:
         for at in range(piece.begin, piece.end, ROWS_IN):
             rows = np.arange(at, min(at + ROWS_IN, piece.end), dtype=np.int32)
             if start.due:
-                first, end = self.order.due_times(start)
+                first, end = self.order.absences.due_times(start)
                 rows = rows[(bucket.tau[rows] >= first) & (bucket.tau[rows] < end)]
             if choosy:
                 wanted = np.zeros(len(rows), bool)

@@ -9,7 +9,7 @@ from functools import cached_property
 from watersmeet.aggregate.last_step import needs_all_keys
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import WindowedQuery
-from watersmeet.model.windowed import Batch, Factorized
+from watersmeet.model.windowed import Batch, Factorized, Sliced
 from watersmeet.runtime.tick.orders import BatchOrder, Due, OccupiedOrder, SlicesOrder
 from watersmeet.runtime.tick.windows import Windows
 
@@ -76,7 +76,7 @@ class Closing:
                 inside = tuple(b for b in rows if b.tau_min < end and b.tau_max >= due.opened)
                 if inside:
                     asked.append((due, query.grid, inside))
-        return OccupiedOrder(self.home, tuple(asked))
+        return OccupiedOrder(self.home, tuple(asked), self.windows.rules.limits.windows)
 
     def batch_order(self, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
         """A window that has rows, in some of these buckets."""
@@ -92,4 +92,6 @@ class Closing:
 def _is_whole(query: WindowedQuery) -> bool:
     """Whether the keys of a window cannot be divided."""
     body = query.body
-    return isinstance(body, Batch | Factorized) or needs_all_keys(body.final)
+    if isinstance(body, Batch | Factorized) or needs_all_keys(body.final):
+        return True
+    return isinstance(body, Sliced) and bool(body.distinct)  # whose values are keys that slices are divided by

@@ -3,41 +3,80 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from pathlib import Path
 
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.spark_reason import spark_reason
+
+MORE_MEMORY = (
+    "give it more (--set spark.driver.memory=8g, on a cluster spark.executor.memory) and run again with the home"
+)
+_UNCHANGED = "The running tick was not committed; all ticks before it are complete."
+_OUT_OF_MEMORY = 52  # the exit code of Spark
+_ENDING = 30.0  # seconds that it may take Java to end
 
 
 def explain_failure(problem: BaseException, home: Path) -> WatersmeetError:
     if isinstance(problem, WatersmeetError):
         return problem
-    text = str(problem)
+    text = text_of(problem)
     if is_full(problem):
         return no_space(str(home))
+    if ran_out_of_memory(problem):
+        return RunError("Spark's Java process ran out of memory", detail=_UNCHANGED, hint=f"{MORE_MEMORY} {home}")
     if spark_has_ended(problem):
         return RunError(
             "Spark's Java process has ended",
-            detail="The running tick was not committed; all ticks before it are complete.",
+            detail=_UNCHANGED,
             hint=f"check spark.driver.memory and run again with the same home {home}: the run resumes there",
         )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line or line.startswith("[")]
+    advice = "correct the cause"
+    if "Wrong basePath" in text:
+        advice = "the input of a stream was moved: move it back"
     return RunError(
         "a tick failed; nothing of it was committed, and the next run repeats it",
-        detail=(telling or lines or [type(problem).__name__])[0][:500],
-        hint=f"correct the cause and run again with the same home {home}",
+        detail=spark_reason(problem),
+        hint=f"{advice} and run again with the same home {home}",
     )
+
+
+def text_of(problem: BaseException) -> str:
+    """What an exception says. One of Java's asks Java for it, which may be gone."""
+    try:
+        return str(problem)
+    except Exception as gone:
+        return f"{type(problem).__name__}: {type(gone).__name__}"
 
 
 def is_full(problem: BaseException) -> bool:
     """Whether the reason is a full disk; Java's errors have only the words for it."""
-    return (isinstance(problem, OSError) and problem.errno == errno.ENOSPC) or "No space left on device" in str(problem)
+    full = isinstance(problem, OSError) and problem.errno == errno.ENOSPC
+    return full or "No space left on device" in text_of(problem)
 
 
 def spark_has_ended(problem: BaseException) -> bool:
-    from py4j.protocol import Py4JError, Py4JJavaError
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-    return isinstance(problem, ConnectionError | Py4JError) and not isinstance(problem, Py4JJavaError)
+    if isinstance(problem, Py4JJavaError):
+        text = text_of(problem)
+        return "SparkContext was shut down" in text or text.endswith(Py4JNetworkError.__name__)
+    return isinstance(problem, ConnectionError | Py4JError)
+
+
+def ran_out_of_memory(problem: BaseException) -> bool:
+    """Whether Java has no memory left. Where that ends Spark, only the exit code of its process says so."""
+    if "OutOfMemoryError" in text_of(problem):
+        return True
+    if not spark_has_ended(problem):
+        return False
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return process is not None and process.wait(_ENDING) == _OUT_OF_MEMORY
+    except subprocess.TimeoutExpired:  # it lives
+        return False
 
 
 def no_space(home: str) -> RunError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from watersmeet.io.ranges import RangePiece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream, WindowedQuery
 from watersmeet.model.windowed import Batch, Grid
 from watersmeet.plan.ruleset import Ruleset, Start
+from watersmeet.runtime.tick.absences import Absences
 from watersmeet.store.bucket import Derived
 from watersmeet.store.merge import MergeJob
 from watersmeet.store.retention import LimitAhead
@@ -94,7 +95,7 @@ class ProbeOrder:
     work: tuple[tuple[Slice, ...], ...]
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     suspended: frozenset[str] = frozenset()  # queries of the plan that are not answered
-    marks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # watermarks before and after the tick
+    absences: Absences = field(default_factory=Absences)  # which of them the tick decides
 
     @property
     def tasks(self) -> int:
@@ -119,11 +120,6 @@ class ProbeOrder:
         stored = bool(start.due) or not self.phase
         return start.stream == bucket.store and stored != self.is_new(bucket)
 
-    def due_times(self, start: Start) -> tuple[int, int]:
-        """The event times of the rows whose deadline a watermark passes in this tick: from one on, below the other."""
-        before, after = self.marks[start.due]
-        return before - start.window, after - start.window
-
 
 @dataclass
 class ProbeReport:
@@ -132,6 +128,7 @@ class ProbeReport:
     counts: Counters = field(default_factory=Counters)
     off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
     suspended: dict[str, str] = field(default_factory=dict)  # queries that cannot be answered, and why
+    left: dict[str, int] = field(default_factory=dict)  # by query, the first due window that is left to the next tick
     failure: WatersmeetError | None = None
 
 
@@ -185,6 +182,12 @@ class OccupiedOrder:
 
     home: str
     asked: tuple[tuple[Due, Grid, tuple[BucketInfo, ...]], ...]
+    limit: int = 0  # windows of all queries together; 0: none
+
+    @property
+    def share(self) -> int | None:
+        """How many windows of each query are computed: at least one, so that every query gets on. None: all."""
+        return max(1, self.limit // max(1, len(self.asked))) if self.limit else None
 
     tasks = 1
 
@@ -243,6 +246,7 @@ class MergeOrder:
     attempt: str
     jobs: tuple[MergeJob, ...]
     how: tuple[Derived | SliceStore, ...]  # what each merged bucket is written with; rows of slices are combined
+    durable: bool = False  # as in the plan
 
     @property
     def tasks(self) -> int:
@@ -327,16 +331,6 @@ class HeadOrder:
 
 
 @dataclass(frozen=True)
-class InspectOrder:
-    """What the heads of input files promise: the number of their rows, or why they are not files of the stream."""
-
-    stream: Stream
-    paths: tuple[str, ...]
-
-    tasks = 1
-
-
-@dataclass(frozen=True)
 class DeliverOrder:
     """Parcels of a lane of the outbox, in order, to be committed to their target unless it has them."""
 
@@ -365,7 +359,6 @@ Order = (
     | TickOrder
     | VerifyOrder
     | HeadOrder
-    | InspectOrder
     | OccupiedOrder
     | SlicesOrder
     | FillOrder

@@ -1,4 +1,4 @@
-"""Suspended queries: which queries of a plan a tick does not answer, and what follows from that. Pure functions.
+"""Suspended queries: which queries of a plan a tick does not answer, and what follows from that.
 
 A query that cannot be answered is suspended: the tick in which that happens is committed without its results, and later
 ticks leave it out until it is resumed. Its streams are stored for it as if it were active, so that once it is resumed
@@ -7,6 +7,7 @@ it finds every result whose last member arrives from then on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator
 
 from watersmeet.home.manifest import Manifest
@@ -14,6 +15,9 @@ from watersmeet.model import AnyQuery, Leaf, WindowedQuery
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.guard import ExpressionError
+from watersmeet.terminal import visible
+
+_log = logging.getLogger("watersmeet")
 
 
 def is_new(query: AnyQuery, before: Manifest) -> bool:
@@ -91,3 +95,10 @@ def _texts(query: AnyQuery) -> Iterator[str]:
         band = predicate.theta.band
         keys = (*predicate.theta.left, *predicate.theta.right, *((band.left, band.right) if band else ()))
         yield from (part.expression.text for part in keys if part.column is None)
+
+
+def log_suspensions(before: Manifest, after: Manifest) -> None:
+    """Say which queries a tick has suspended."""
+    for name, one in after.suspended.items():
+        if one != before.suspended.get(name):
+            _log.warning("query %s is suspended since tick %d: %s", name, one.tick, visible(one.reason))

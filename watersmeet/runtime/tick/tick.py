@@ -18,10 +18,11 @@ from functools import cached_property
 from watersmeet import points
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
-from watersmeet.home.outbox import Lanes, posted
+from watersmeet.home.outbox import Lanes, Posted, posted
 from watersmeet.model import AnyQuery, KeyPart, Query, Stream, WindowedQuery
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.plan.windows import joins_below
+from watersmeet.runtime.tick.absences import Absences, absences_of
 from watersmeet.runtime.tick.closing import Closing
 from watersmeet.runtime.tick.orders import (
     FillOrder,
@@ -64,7 +65,7 @@ class Tick:
     replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
     windowed: tuple[WindowedQuery, ...] = ()
     silent: frozenset[str] = frozenset()  # streams that do not hold back windows
-    flush: bool = False  # close all windows
+    flush: bool = False  # close all windows, decide all absences
 
     @property
     def number(self) -> int:
@@ -140,17 +141,15 @@ class Tick:
             (),
             self.off.union(*(report.off for report in probed)),
             self.suspended(probed),
-            self._marks(gathered),
+            self._absences(gathered),
         )
         source = [bucket for bucket in (*self.standing(), *new) if any(_begins(order, s, bucket) for s in starts)]
         return replace(order, work=split(source, tasks))
 
-    def _marks(self, gathered: Sequence[GatherReport]) -> dict[str, tuple[int, int]]:
-        """The watermark of each stream before the tick, and after it. It never goes back, and nothing is between the
-        watermark after one tick and the one before the next, also if LATENESS is not what it was."""
-        before = {**watermarks(self.streams, self.before.newest, self.before.silent), **self.before.marks}
-        after = self._windows.marks(self._newest(gathered), spoke(gathered))
-        return {stream: (before[stream], max(before[stream], mark)) for stream, mark in after.items()}
+    def _absences(self, gathered: Sequence[GatherReport]) -> Absences:
+        newest = self._newest(gathered)
+        marks = self._windows.marks(newest, spoke(gathered))
+        return absences_of(self.streams, self.before, marks, newest, self.flush)
 
     def _is_due(self, start: Start) -> bool:
         """Whether a start of phase 0 has to run."""
@@ -180,7 +179,7 @@ class Tick:
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
         slices = {store.name: store for store in self.rules.slices}
         how = tuple(slices.get(name) or self.rules.store(name).derived for name in (j.inputs[0].store for j in jobs))
-        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), how)
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), how, self.rules.durable)
 
     def _horizons(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
@@ -245,9 +244,10 @@ class Tick:
         """The manifest that commits the tick, and the state files that are unused after it.
 
         A merge that took several ticks counts only if all that it read is still part of the state."""
-        newest, arrived = self._newest(gathered), spoke(gathered)
-        first_open, raised = self._windows.after(newest, arrived), self._windows.raised(newest, arrived)
+        newest, arrived, absences = self._newest(gathered), spoke(gathered), self._absences(gathered)
         failed = self._suspended_now(probed)
+        left = {name: start for report in probed for name, start in report.left.items() if name not in failed}
+        first_open, raised = self._windows.after(newest, arrived) | left, self._windows.raised(newest, arrived)
         idle = idle_stores(self.rules, self.suspended(probed).union(failed))
         added = [bucket for report in gathered for bucket in report.buckets]
         added += [bucket for report in probed for bucket in report.kept]
@@ -267,6 +267,8 @@ class Tick:
         named = {bucket.file for bucket in kept}
         totals = Counters()
         totals.add(self.before.totals)
+        # Nor is anything counted of another query that had the name of a new one.
+        totals.forget_other_queries({query.name for query in self._known if not self._is_new(query)})
         if self.rules.version != self.before.plan:
             totals.forget_steps()
         for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
@@ -276,7 +278,6 @@ class Tick:
             if file.query in failed:
                 totals.results[file.query] -= file.rows
         known = self._known
-        totals.forget_other_queries({query.name for query in known})
         before = {query.name: self.before.suspended[query.name] for query in known if self._was_suspended(query)}
         manifest = replace(
             self.before,
@@ -294,7 +295,8 @@ class Tick:
             },
             additions={query.name: query.addition for query in known if query.addition},
             outbox=self._outbox([file for file in written_files if file.query not in failed]),
-            marks={**self.before.marks, **{stream: after for stream, (_, after) in self._marks(gathered).items()}},
+            marks={**self.before.marks, **{stream: after for stream, (_, after) in absences.marks.items()}},
+            flushed=dict(absences.flushed[1]),
             suspended={
                 **before,
                 **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
@@ -310,7 +312,7 @@ class Tick:
         sinks = {query.name: query.sink for query in self._known if query.sink.is_delivered}
         if not sinks:
             return self.before.outbox
-        names = ((file.query, file.rows, os.path.relpath(file.final, self.home)) for file in files)
+        names = (Posted(f.query, f.rows, os.path.relpath(f.final, self.home), f.bytes) for f in files)
         return posted(self.before.outbox, sinks, names, self.number)
 
     def _was_suspended(self, query: AnyQuery) -> bool:
@@ -361,7 +363,7 @@ def _begins(order: ProbeOrder, start: Start, bucket: BucketInfo) -> bool:
         return False
     if not start.due:
         return True
-    first, end = order.due_times(start)
+    first, end = order.absences.due_times(start)
     return bucket.tau_max >= first and bucket.tau_min < end
 
 

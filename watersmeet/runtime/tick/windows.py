@@ -5,6 +5,9 @@ or were never to be answered; no row of an earlier event time is in a window tha
 repeated closes the same windows, and a window that is done never comes again. Windows are never counted off one by one:
 event time may jump by years.
 
+Where a tick leaves due windows to the next ones, the first of these is the first open window: its rows stay, and it is
+due again in a tick without rows.
+
 A window is closed by the tick after which the watermarks of all streams of its query have passed its end: what comes
 later for it is late. A stream that is silent for longer than its declaration allows does not hold back the others:
 its watermark is raised to theirs, for good.
@@ -115,7 +118,7 @@ class Windows:
         return max(self.opened[query.name], until)
 
     def due(self, newest: Mapping[str, int], spoke: Collection[str]) -> list[Due]:
-        """What the tick closes, of each query that has something to close."""
+        """What the tick closes, of each query that has something to close, if it leaves nothing to the next one."""
         until = self.after(newest, spoke)
         found = [Due(name, opened, until[name]) for name, opened in self.opened.items()]
         return [due for due in found if due.opened < due.until]

@@ -1,24 +1,39 @@
-"""Windows that are made of slices: workers keep the final slices of each store, and answers all that is due at once."""
+"""Windows that are made of slices: workers keep the final slices of each store, and answer what is due in rounds.
+
+What goes wrong concerns the queries that it is done for. Windows of many queries are made together; where that fails,
+each query is tried by itself. One that has no memory is tried again without what others keep in memory, and then
+suspended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
 from watersmeet.aggregate import answers as aggregate
-from watersmeet.aggregate.answers import answers
+from watersmeet.aggregate.answers import Answer, answers
+from watersmeet.aggregate.rounds import rounds, windows_with_rows
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.windows import SliceCache, Span
+from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo
+from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.model import WindowedQuery
-from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.emit.confine import Confinement, reason_of
+from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.orders import TAU_MIN, Due, ProbeReport, SlicesOrder
+from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.runtime.windows.window_results import WindowResults
 from watersmeet.store.bucket import Bucket
 
 Open = Callable[[Path, BucketInfo], Bucket]
+T = TypeVar("T")
 _Name = tuple[str, int | None]  # of a cache: the store, and the partition if it is not all of them
 
 
@@ -28,46 +43,18 @@ class WindowsFromSlices:
     def __init__(self) -> None:
         self._caches: dict[_Name, SliceCache] = {}
         self._last = (0, "")  # the tick and the attempt that the caches were used for
+        self.ran_out = False  # of memory, for some query
 
     def answer(self, order: SlicesOrder, task: int, name: str, opened: Open) -> ProbeReport:
-        place, due = order.work[task]
-        asking = {query.name: query for query in order.rules.windowed}
         self._begin(order)
         caches = {} if order.flush else self._caches
-        wanted = [_wanted(asking[each.query], each, order) for each in due]
-        longest = _longest(order, asking.values())
-        until: dict[str, int] = {}
-        for each in wanted:
-            end = each.span.end
-            for reading in each.readings:
-                until[reading.store.name] = max(until.get(reading.store.name, end), end)
-
-        def cache_of(store: SliceStore) -> SliceCache:
-            found = caches.get((store.name, place))
-            if found is None or found.longest < longest[store.name]:
-                found = caches[store.name, place] = SliceCache(store, longest[store.name])
-            found.advance(stored(store), max(order.horizons[store.name], TAU_MIN - store.width), until[store.name])
-            return found
-
-        def stored(store: SliceStore) -> Callable[[int, int], Iterable[Bucket]]:
-            infos = [info for info in order.buckets[store.name] if place in (None, info.partition)]
-            home = Path(order.home)
-            return lambda begin, end: (opened(home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
-
-        report = ProbeReport()
-        for each, found in zip(wanted, answers(wanted, cache_of), strict=True):
-            if found.problem is not None:
-                report.suspended[found.query] = reason_of(found.problem)
-                continue
-            if failed := sum(found.failures.values()):
-                report.counts.failed_values[found.query] += failed
-            if found.rows is not None and found.rows.num_rows:
-                results = WindowResults(order, each.query, f"{name}-w{task}", report)
-                results.write(pa.Table.from_batches([found.rows]))
-                results.finish()
-        if order.flush:
-            self._caches.clear()  # slices that were final for it may get rows
-        return report
+        answering = _Answering(order, task, f"{name}-w{task}", opened, caches)
+        try:
+            return answering.run()
+        finally:
+            self.ran_out |= answering.ran_out
+            if order.flush:
+                self._caches.clear()  # slices that were final for it may get rows
 
     def _begin(self, order: SlicesOrder) -> None:
         tick, attempt = self._last
@@ -77,6 +64,141 @@ class WindowsFromSlices:
         known = {store.name for store in order.rules.slices}
         for name in [name for name in self._caches if name[0] not in known]:
             del self._caches[name]
+
+
+class _Answering:
+    """One task of an order."""
+
+    def __init__(self, order: SlicesOrder, task: int, name: str, opened: Open, caches: dict[_Name, SliceCache]) -> None:
+        self._order, self._name, self._opened, self._caches = order, name, opened, caches
+        self._home, self._limit = Path(order.home), order.rules.limits.matches
+        self._place, due = order.work[task]
+        asking = {query.name: query for query in order.rules.windowed}
+        self._wanted = [_wanted(asking[each.query], each, order) for each in due]
+        self._longest = _longest(order, asking.values())
+        self._until: dict[str, int] = {}
+        for each in self._wanted:
+            for store in each.stores:
+                self._until[store.name] = max(self._until.get(store.name, each.span.end), each.span.end)
+        self._report = ProbeReport()
+        self._confined = Confinement(self._home, (), self._report.suspended)
+        self._ready: dict[str, SliceCache] = {}  # by store
+        self._results: dict[str, WindowResults] = {}  # of queries that are not finished
+        self._dropped: dict[str, float] = {}  # queries, and since when that is known
+        self._groups = Counter[str]()  # what each query has found, before its last step
+        self.ran_out = False
+
+    def run(self) -> ProbeReport:
+        for each in self._wanted:
+            if not self._is_ready(each):
+                self._tried(each, partial(self._prepare, each))
+        usable = [each for each in self._wanted if each.query.name not in self._confined]
+        for some in rounds(usable, self._cache_of):
+            self._look()
+            for at, (each, found) in enumerate(self._answered(some)):
+                self._take(each, found)
+                if at < len(some) - 1:  # only the last one may be in the next round too
+                    self._finish(each.query.name)
+        for name in list(self._results):
+            self._finish(name)
+        return self._report
+
+    def _is_ready(self, due: aggregate.Due) -> bool:
+        ready = [self._ready.get(store.name) for store in due.stores]
+        return all(cache is not None and (not self._limit or cache.bound(due.span) <= self._limit) for cache in ready)
+
+    def _prepare(self, due: aggregate.Due) -> None:
+        """Have its slices in memory; raise if so many windows are due that they are not to be made."""
+        count = windows_with_rows(due, self._cache_of)
+        if self._limit and count > self._limit:
+            limit = f"more than {self._limit:,} (option max_matches)"
+            raise RunError(f"it has {count:,} windows with rows to close in a tick, {limit}")
+
+    def _look(self) -> None:
+        """Between two rounds: does the engine stop, or was the query dropped that takes several of them?"""
+        if engine_stops(self._home):
+            raise Stopped("the engine stops, and does not wait for this tick")
+        now = time.monotonic()
+        for query, patience in dropped(self._home).items() if self._results else ():
+            if now - self._dropped.setdefault(query, now) >= patience and query in self._results:
+                self._confined.suspend(query, "it was dropped")
+
+    def _answered(self, some: list[aggregate.Due]) -> Iterator[tuple[aggregate.Due, Answer]]:
+        some = [each for each in some if each.query.name not in self._confined]
+        if not some:
+            return
+        try:
+            found = answers(some, self._cache_of)
+        except (StateError, Stopped):
+            raise
+        except Exception:
+            for each in some:
+                alone = self._tried(each, partial(answers, [each], self._cache_of))
+                if alone is not None:
+                    yield each, alone[0]
+            return
+        yield from zip(some, found, strict=True)
+
+    def _tried(self, due: aggregate.Due, work: Callable[[], T]) -> T | None:
+        """What is raised concerns the query; None if it is suspended."""
+        found: T | None = None
+        with self._confined.of(due.query.name, self._home):
+            try:
+                found = work()
+            except MemoryError:
+                self.ran_out = True
+                self._forget()
+                try:
+                    found = work()
+                except MemoryError as problem:
+                    self._forget()
+                    raise RunError("a task has no memory for its windows (option task_memory)") from problem
+        return found
+
+    def _forget(self) -> None:
+        self._caches.clear()
+        self._ready.clear()
+
+    def _take(self, due: aggregate.Due, found: Answer) -> None:
+        name = found.query
+        if found.problem is not None:
+            self._confined.suspend(name, reason_of(found.problem))
+            return
+        self._groups[name] += found.groups
+        if self._limit and self._groups[name] > self._limit:
+            self._confined.suspend(name, too_many_matches(self._limit))
+            return
+        if failed := sum(found.failures.values()):
+            self._report.counts.failed_values[name] += failed
+        if found.rows is not None and found.rows.num_rows:
+            if name not in self._results:
+                self._results[name] = WindowResults(self._order, due.query, self._name, self._report)
+            self._results[name].write(pa.Table.from_batches([found.rows]))
+
+    def _finish(self, query: str) -> None:
+        results = self._results.pop(query, None)
+        if results is not None:
+            results.finish()
+
+    def _cache_of(self, store: SliceStore) -> SliceCache:
+        if store.name in self._ready:
+            return self._ready[store.name]
+        order, longest = self._order, self._longest[store.name]
+        found = self._caches.get((store.name, self._place))
+        if found is None or found.longest < longest:
+            found = self._caches[store.name, self._place] = SliceCache(store, longest)
+        try:
+            horizon = max(order.horizons[store.name], TAU_MIN - store.width)
+            found.advance(self._stored(store), horizon, self._until[store.name])
+        except BaseException:
+            del self._caches[store.name, self._place]  # a part of it may be missing
+            raise
+        self._ready[store.name] = found
+        return found
+
+    def _stored(self, store: SliceStore) -> Callable[[int, int], Iterable[Bucket]]:
+        infos = [info for info in self._order.buckets[store.name] if self._place in (None, info.partition)]
+        return lambda begin, end: (self._opened(self._home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
 
 
 def _wanted(query: WindowedQuery, due: Due, order: SlicesOrder) -> aggregate.Due:

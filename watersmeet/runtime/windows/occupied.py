@@ -6,19 +6,20 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from watersmeet.aggregate.kernels import windows_due
 from watersmeet.model.windowed import Grid
-from watersmeet.runtime.tick.orders import Due
+from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, Due
 from watersmeet.store.kernels import I64
 
+_ALL = 1 << 60
 
-def occupied(grid: Grid, due: Due, times: Iterable[I64]) -> list[int]:
-    """The windows among those that are due which contain one of these event times, in order."""
-    end = grid.end(due.until - grid.slide)
-    slices = [np.unique(tau[(tau >= due.opened) & (tau < end)] // grid.slice) for tau in times]
+
+def occupied(grid: Grid, due: Due, times: Iterable[I64], most: int = _ALL) -> list[int]:
+    """The first windows, at most so many, among those that are due which contain one of these event times, in order."""
+    opened = max(due.opened, grid.first(TAU_MIN))
+    until = min(due.until, TAU_MAX + grid.slide)
+    end = grid.end(until - grid.slide)
+    slices = [np.unique(tau[(tau >= opened) & (tau < end)] // grid.slice) for tau in times]
     begins = np.unique(np.concatenate(slices)) * grid.slice if slices else np.empty(0, np.int64)
-    last = begins // grid.slide * grid.slide
-    found: list[I64] = []
-    for back in range(0, grid.range, grid.slide):
-        starts = last - back
-        found.append(np.unique(starts[(starts + grid.range > begins) & (starts >= due.opened) & (starts < due.until)]))
-    return [int(start) for start in np.unique(np.concatenate(found))]
+    length, slide, first, last = (np.array([value], np.int64) for value in (grid.range, grid.slide, opened, until))
+    return [int(start) for start in windows_due(begins, length, slide, first, last, most)[1]]

@@ -119,9 +119,10 @@ class Reader:
         if isinstance(node, exp.RawString):
             return Text(node.name, where=where)
         if isinstance(node, exp.Interval):
-            if not isinstance(node.this, exp.Literal) or not isinstance(node.unit, exp.Var):
+            count = node.this
+            if not isinstance(count, exp.Literal) or not count.is_string or not isinstance(node.unit, exp.Var):
                 return Unknown("this INTERVAL", "write a number of one unit: INTERVAL '90' SECOND", where=where)
-            return Interval(node.this.name, node.unit.name, where=where)
+            return Interval(count.name, node.unit.name, where=where)
         if isinstance(node, exp.Literal):
             return Text(node.name, where=where) if node.is_string else Number(node.name, where=where)
         return None
@@ -131,10 +132,10 @@ class Reader:
             return Call(name, tuple(self.read(each, depth) for each in inner if each is not None), where=where)
 
         match node:
-            case exp.Cast():
+            case exp.Cast() if not any(each.args.get("nullable") for each in node.to.find_all(exp.DataType)):
                 return CastTo(
                     self.read(node.this, depth),
-                    node.to.sql(dialect="spark"),
+                    node.to.sql(dialect="spark", copy=False),
                     bool(node.args.get("safe")),
                     where=where,
                 )
@@ -175,7 +176,7 @@ class Reader:
     def _case(self, node: Any, depth: int, where: Where) -> Node:
         parts = []
         for branch in node.args["ifs"]:
-            test = exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if node.this else branch.this
+            test = exp.EQ(this=node.this, expression=branch.this) if node.this else branch.this
             parts += [test, branch.args["true"]]
         if node.args.get("default") is not None:
             parts.append(node.args["default"])

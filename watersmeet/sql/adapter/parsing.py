@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from watersmeet.sql.adapter.fields import remember_reads
 from watersmeet.sql.adapter.tokens import SPARK, backslashed
 from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
 from watersmeet.sql.site import Site
@@ -27,7 +28,11 @@ def parsed(site: Site, text: str, tokens: tuple[Token, ...]) -> Any:
         _syntax_error(site, text, tokens, error)
     except (SqlglotError, RecursionError) as error:
         site.fail((0, len(text)), "this text cannot be parsed as SQL", detail=f"{error}".partition("\n")[0])
-    return roots[0] if roots else None
+    root = roots[0] if roots else None
+    if root is not None:
+        _name_exists(root)
+        remember_reads(root)
+    return root
 
 
 def _syntax_error(site: Site, text: str, tokens: tuple[Token, ...], error: ParseError) -> NoReturn:
@@ -41,6 +46,13 @@ def _syntax_error(site: Site, text: str, tokens: tuple[Token, ...], error: Parse
     if "Required keyword" in str(first.get("description")):
         what = f"something is missing at {text[span[0] : span[1]]}"
     site.fail(span, what, hint="write SELECT … FROM stream [RANGE 10 SECONDS] AS alias, … WHERE …")
+
+
+def _name_exists(root: Any) -> None:
+    """EXISTS ((SELECT …)), which the parser takes for a function."""
+    for call in list(root.find_all(exp.Anonymous)):
+        if call.name.lower() == "exists" and len(call.expressions) == 1 and isinstance(call.expressions[0], exp.Query):
+            call.replace(exp.Exists(this=call.expressions[0]))
 
 
 def name_units(node: Any) -> None:
@@ -76,8 +88,8 @@ def unsupported_kind(node: Any) -> str | None:
         return "parameter"
     if isinstance(node, exp.AtTimeZone):
         return "time zone"
-    if isinstance(node, exp.Star):
-        return "star"
+    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+        return "inner star"
     if isinstance(node, exp.Tuple) and not isinstance(node.parent, exp.Any | exp.All):
         return "tuple"
     return None

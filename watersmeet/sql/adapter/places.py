@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
 
 from watersmeet.sql.site import Span
 from watersmeet.sql.syntax import Name, Token
+
+JOIN_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "JOIN")
 
 
 class Places:
@@ -26,7 +29,7 @@ class Places:
         depth = 0
         for token in self.tokens:
             depth += token.means("(") - token.means(")")
-            if token.kind == "word" and token.text.upper().split()[0] == words.split(maxsplit=1)[0]:
+            if token.kind == "word" and _begins(token, words):
                 hits.append((depth, token.span))
         return min(hits, default=(0, self.whole))[1]
 
@@ -39,11 +42,47 @@ class Places:
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, end) - 1
         if isinstance(node, exp.Func) and "start" not in node.meta and first > 1 and self.tokens[first - 1].means("("):
             first -= 2
-        elif isinstance(node, exp.Query | exp.Case | exp.Lateral):
-            opening = node.key.upper() if isinstance(node, exp.Case | exp.Lateral) else "SELECT"
+        elif opening := _opening(node):
             first = next((at for at in range(first, -1, -1) if self.tokens[at].is_word(opening)), first)
         depth = sum(token.means("(", "[") - token.means(")", "]") for token in self.tokens[first : last + 1])
         while depth > 0 and last + 1 < len(self.tokens):
             last += 1
             depth += self.tokens[last].means("(", "[") - self.tokens[last].means(")", "]")
         return self.tokens[first].start, self.tokens[last].end
+
+    def clause(self, words: str, nodes: Sequence[Any]) -> Span:
+        """Where the word stands that opens a clause, before or in the first of the nodes that has a place."""
+        placed = [self.span(node) for node in nodes if any("start" in inner.meta for inner in node.walk())]
+        start, end = placed[0] if placed else self.whole
+        opening = [token for token in self.tokens if token.kind == "word" and _begins(token, words)]
+        inside = [token for token in opening if start <= token.start < end]
+        before = [token for token in opening if token.start < start]
+        found = [*inside[:1], *before[-1:], *opening[-1:]]
+        return found[0].span if found else (start, end)
+
+    def join_words(self, join: Any) -> Span:
+        """The words of a join, or its comma: only for messages, since what a join means is in its fields."""
+        start = self.span(dict.get(join.args, "this"))[0]
+        at = bisect_left(self.starts, start) - 1
+        while at >= 0 and self.tokens[at].means("("):
+            at -= 1
+        first = at
+        while first > 0 and self.tokens[first].is_word(*JOIN_WORDS) and self.tokens[first - 1].is_word(*JOIN_WORDS):
+            first -= 1
+        return self.tokens[max(first, 0)].start, self.tokens[max(at, 0)].end
+
+
+def _begins(token: Token, words: str) -> bool:
+    """Some keywords of two words are one token."""
+    return token.text.upper().split()[0] == words.split(maxsplit=1)[0]
+
+
+def _opening(node: Any) -> str:
+    """The word that opens a node, which has no position of its own. Looking for it is not reading the node's fields."""
+    if isinstance(node, exp.Case | exp.Lateral):
+        return str(node.key.upper())
+    while isinstance(node, exp.Subquery | exp.SetOperation) and not dict.get(node.args, "with_"):
+        node = dict.get(node.args, "this")
+    if not isinstance(node, exp.Query):
+        return ""
+    return "WITH" if dict.get(node.args, "with_") else "SELECT" if isinstance(node, exp.Select) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -9,30 +10,27 @@ from sqlglot import exp
 
 from watersmeet.sql import tree
 from watersmeet.sql.adapter.expressions import Reader
+from watersmeet.sql.adapter.fields import check_all_read
+from watersmeet.sql.adapter.joins import join_fields
 from watersmeet.sql.adapter.parsing import name_units, parsed, unsupported_kind
 from watersmeet.sql.adapter.places import Places
-from watersmeet.sql.adapter.select import CLAUSES, JOIN_WORDS
+from watersmeet.sql.adapter.select import CLAUSES
 from watersmeet.sql.functions.rejected import AGGREGATES
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Token, UnsupportedClause
 from watersmeet.sql.unsupported import reject
 
-_SELECT_ARGS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "hint", "kind"}
-_QUERY_ARGS = {"this", "expression", "order", "limit", "offset", "with_", "alias", "side", "by_name", "on"}
-_TABLE_ARGS = {"this", "alias", "db", "catalog", "joins"}
-_ALLOWED_KINDS = ("aggregate", "subquery", "star")
-_JOINS = {
-    **{"": "cross", "JOIN": "inner", "INNER JOIN": "inner", "CROSS JOIN": "cross", "LEFT JOIN": "left"},
-    **{"LEFT OUTER JOIN": "left", "RIGHT JOIN": "right", "RIGHT OUTER JOIN": "right", "FULL JOIN": "full"},
-    **{"FULL OUTER JOIN": "full", "SEMI JOIN": "semi", "LEFT SEMI JOIN": "semi", "ANTI JOIN": "anti"},
-    **{"LEFT ANTI JOIN": "anti", "NATURAL JOIN": "inner"},
-}
+_ALLOWED_KINDS = ("aggregate", "subquery")
 _OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 
-def parse_query(site: Site, text: str, tokens: tuple[Token, ...]) -> tree.Query:
-    """Parse one query whose windows are blanked in `text`; raises SqlError at what no windowed query may say."""
-    return _QueryReader(site, tokens, len(text)).query(parsed(site, text, tokens))
+def parse_query(site: Site, text: str, tokens: tuple[Token, ...]) -> tuple[tree.Query, Callable[[], None]]:
+    """Parse one query whose windows are blanked in `text`; raises SqlError at what no windowed query may say.
+
+    The function rejects what was written and has not been read. It is called last, since other messages say more.
+    """
+    reader, root = _QueryReader(site, tokens, len(text)), parsed(site, text, tokens)
+    return reader.query(root), partial(check_all_read, site, root, reader, CLAUSES)
 
 
 class _QueryReader(Places):
@@ -45,9 +43,8 @@ class _QueryReader(Places):
         return partial(self.span, node)
 
     def query(self, node: Any) -> tree.Query:
-        if isinstance(node, exp.Subquery) and not node.args.get("joins"):
-            self._clauses(node, _QUERY_ARGS)
-            return self._with_ending(self.query(node.this), node)
+        if isinstance(node, exp.Subquery):
+            return self._in_parentheses(node)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node)
         if isinstance(node, exp.Select):
@@ -58,18 +55,9 @@ class _QueryReader(Places):
     def _reject(self, what: str, written: str, span: Span) -> NoReturn:
         reject(self.site, UnsupportedClause(what, written, span))
 
-    def _clauses(self, node: Any, known: set[str]) -> None:
-        for arg, value in node.args.items():
-            if value and arg not in known and isinstance(value, exp.Expression | list):
-                words = CLAUSES.get(arg, arg.upper().strip("_"))
-                self.site.fail(
-                    self.word(words),
-                    f"{words} is not supported in a windowed query",
-                    hint="docs/windows.md lists what is",
-                )
-
-    def _with_ending(self, query: tree.Query, node: Any) -> tree.Query:
+    def _in_parentheses(self, node: Any) -> tree.Query:
         """(SELECT … LIMIT 3) ORDER BY …: both endings, the inner one first."""
+        query = self.query(node.this)
         ending = self._ending(node)
         common = self._common(node)
         if ending == tree.Ending() and not common:
@@ -79,23 +67,21 @@ class _QueryReader(Places):
         return tree.Select((star,), inner, self.span(node), ending=ending, common=common)
 
     def _set_operation(self, node: Any) -> tree.Query:
-        self._clauses(node, _QUERY_ARGS)
-        kind = type(node)
-        if node.args.get("by_name") or node.args.get("side"):
+        if node.args.get("by_name"):
             self._reject("clause", "BY NAME", self.word("BY"))
-        operator = _OPERATORS[kind] + ("" if node.args.get("distinct") else " ALL")
+        operator = _OPERATORS[type(node)] + ("" if node.args.get("distinct") else " ALL")
         left, right = self.query(node.this), self.query(node.expression)
         return tree.SetOperation(operator, left, right, self.span(node), self._ending(node), self._common(node))
 
     def _select(self, node: Any) -> tree.Select:
-        self._clauses(node, _SELECT_ARGS | _QUERY_ARGS)
         distinct = node.args.get("distinct")
         if distinct and distinct.args.get("on"):
             self._reject("clause", "DISTINCT ON", self.word("DISTINCT"))
         where, having, group = (node.args.get(clause) for clause in ("where", "having", "group"))
         keys = None
         if group:
-            self._clauses(group, {"expressions", "all"})
+            if group.args.get("all") is False or (group.args.get("all") and group.expressions):
+                self._reject("clause", "GROUP BY ALL or DISTINCT with columns", self.word("GROUP"))
             for each in group.expressions:
                 if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
                     word = {"groupingsets": "GROUPING"}.get(each.key, each.key.upper())
@@ -155,55 +141,42 @@ class _QueryReader(Places):
         return self._joined(from_.this, node.args.get("joins") or [])
 
     def _joined(self, first: Any, joins: list[Any]) -> tree.Source:
-        """Tables between commas, each with its joins: these bind tighter."""
-        listed = [self._table(first)]
+        """Tables and joins from left to right: in Spark, a comma binds as tightly as JOIN."""
+        source = self._table(first)
         for join in joins:
-            words, written = self._words(join)
-            if written not in _JOINS:
-                self._reject("join", written, (words[0].start, words[-1].end))
-            right = self._table(join.this)
-            if not written:
-                listed.append(right)
-                continue
-            on, using = join.args.get("on"), join.args.get("using") or []
-            kind = _JOINS[written]
-            listed[-1] = tree.Join(
-                kind,
-                listed[-1],
-                right,
-                self.scalars.value(on) if on else None,
-                tuple(self.name(one) for one in using),
-                written == "NATURAL JOIN",
+            fields = join_fields(join)
+            if fields.kind is None:
+                self._reject("join", fields.written, self.join_words(join))
+            source = tree.Join(
+                "cross" if fields.kind == "comma" else fields.kind,
+                source,
+                self._table(join.this),
+                self.scalars.value(fields.on) if fields.on else None,
+                tuple(self.name(one) for one in fields.using),
+                fields.natural,
             )
-        source = listed[0]
-        for right in listed[1:]:
-            source = tree.Join("cross", source, right)
         return source
-
-    def _words(self, join: Any) -> tuple[list[Token], str]:
-        start = self.span(join.this)[0]
-        before = [token for token in self.tokens if token.end <= start]
-        while before and before[-1].means("("):
-            before.pop()
-        words: list[Token] = []
-        while before and before[-1].is_word(*JOIN_WORDS):
-            words.insert(0, before.pop())
-        return words, " ".join(word.text.upper() for word in words)
 
     def _table(self, node: Any) -> tree.Source:
         alias = node.args.get("alias")
         named = self.name(alias.this) if alias and alias.this else None
         if isinstance(node, exp.Subquery):
-            if isinstance(node.this, exp.Table | exp.Subquery) and not named:  # a join in parentheses
-                return self._joined(node.this, node.this.args.get("joins") or [])
-            self._clauses(node, _QUERY_ARGS)
-            return tree.Derived(self.query(node.this), named or Name("", self.span(node)), self._columns(alias))
+            unnamed = Name("", self.span(node))
+            if not _is_from(node.this):
+                return tree.Derived(self._in_parentheses(node), named or unnamed, self._columns(alias))
+            joins = node.this.args.get("joins") or []
+            for comma in (join for join in joins if join_fields(join).kind == "comma"):  # as Spark's grammar
+                self._reject("comma in parentheses", ",", self.join_words(comma))
+            inner = self._joined(node.this, joins)
+            if named is None:
+                return inner
+            star = tree.Item(tree.Star(where=self.located(node)), None)
+            return tree.Derived(tree.Select((star,), inner, self.span(node)), named, self._columns(alias))
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             written = {"table": "table function"}.get(node.key, node.key)
             self.site.fail(
                 self.span(node), f"FROM accepts streams and subqueries, not a {written}", hint="name a stream"
             )
-        self._clauses(node, _TABLE_ARGS)
         if node.args.get("db"):
             self._reject("qualified name", node.sql(), self.span(node))
         stream = self.name(node.this)
@@ -221,6 +194,13 @@ class _QueryReader(Places):
             table = node.args.get("table")
             return tree.Item(tree.Star(self.name(table) if table else None, where=partial(self.span, node)), None)
         return tree.Item(self.scalars.value(node), None)
+
+
+def _is_from(node: Any) -> bool:
+    """Whether parentheses in FROM enclose tables and joins, and not a query."""
+    if isinstance(node, exp.Subquery):
+        return bool(dict.get(node.args, "joins") or dict.get(node.args, "alias")) or _is_from(node.this)
+    return isinstance(node, exp.Table)
 
 
 class _ScalarReader(Reader):
@@ -249,8 +229,6 @@ class _ScalarReader(Reader):
             if isinstance(node.this, exp.Tuple):
                 reject(self._site, UnsupportedClause("tuple", "", where()))
             return tree.InSubquery(self.read(node.this, depth), self._queries.query(node.args["query"]), where=where)
-        if isinstance(node, exp.Star):
-            return tree.Star(where=where)
         if isinstance(node, exp.Any) and what == "aggregate":
             return tree.Aggregate("any", (self.read(node.this.unnest(), depth),), where=where)
         if isinstance(node, exp.Filter):
@@ -265,6 +243,9 @@ class _ScalarReader(Reader):
             listed, distinct = node.expressions, False
             if listed and isinstance(listed[0], exp.Distinct):
                 listed, distinct = [*listed[0].expressions, *listed[1:]], True
+            if len(listed) == 1 and isinstance(listed[0], exp.Star) and not any(listed[0].args.values()):
+                star = tree.Star(where=self._queries.located(listed[0]))
+                return tree.Aggregate(node.name.lower(), (star,), distinct, where=where)
             arguments = tuple(self.read(each, depth) for each in listed)
             return tree.Aggregate(node.name.lower(), arguments, distinct, where=where)
         return super()._read(node, depth, where)

@@ -54,7 +54,7 @@ class SparkScalar:
         if not isinstance(node, exp.Between) or node.args.get("symmetric"):
             return (self,)
         ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
-        return tuple(SparkScalar(kind(this=node.this.copy(), expression=end.copy()), self.locate) for kind, end in ends)
+        return tuple(SparkScalar(kind(this=node.this, expression=end), self.locate) for kind, end in ends)
 
     def sides(self) -> tuple[Scalar, Scalar] | None:
         node = self.node.unnest()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
+from watersmeet.sql.adapter.fields import check_all_read
+from watersmeet.sql.adapter.joins import join_fields
 from watersmeet.sql.adapter.parsing import name_units, parsed, unsupported_kind
 from watersmeet.sql.adapter.places import Places
 from watersmeet.sql.adapter.scalar import SparkScalar
@@ -15,7 +18,6 @@ from watersmeet.sql.adapter.subqueries import nested_tables
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Item, Name, Select, Table, Token, UnsupportedClause
 
-JOIN_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "JOIN")
 # Clauses by sqlglot's name for them, with the words that open each.
 CLAUSES = {
     **{"with_": "WITH", "distinct": "DISTINCT", "group": "GROUP BY", "having": "HAVING", "qualify": "QUALIFY"},
@@ -23,16 +25,16 @@ CLAUSES = {
     **{"distribute": "DISTRIBUTE BY", "offset": "OFFSET", "laterals": "LATERAL VIEW", "sample": "TABLESAMPLE"},
     **{"pivots": "PIVOT", "into": "INTO", "locks": "FOR", "version": "AS OF"},
 }
-_KINDS = {
-    **{"LEFT JOIN": "left", "RIGHT JOIN": "right"},
-    **{f"{left}{kind} JOIN": kind.lower() for left in ("", "LEFT ") for kind in ("SEMI", "ANTI")},
-}
+_INNER = ("inner", "cross", "comma")
+_LEAVES = ("left", "right", "semi", "anti")
 _PLAIN_ARGS = {"expressions", "from_", "joins", "where", "hint", "this", "alias", "db", "catalog"}
 
 
 def parse_select(site: Site, text: str, tokens: tuple[Token, ...]) -> Select:
     """Parse one SELECT whose windows are blanked in `text`; what is not supported is in `unsupported`."""
-    return _Reader(tokens, len(text)).select(parsed(site, text, tokens))
+    reader, root = _Reader(tokens, len(text)), parsed(site, text, tokens)
+    found = reader.select(root)
+    return replace(found, check_all_read=partial(check_all_read, site, root, reader, CLAUSES))
 
 
 class _Reader(Places):
@@ -51,9 +53,8 @@ class _Reader(Places):
             return Select((), (), None, (UnsupportedClause(what, word, self.word(word)),))
         self.clauses(root)
         from_ = root.args.get("from_")
-        tables = [table for table in [self.table(from_.this, None)] if table] if from_ else []
-        joins = ((join, self.table(join.this, join)) for join in root.args.get("joins") or [])
-        tables += [self.joined(table, join) for join, table in joins if table]
+        tables = self.first(from_.this) if from_ else []
+        tables += self.joined(root.args.get("joins"))
         where = root.args.get("where")
         nested, rest = nested_tables(self, where.this) if where else ([], None)
         items = [self.item(node) for node in root.expressions]
@@ -74,47 +75,55 @@ class _Reader(Places):
                 words = CLAUSES.get(arg, arg.upper().strip("_"))
                 self.reject("clause", words, self.word(words))
 
-    def table(self, node: Any, join: Any) -> Table | None:
+    def first(self, node: Any) -> list[Table]:
+        """The first table of a FROM: also a join in parentheses, since joins are read from left to right anyway."""
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery) and not _named(node):
+            joins = node.this.args.get("joins") or []
+            for comma in (join for join in joins if join_fields(join).kind == "comma"):  # as Spark's grammar
+                self.reject("comma in parentheses", ",", self.join_words(comma))
+            return [*self.first(node.this), *self.joined(joins)]
+        table = self.table(node)
+        return [table] if table else []
+
+    def joined(self, joins: list[Any] | None) -> list[Table]:
+        found = [self.join(join) for join in joins or []]
+        return [table for table in found if table]
+
+    def table(self, node: Any) -> Table | None:
+        while isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery) and not _named(node):
+            node = node.this  # in parentheses
+            if node.args.get("joins"):
+                self.reject("nested join", "JOIN", self.span(node))
+                return None
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             self.reject("source", type(node).__name__.lower(), self.span(node))
             return None
         self.clauses(node)
-        if node.args.get("joins"):
-            self.reject("nested join", "JOIN", self.span(node))
         if node.args.get("db"):
             self.reject("qualified name", node.sql(), self.span(node))
         stream = self.name(node.this)
         alias = node.args.get("alias")
         if alias and alias.args.get("columns"):
             self.reject("column aliases", alias.sql(), self.span(alias))
-        on = join.args.get("on") if join else None
-        using = join.args.get("using") or [] if join else []
-        return Table(
-            stream,
-            self.name(alias.this) if alias and alias.this else stream,
-            self.scalar(on) if on else None,
-            tuple(self.name(one) for one in using),
-        )
+        return Table(stream, self.name(alias.this) if alias and alias.this else stream, None, ())
 
-    def joined(self, table: Table, join: Any) -> Table:
-        """The table with the kind of its join."""
-        start = self.span(join.this)[0]
-        before = [token for token in self.tokens if token.end <= start]
-        words: list[Token] = []
-        while before and before[-1].is_word(*JOIN_WORDS):
-            words.insert(0, before.pop())
-        written = " ".join(word.text.upper() for word in words)
-        if written in ("", "JOIN", "INNER JOIN", "CROSS JOIN"):
-            return replace(table, cross=written == "CROSS JOIN")
-        place = (words[0].start, words[-1].end)
-        kind = _KINDS.get(written.replace(" OUTER", ""))
-        if kind is None:
-            self.reject("join", written, place)
+    def join(self, join: Any) -> Table | None:
+        table, fields = self.table(join.this), join_fields(join)
+        if table is None:
+            return None
+        if dict.get(join.this.args, "joins"):  # JOIN b JOIN c ON … ON …, which Spark has not
+            self.reject("nested join", "JOIN", self.span(join.this))
+        on = self.scalar(fields.on) if fields.on else None
+        table = replace(table, on=on, using=tuple(self.name(one) for one in fields.using))
+        if fields.kind in _INNER and not fields.natural:
+            return replace(table, cross=fields.kind == "cross")
+        place = self.join_words(join)
+        if fields.kind not in _LEAVES or fields.natural:
+            self.reject("join", fields.written, place)
             return table
-        on = join.args.get("on")
-        hidden = kind in ("semi", "anti")
-        region = (self.span(on) if on else place) if hidden else None
-        return replace(table, kind=kind, written=Name(written, place), region=region)
+        hidden = fields.kind in ("semi", "anti")
+        region = (self.span(fields.on) if fields.on else place) if hidden else None
+        return replace(table, kind=fields.kind, written=Name(fields.written, place), region=region)
 
     def item(self, node: Any) -> Item | None:
         span = self.span(node)
@@ -139,3 +148,7 @@ class _Reader(Places):
                 word = inner.name if isinstance(inner, exp.Anonymous | exp.Column) else inner.key
                 self.reject(what, word, self.span(inner))
         return SparkScalar(node, self.span)
+
+
+def _named(node: Any) -> bool:
+    return bool(dict.get(node.args, "alias"))

@@ -57,8 +57,9 @@ def _nested(node: Any) -> Nested | None:
     negated = isinstance(node, exp.Not)
     inner = node.this.unnest() if negated else node
     kind, no = ("anti", "NOT ") if negated else ("semi", "")
-    if isinstance(inner, exp.Exists) and isinstance(inner.this, exp.Select):
-        return Nested(inner.this, kind, f"{no}EXISTS")
+    if isinstance(inner, exp.Exists) and isinstance(inner.this, exp.Query):
+        found: Any = inner.this.unnest()
+        return Nested(found, kind, f"{no}EXISTS") if isinstance(found, exp.Select) else None
     query = inner.args.get("query") if isinstance(inner, exp.In) else None
     select = query.unnest() if query is not None else None
     return Nested(select, kind, f"{no}IN", inner.this) if isinstance(select, exp.Select) else None
@@ -69,7 +70,7 @@ class Tables(Protocol):
 
     def span(self, node: Any) -> Span: ...
 
-    def table(self, node: Any, join: Any) -> Table | None: ...
+    def table(self, node: Any) -> Table | None: ...
 
     def clauses(self, node: Any, harmless: Collection[str] = ()) -> None: ...
 
@@ -97,10 +98,9 @@ def _table(reader: Tables, nested: Nested) -> Iterator[Table]:
     if nested.compared is not None and (len(select.expressions) != 1 or select.is_star):
         reader.reject("columns of IN", nested.written, region)
         return
-    for item in select.expressions:
-        if not item.is_star:
-            reader.scalar(item.unalias())
-    table = reader.table(from_.this, None)
+    selected = [reader.scalar(item.unalias()) for item in select.expressions if not item.is_star]
+    select.args.get("distinct")  # says nothing about whether there is a row
+    table = reader.table(from_.this)
     if table is not None:
         on = nested.condition()
         yield replace(
@@ -110,4 +110,5 @@ def _table(reader: Tables, nested: Nested) -> Iterator[Table]:
             written=Name(nested.written, region),
             region=region,
             nested=True,
+            selected=tuple(selected),
         )

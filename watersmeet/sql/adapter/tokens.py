@@ -20,11 +20,37 @@ _Base: Any = Spark.Parser
 
 
 class _Parser(_Base):  # type: ignore[misc]
-    """Leaves every call as it was written: what a function means is a matter of sql/functions/ alone."""
+    """Leaves every call as it was written: what a function means is a matter of sql/functions/ alone.
+
+    A comma between tables is a join of the kind COMMA, and nothing may be missing behind a comma.
+    """
 
     FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
     FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SYNTAX}  # noqa: RUF012
     NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012
+
+    def _parse_join(self, *arguments: Any, **options: Any) -> Any:
+        comma = self._curr if self._curr and self._curr.token_type == TokenType.COMMA else None
+        join = super()._parse_join(*arguments, **options)
+        if comma and join is None:
+            self.raise_error("Expected a table behind the comma", comma)
+        elif comma:
+            join.set("kind", "COMMA")
+        return join
+
+    def _parse_csv(self, parse_method: Any, sep: Any = TokenType.COMMA) -> list[Any]:
+        commas: list[Any] = []
+
+        def parse() -> Any:
+            if self._prev and self._prev.token_type == sep and self._index > start:
+                commas.append(self._prev)
+            found = parse_method()
+            if found is None and commas:
+                self.raise_error("Expected an expression behind the comma", commas[-1])
+            return found
+
+        start = self._index
+        return list(super()._parse_csv(parse, sep))
 
 
 class _Dialect(Spark):
@@ -36,7 +62,10 @@ _LEXEME = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/
 
 
 def tokenize(site: Site, text: str) -> tuple[Token, ...]:
-    """The tokens of a text, where a doubled quote inside a string is one quote, as in Spark 4."""
+    """The tokens of a text, where a doubled quote inside a string is one quote, as in Spark 4.
+
+    A byte order mark, which some editors begin a file with, is a space."""
+    text = text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text
     try:
         found = SPARK.tokenize(text)
     except SqlglotError:

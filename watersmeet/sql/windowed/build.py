@@ -48,7 +48,7 @@ def build_windowed(
     windows = _renamed(windows)
     if _calls(windows, "RESULT_TIME"):
         return build_continuous(name, text, streams, sink, site, windows, binder, max_aliases)
-    parsed = parse_query(site, windows.blanked, windows.tokens)
+    parsed, check_all_read = parse_query(site, windows.blanked, windows.tokens)
     resolver = Resolver(site, streams, binder)
     query = resolver.whole(parsed)
     if len(resolver.tables) > max_aliases:
@@ -59,6 +59,7 @@ def build_windowed(
         )
     read = list(scans(query))
     grid = grid_of(site, windows, resolver.tables, resolver.window_calls, event_times(read, streams))
+    check_all_read()
     body, outputs, reason = _classified(site, binder, query)
     return WindowedQuery(name, grid, body, outputs, sink, text, reason=reason)
 
@@ -67,7 +68,7 @@ def as_batch(query: WindowedQuery, streams: Mapping[str, Stream]) -> Batch:
     """A query with windows of event time as if only Spark could compute it, whatever its class."""
     site = Site(query.sql)
     windows = _renamed(cut_windows(site, tokenize(site, query.sql), query.sql))
-    resolved = Resolver(site, streams).whole(parse_query(site, windows.blanked, windows.tokens))
+    resolved = Resolver(site, streams).whole(parse_query(site, windows.blanked, windows.tokens)[0])
     return _batch(site, resolved)
 
 

@@ -34,7 +34,7 @@ def build_continuous(
     max_aliases: int,
 ) -> WindowedQuery:
     """`windows` with another name for `window`, as for all windowed queries."""
-    whole = parse_query(site, windows.blanked, windows.tokens)
+    whole, check_all_read = parse_query(site, windows.blanked, windows.tokens)
     parsed = parse_select(site, windows.blanked, windows.tokens)
     for found in parsed.unsupported:
         if found.what in _OF_A_JOIN:
@@ -56,6 +56,7 @@ def build_continuous(
     join.check_connected()
     resolver = Resolver(site, streams)
     query = resolver.whole(whole)
+    check_all_read()
     if not isinstance(query, Select) or not all(isinstance(each, Scan | Joined) for each in sources(query)):
         site.fail(whole.span, "an aggregate over a continuous join has one SELECT without subqueries", hint=_LIKE)
     calls = [call for call, _ in resolver.window_calls if _is_result_time(call)]

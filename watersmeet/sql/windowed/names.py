@@ -83,9 +83,14 @@ class Names:
                 self._ambiguous(Name(rest[0], written.span), [relation.alias] * len(columns))
             return _fields(relation.bound(columns[0]), rest[1:], written)
         merged = self.merged.get(first.lower())
+        replaced = merged[2] if merged else []
+        having = [(each, column) for each in self.relations if each not in replaced for column in each.having(first)]
+        if merged and having:
+            self._ambiguous(
+                Name(first, written.span), [each.alias for each in (*replaced, *(each for each, _ in having))]
+            )
         if merged:
             return _fields(merged[1], rest, written)
-        having = [(each, column) for each in self.relations for column in each.having(first)]
         if rest:  # only a struct has fields; for other columns the first part was to be an alias
             having = [(each, column) for each, column in having if column.type.startswith("struct")]
         if not having:

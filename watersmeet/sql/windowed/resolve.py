@@ -12,8 +12,9 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import Unsupported, shown, widest
-from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over
+from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over, without_parentheses
 from watersmeet.sql.windowed import resolved
+from watersmeet.sql.windowed.correlation import check_correlation
 from watersmeet.sql.windowed.from_clause import Environment, FromClause, Labels
 from watersmeet.sql.windowed.groups import bare, check_grouped
 from watersmeet.sql.windowed.names import WINDOW, Names, Relation, field_of_window
@@ -101,8 +102,8 @@ class Resolver:
         group = self._group(query, names, aliases, values)
         having = self._condition(query.having, names, aliases) if query.having is not None else None
         order = self._order(query.ending, names, aliases, values)
-        found = [node for value in (*values, *(each.value for each in order)) for node in value.walk()]
-        aggregated = group is not None or having is not None or any(isinstance(node, Aggregate) for node in found)
+        below = [node for value in (*values, *(each.value for each in order)) for node in value.walk()]
+        aggregated = group is not None or having is not None or any(isinstance(node, Aggregate) for node in below)
         if aggregated:
             roots = [*values, *([having] if having is not None else []), *(each.value for each in order)]
             check_grouped(self._site, roots, group or (), {each.label for each in names.relations})
@@ -116,10 +117,12 @@ class Resolver:
                     )
         self._check_limit(query.ending, outputs, query.span)
         ending = query.ending
-        return resolved.Select(
+        found = resolved.Select(
             *(tuple(outputs), tuple(values), source, where, group, having),
             *(aggregated, query.distinct, order, ending.limit, ending.offset),
         )
+        check_correlation(self._site, found, names)
+        return found
 
     def _items(
         self, query: tree.Select, names: Names, outermost: bool
@@ -164,7 +167,7 @@ class Resolver:
         if query.group_all:
             keys = [value for value in values if not any(isinstance(node, Aggregate) for node in value.walk())]
         for node in query.group or ():
-            inner = node.inner if isinstance(node, tree.Parenthesized) else node
+            inner = without_parentheses(node)
             if isinstance(inner, Number) and inner.text.isdigit():
                 key = self._at(inner, values, "GROUP BY")
             elif _is_window(inner):
@@ -187,11 +190,12 @@ class Resolver:
     def _order(self, ending: tree.Ending, names: Names, aliases: Aliases, values: list[Node]) -> tuple[Ordered, ...]:
         found = []
         for each in ending.order:
-            if isinstance(each.value, Number) and each.value.text.isdigit():
-                value = self._at(each.value, values, "ORDER BY")
+            inner = without_parentheses(each.value)
+            if isinstance(inner, Number) and inner.text.isdigit():
+                value = self._at(inner, values, "ORDER BY")
             else:
-                column = each.value.parts[0].lower() if isinstance(each.value, Column) else ""
-                simple = isinstance(each.value, Column) and len(each.value.parts) == 1 and column in aliases
+                column = inner.parts[0].lower() if isinstance(inner, Column) else ""
+                simple = isinstance(inner, Column) and len(inner.parts) == 1 and column in aliases
                 value = aliases[column] if simple else self._scalar(each.value, names, aliases)
             kind = self._typing.value(value).type
             if not is_orderable(kind):

@@ -14,7 +14,7 @@ from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import FLOATS, Unsupported, is_numeric
 from watersmeet.sql.tree import Aggregate, Call, Node, Over, Parenthesized, Star
 from watersmeet.sql.typing import Typing
-from watersmeet.sql.windowed.combine import NotThisClass, Partials, combined, moments
+from watersmeet.sql.windowed.combine import NotThisClass, Partials, combined, moments, plain_name
 from watersmeet.sql.windowed.final import LastStep, proven, some_row
 from watersmeet.sql.windowed.resolved import Bound, Nested, Scan, Select, WindowEnd
 from watersmeet.sql.windowed.text import is_constant
@@ -27,14 +27,15 @@ def as_slices(site: Site, binder: Binder, query: Select) -> tuple[Sliced, tuple[
         raise NotThisClass("it reads more than one stream")
     rows = Rows(site, binder, {query.source.label: ""})
     where = rows.condition(query.where) if query.where is not None else None
-    keys, partials, final, outputs = grouped(site, binder, query, rows)
+    keys, partials, final, outputs = grouped(site, binder, query, rows, distinct=True)
     return Sliced(query.source.stream, where, keys, partials, final), outputs
 
 
 def grouped(
-    site: Site, binder: Binder, query: Select, rows: Rows
+    site: Site, binder: Binder, query: Select, rows: Rows, distinct: bool = False
 ) -> tuple[tuple[Expression, ...], tuple[Partial, ...], Final, tuple[Output, ...]]:
-    """Keys, partials, the last step and the outputs of a query whose rows are known."""
+    """Keys, partials, the last step and the outputs of a query whose rows are known; `distinct`: also partials of
+    distinct values."""
     if not query.aggregated and not query.distinct:
         raise NotThisClass("it gives rows and not aggregates")
     nodes = query.group if query.aggregated else tuple(dict.fromkeys(query.values))
@@ -45,7 +46,7 @@ def grouped(
         site,
         binder,
         [(node, key.type) for node, key in zip(nodes, keys, strict=True)],
-        lambda node: _partial(node, rows, partials),
+        lambda node: _partial(node, rows, partials, distinct),
     )
     nonempty = None
     if (query.group is not None or not query.aggregated) and not keys:
@@ -116,8 +117,10 @@ def _both(one: Node, other: Node) -> Node:
     return Call("and", (Parenthesized(one), Parenthesized(other)))
 
 
-def _partial(node: Aggregate, rows: Rows, partials: Partials) -> Expression:
+def _partial(node: Aggregate, rows: Rows, partials: Partials, distinct: bool) -> Expression:
     kind = rows.types.aggregate(node).type
+    if distinct and node.distinct and plain_name(node.name) in ("count", "sum", "avg"):
+        return _of_distinct(node, kind, rows, partials)
     value, condition = argument_of(node, rows)
     argument = rows.value(value) if value is not None else None
     chosen = rows.condition(condition) if condition is not None else None
@@ -137,6 +140,20 @@ def _partial(node: Aggregate, rows: Rows, partials: Partials) -> Expression:
         assert found is not None
         return found
     return combined(name, argument, kind, add)
+
+
+def _of_distinct(node: Aggregate, kind: str, rows: Rows, partials: Partials) -> Expression:
+    values = tuple(rows.key(each) for each in node.arguments)
+    if any("<" in each.type for each in values):
+        raise NotThisClass(f"{node.name}(DISTINCT …) has an argument of a nested type")
+    chosen = rows.condition(node.filter) if node.filter is not None else None
+
+    def add(function: str, of: Expression | None, stored: str) -> Expression:
+        argument = of if function == "sum" else None
+        (column,) = partials.add(Partial(function, argument, chosen, stored, values))
+        return column
+
+    return combined(node.name, values[0], kind, add)
 
 
 _ANY = (ColumnRef("n", "double"), ColumnRef("m2", "double"))

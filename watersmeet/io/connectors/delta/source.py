@@ -160,7 +160,8 @@ class DeltaSource:
                 f"stream {name}: version {version} of the Delta table {self._root} changes rows that were read before: "
                 f"{commit.changes or 'it deletes rows of a file'}",
                 detail="A stream only grows: joins with such rows have been written.",
-                hint="write skipChangeCommits = true to leave out all versions that delete, update or rewrite rows",
+                hint="write skipChangeCommits = true to leave out all versions that delete, update or rewrite rows, "
+                "and start with --accept",
             )
         return commit
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from watersmeet.errors import InputError
-from watersmeet.io.sources import reads_as
+from watersmeet.io.parquet_files import find_column
 from watersmeet.model import Stream
-from watersmeet.model.types import type_of_arrow
 
 # Tables with these are read as they are. Deletion vectors are looked for in the files that are read, and a mapping of
 # columns in the properties of the table.
@@ -41,16 +40,9 @@ def check_columns(stream: Stream, root: Path, schema: str) -> None:
     from deltalake import Schema
 
     found = pa.schema(Schema.from_json(schema).to_arrow())
-    by_name = {field.name.lower(): field for field in found}
     for column in stream.columns:
-        field = by_name.get(column.name.lower())
-        if field is None:
+        if find_column(stream, f"the Delta table {root}", found, column) is None:
             raise InputError(
                 f"stream {stream.name}: the Delta table {root} has no column {column.name}",
                 detail=f"Its columns: {', '.join(found.names)}.",
-            )
-        if not reads_as(field.type, column):
-            raise InputError(
-                f"stream {stream.name}: the Delta table {root} has {column.name} as "
-                f"{type_of_arrow(field.type).upper()}; the stream declares {column.type.upper()}"
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchE
 
 from watersmeet import points
 from watersmeet.errors import RunError
+from watersmeet.home.disk import sync
 from watersmeet.io.connectors.delta.log import commit_file, read_commit, stamp_of
 from watersmeet.io.connectors.delta.schema import delta_types, differences, table_types
 from watersmeet.io.connectors.delta.settings import DeltaSettings
@@ -125,11 +125,7 @@ class DeltaTarget:
 
 def _sync(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):  # another process has compacted and vacuumed it
-        opened = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        sync(path)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.errors import WatersmeetError
 from watersmeet.io.connectors.kafka.columns import Fields
 from watersmeet.io.connectors.kafka.json_values import Decoded
 from watersmeet.io.connectors.kafka.schemas import Schemas
@@ -31,7 +32,9 @@ class AvroValues:
             if value is not None:
                 try:
                     found = self._row(value)
-                except (ValueError, EOFError, IndexError, TypeError, KeyError, struct.error) as reason:
+                except (WatersmeetError, ConnectionError):
+                    raise  # of the schema, not of the message
+                except Exception as reason:  # such as OverflowError of a date, or AttributeError of a path
                     problem = f"it is not an Avro message of the schema: {reason!s:.150}"
             problems.append(problem)
             for name, column in rows.items():
@@ -66,13 +69,13 @@ class AvroValues:
         wanted = pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(kind) else kind
         try:
             made = pa.array(values, wanted)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        except Exception:  # what it raises depends on the type
             kept = []
             for at, value in enumerate(values):
                 try:
                     kept.append(pa.array([value], wanted)[0].as_py())
-                except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as problem:
+                except Exception as problem:
                     kept.append(None)
-                    problems[at] = f"{name}: {str(problem).splitlines()[0][:150]}"
+                    problems[at] = f"{name}: {str(problem).partition(chr(10))[0][:150] or type(problem).__name__}"
             made = pa.array(kept, wanted)
         return made.view(kind) if made.type != kind else made

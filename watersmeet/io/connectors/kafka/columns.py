@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import ModelError
-from watersmeet.io.sources import CORRUPT_COLUMN
-from watersmeet.model import Column, Stream
+from watersmeet.model import CORRUPT_COLUMN, Column, Stream
 
 PATH = "path."  # options of this prefix: where the value of a column is in a JSON or Avro message
 PSEUDO = {

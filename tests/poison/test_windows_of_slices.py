@@ -1,0 +1,224 @@
+"""Windows of slices that are too many or too large, or that fail: they concern their query alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.parquet_input import write_file
+from tests.support.windowed import SECOND, Asked, WindowedRun
+from watersmeet import Engine
+from watersmeet.aggregate.answers import Answer, Caches, Due, answers
+from watersmeet.aggregate.partials import Partials, partial_aggregates
+from watersmeet.aggregate.rounds import rounds
+from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.windows import SliceCache
+from watersmeet.runtime.emit import slicing
+from watersmeet.runtime.windows import from_slices
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DECLARED = """
+CREATE STREAM r (ts TIMESTAMP, k INT, v BIGINT) TIMESTAMP BY ts AHEAD UNBOUNDED FROM parquet 'nowhere';
+CREATE STREAM t (ts TIMESTAMP, k INT, v BIGINT) TIMESTAMP BY ts AHEAD UNBOUNDED FROM parquet 'nowhere';
+"""
+WINDOW = "[RANGE 20 SECONDS SLIDE 5 SECONDS]"
+HEALTHY = {
+    "sums": Asked(
+        f"SELECT window_start, k, sum(v) AS s FROM r {WINDOW} GROUP BY k",
+        "SELECT {start}, k, CAST(sum(v) AS BIGINT) FROM r GROUP BY k",
+    ),
+    "greatest": Asked(
+        f"SELECT window_start, k, max(v) AS m FROM r {WINDOW} GROUP BY k ORDER BY m DESC, k LIMIT 2",
+        "SELECT {start}, k, max(v) AS m FROM r GROUP BY k ORDER BY m DESC NULLS LAST, k LIMIT 2",
+    ),
+    "all": Asked("SELECT window_start, count(*) AS n FROM r [TUMBLE 5 SECONDS]", "SELECT {start}, count(*) FROM r"),
+    "joined": Asked(
+        f"SELECT window_start, x.k, count(*) AS n FROM r {WINDOW} x JOIN t {WINDOW} y ON x.k = y.k GROUP BY x.k",
+        "SELECT {start}, x.k, count(*) FROM r x JOIN t y ON x.k = y.k GROUP BY x.k",
+    ),
+}
+VICTIM = "victim"
+
+
+def rows(random: Random, at: int, count: int = 12) -> pa.Table:
+    times = [(at + random.randint(0, 30)) * SECOND for _ in range(count)]
+    return pa.table(
+        {
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "k": pa.array([random.randint(1, 6) for _ in times], pa.int32()),
+            "v": pa.array([random.choice([None, *range(9)]) for _ in times], pa.int64()),
+        }
+    )
+
+
+def run_beside(home: Path, victim: str, partitions: int = 1, **settings: Any) -> WindowedRun:
+    run = WindowedRun(home, DECLARED, partitions, settings=settings)
+    for name, asked in HEALTHY.items():
+        run.add(name, asked)
+    if victim:
+        run.add(VICTIM, Asked(victim, ""))
+    return run
+
+
+def live(run: WindowedRun, ticks: int = 4, flush: bool = True) -> None:
+    random = Random(ticks)
+    for tick in range(ticks):
+        run.tick({"r": rows(random, 40 * tick), "t": rows(random, 40 * tick)})
+        if tick == 1 and VICTIM not in run.lives:
+            run.restart()
+    if flush:
+        run.flush()
+
+
+def check_healthy(run: WindowedRun) -> None:
+    assert run.manifest.suspended.keys() == run.lives.keys() - HEALTHY.keys()
+    for name in HEALTHY:
+        assert run.found(name, run.lives[name].query) == run._expected(run.lives[name]), name
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("most", [1, 600])
+def test_rounds_give_the_same_results(
+    tmp_path: Path, partitions: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_slices, "rounds", partial(rounds, most=most))
+    run = run_beside(tmp_path / "home", "", partitions)
+    live(run)
+    run.check()
+
+
+def test_more_windows_than_can_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted; none of them is made."""
+    asked: list[str] = []
+
+    def noting(due: Sequence[Due], caches: Caches) -> list[Answer]:
+        asked.extend(each.query.name for each in due)
+        return answers(due, caches)
+
+    monkeypatch.setattr(from_slices, "answers", noting)
+    victim = "SELECT window_start, k, count(*) AS n FROM r [RANGE 1 HOUR SLIDE 1 SECOND] GROUP BY k"
+    run = run_beside(tmp_path / "home", victim, max_matches=3000)
+    live(run, flush=False)
+    asked.clear()
+    run.flush()
+    reason = run.manifest.suspended[VICTIM].reason
+    assert "windows with rows to close in a tick, more than 3,000 (option max_matches)" in reason
+    assert VICTIM not in asked
+    check_healthy(run)
+
+
+def test_more_keys_of_windows_than_matches_are_allowed(tmp_path: Path) -> None:
+    """HAVING leaves none of them, but all of them have to be made."""
+    victim = f"SELECT window_start, v, k, count(*) AS n FROM r {WINDOW} GROUP BY v, k HAVING count(*) > 1000"
+    run = run_beside(tmp_path / "home", victim, max_matches=45)
+    live(run)
+    assert "more than 45 matches in a tick" in run.manifest.suspended[VICTIM].reason
+    check_healthy(run)
+
+
+@pytest.mark.parametrize("victim", ["sum(v * 2)", "stddev(v)"])
+@pytest.mark.parametrize("problem", [MemoryError(), ValueError("some library failed")])
+def test_what_fails_for_one_query_suspends_it_alone(
+    tmp_path: Path, problem: Exception, victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shares a store with a healthy query."""
+    failed = 0
+
+    def failing(due: Sequence[Due], caches: Caches) -> list[Answer]:
+        nonlocal failed
+        if any(each.query.name == VICTIM for each in due):
+            failed += 1
+            raise problem
+        return answers(due, caches)
+
+    monkeypatch.setattr(from_slices, "answers", failing)
+    run = run_beside(tmp_path / "home", f"SELECT window_start, k, {victim} AS x FROM r {WINDOW} GROUP BY k")
+    live(run)
+    reason = run.manifest.suspended[VICTIM].reason
+    assert ("task_memory" if isinstance(problem, MemoryError) else "some library failed") in reason
+    assert failed
+    check_healthy(run)
+
+
+def test_memory_that_is_short_once_suspends_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept in memory for others is given up, and read again."""
+    times = 2
+
+    def failing(due: Sequence[Due], caches: Caches) -> list[Answer]:
+        nonlocal times
+        if times:
+            times -= 1
+            raise MemoryError
+        return answers(due, caches)
+
+    monkeypatch.setattr(from_slices, "answers", failing)
+    run = run_beside(tmp_path / "home", "")
+    live(run)
+    assert not times
+    run.check()
+
+
+def test_slices_that_do_not_fit_into_memory_concern_the_queries_that_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance = SliceCache.advance
+
+    def failing(cache: SliceCache, *given: Any) -> None:
+        if "v" in str(cache.store.keys):
+            raise MemoryError
+        advance(cache, *given)
+
+    monkeypatch.setattr(SliceCache, "advance", failing)
+    run = run_beside(tmp_path / "home", f"SELECT window_start, v, count(*) AS n FROM r {WINDOW} GROUP BY v")
+    run.add("another", Asked(f"SELECT window_start, v, sum(k) AS n FROM r {WINDOW} GROUP BY v", ""))
+    live(run)
+    assert all("task_memory" in one.reason for one in run.manifest.suspended.values())
+    check_healthy(run)
+
+
+def test_rows_that_cannot_become_slices_concern_the_queries_that_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(store: SliceStore, *given: Any) -> Partials:
+        if "v" in str(store.keys):
+            raise ValueError("some library failed")
+        return partial_aggregates(store, *given)
+
+    monkeypatch.setattr(slicing, "partial_aggregates", failing)
+    write_file(tmp_path / "r", 0, rows(Random(1), 0))
+    engine = Engine(home=tmp_path / "home", executor="local")
+    engine.sql(f"CREATE STREAM r (ts TIMESTAMP, k INT, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path / 'r'}'")
+    engine.query(VICTIM, f"SELECT v, count(*) AS n FROM r {WINDOW} GROUP BY v")
+    engine.query("healthy", "SELECT count(*) AS n FROM r [TUMBLE 1 HOUR]")
+    engine.run_once(flush=True)
+    assert {name: one.reason for name, one in engine.newest.suspended.items()} == {VICTIM: "some library failed"}
+    assert [found.rows for found in engine.newest.results] == [1]
+    engine.stop()
+
+
+def test_many_windows_of_long_keys_in_little_memory(spark: SparkSession, tmp_path: Path) -> None:
+    """All due windows together have a gigabyte of keys."""
+    count = 3000
+    keys = pa.array([f"{at:04000d}" for at in range(count)])
+    times = pa.array([at % 60 * SECOND for at in range(count)]).cast(pa.timestamp("us", "UTC"))
+    write_file(tmp_path / "r", 0, pa.table({"ts": times, "k": keys}))
+    engine = Engine(spark, home=tmp_path / "home", task_memory=700)
+    engine.sql(f"CREATE STREAM r (ts TIMESTAMP, k STRING) TIMESTAMP BY ts FROM parquet '{tmp_path / 'r'}'")
+    window = "[RANGE 60 SECONDS SLIDE 1 SECOND]"
+    engine.query("busy", f"SELECT k, count(*) AS n, window_end FROM r {window} GROUP BY k ORDER BY n DESC LIMIT 1")
+    engine.query("healthy", "SELECT count(*) AS n FROM r [TUMBLE 60 SECONDS]")
+    engine.run_once(flush=True)
+    assert engine.newest.suspended == {}
+    assert [row.n for row in engine["healthy"].results().collect()] == [count]
+    found = engine["busy"].results()
+    assert found.count() == 119
+    assert found.select("n").distinct().count() == 1
+    engine.stop()

@@ -1,0 +1,129 @@
+"""A newest state that is damaged: back to the one before, where nobody can have seen a result of the damaged tick.
+
+That happens after a loss of power with durability=process, or on a disk that forgets what it has confirmed. The tick
+is then repeated, with the same rows. Where results of it are published, a reader who has them would get them twice:
+the start is rejected, and the message says which files to remove.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from watersmeet import points
+from watersmeet.errors import StateError
+from watersmeet.home import layout
+from watersmeet.home.dependencies import check_dependencies, later_results
+from watersmeet.home.disk import sync_entries
+from watersmeet.home.files import advice_in, line, replace_durably
+from watersmeet.home.manifest import Manifest, ResultFile, committed, load, load_earlier
+
+_log = logging.getLogger("watersmeet")
+Checks = Sequence[Callable[[Path, Manifest], None]]
+Forget = Callable[[Path, Manifest], None]
+_SHOWN = 5  # files in a message
+_UNCHANGED = " Nothing was changed."
+
+
+def check_results(home: Path, manifest: Manifest) -> None:
+    """Reject a home with a result file that is not as long as it was written. A missing one is its reader's matter."""
+    for one in (manifest, *load_earlier(home, manifest.tick)):
+        for file in one.results:
+            if (problem := _cut(file)) is not None:
+                raise _cut_short(file, one.tick, problem)
+    for lane in manifest.outbox:
+        for parcel in lane.parcels:
+            for name, size in zip(parcel.files, parcel.bytes, strict=False):
+                path = str(home / name)
+                waiting = ResultFile(lane.query, path, path, parcel.rows, size)
+                if (problem := _cut(waiting)) is not None:
+                    raise _cut_short(waiting, parcel.tick, problem)
+
+
+def _cut(file: ResultFile) -> str | None:
+    """What is wrong with the size of a result file."""
+    for path in (file.final, file.staged) if file.bytes is not None else ():
+        try:
+            size = os.path.getsize(path)
+        except OSError:
+            continue
+        return None if size == file.bytes else f"it has {size:,} bytes, the manifest has {file.bytes:,}"
+    return None
+
+
+def _cut_short(file: ResultFile, tick: int, problem: str) -> StateError:
+    path = file.final if os.path.exists(file.final) else file.staged
+    return StateError(
+        f"the results of {file.query} in {path} are damaged: {problem}",
+        detail=f"They are {file.rows:,} rows of tick {tick}. Nothing was changed.",
+        hint="restore the file from a backup, or start with another --home; or delete it: the engine then goes on "
+        "without these rows, which it does not find again",
+    )
+
+
+def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: Checks, forget: Forget) -> Manifest:
+    """Remove the newest tick, whose `problem` is given. Raises that, with what to do, where it is not safe."""
+    ticks = committed(home)
+    earlier = load_earlier(home, ticks[-1])
+    if not earlier or earlier[0].tick != ticks[-1] - 1:
+        raise problem
+    target, damaged = earlier[0], ticks[-1]
+    try:
+        check_dependencies(home, target, (), is_newest=False)
+        for check in (*checks, check_results):
+            check(home, target)
+    except StateError:
+        raise problem from None  # the one before is no better
+    seen = sorted(set(_seen(home, target, damaged, outside)))
+    if seen:
+        raise _by_hand(home, problem, target.tick, seen)
+    told = "%s; nobody has seen a result of tick %d, so it is repeated from the state of tick %d"
+    _log.warning(told, problem.problem, damaged, target.tick)
+    # In an order in which a crash leaves the same damage behind, until the manifest is gone.
+    forget(home, target)
+    kept = [record for record in advice_in(home / layout.TICKS) if record.get("tick", 0) <= target.tick]
+    replace_durably(home / layout.TICKS, b"".join(map(line, kept)))
+    for path in list(later_results(home, target, outside)):  # cut short, or rows that were set aside
+        staged = layout.staged(path.parent, path.name)  # where recovery deletes what is not committed
+        staged.parent.mkdir(mode=0o700, exist_ok=True)
+        path.rename(staged)
+        sync_entries([path.parent])
+    points.reach("recover.back")
+    layout.manifest(home, damaged).unlink()
+    sync_entries([home / layout.MANIFESTS])
+    return target
+
+
+def _seen(home: Path, target: Manifest, damaged: int, outside: Collection[Path]) -> Iterator[str]:
+    """Files of the damaged tick that a reader may have read: those that are published whole, or gone."""
+    cut: set[str] = set()
+    published = [
+        str(path) for path in later_results(home, target, outside) if home / layout.REJECTED not in path.parents
+    ]
+    try:
+        newest = load(layout.manifest(home, damaged))
+    except StateError:
+        logged = [record for record in advice_in(home / layout.TICKS) if record.get("tick") == damaged]
+        if any(record.get("results") for record in logged) and not published:
+            yield f"results of tick {damaged} that are gone"  # and perhaps were read
+    else:
+        for file in newest.results:
+            if _cut(file) is not None:
+                cut.add(file.final)
+            elif not os.path.exists(file.staged) and file.query in (*newest.queries, layout.COUNTS):
+                yield file.final
+    yield from (path for path in published if path not in cut)
+
+
+def _by_hand(home: Path, problem: StateError, tick: int, seen: list[str]) -> StateError:
+    listed = ", ".join(seen[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
+    about = problem.detail.removesuffix(_UNCHANGED)
+    return StateError(
+        problem.problem,
+        detail=f"{about} The state of tick {tick} is whole, but results of tick {tick + 1} are published, and a reader "
+        f"who has them would get them twice: {listed}.{_UNCHANGED}",
+        hint=f"{problem.hint}; or, to repeat tick {tick + 1}, delete {layout.manifest(home, tick + 1)}, "
+        f"{home / layout.TICKS}, and all result files whose names begin with {tick + 1:012d}",
+    )

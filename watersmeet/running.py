@@ -1,0 +1,60 @@
+"""What an engine has while it runs, and how a start puts it together: recovery, the first plan, the loop."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from watersmeet.adapt.founders_file import recall_founders
+from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
+from watersmeet.control.active_queries import ActiveQueries
+from watersmeet.home.lock import HomeLock
+from watersmeet.home.recovery import recover
+from watersmeet.io.positions import check_positions, forget_begun
+from watersmeet.runtime.delivery import Deliveries
+from watersmeet.runtime.exec.executor import Executor, Sampler, verify
+from watersmeet.runtime.feed.feed_set import Feeds
+from watersmeet.runtime.feed.stream_groups import Groups
+from watersmeet.runtime.loop import TickLoop
+from watersmeet.runtime.outbox import Outbox
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Running:
+    loop: TickLoop
+    feeds: Feeds
+    keeper: PlanKeeper  # the holder of the active plan
+    outbox: Outbox  # deliveries to targets
+
+
+def open_home(
+    active: ActiveQueries, executor: Executor, deliveries: Deliveries, spark: Callable[[], SparkSession], lock: HomeLock
+) -> Running:
+    """Recover the home, and connect all that runs on it. No tick runs before its feeds are started."""
+    pipeline, queries = active.pipeline, active.queries
+    home, options, streams = pipeline.home, pipeline.options, tuple(pipeline.streams.values())
+    folders = [pipeline.folder_of(query) for query in queries]
+    checks = (functools.partial(verify, executor), check_positions)
+    manifest = recover(home, folders, checks, forget_begun)
+    groups = Groups(home)
+    groups.join(streams)
+    manifest = replace(manifest, tag=active.log_edits())
+    troubled = active.prepare_all(manifest)
+    sample = Sampler(executor, home, manifest)
+    founders = recall_founders(home, pipeline.query)
+    plan = first_plan(home, manifest, streams, queries, options, sample, founders)
+    loop = TickLoop(home, manifest, plan, executor, options.stop_seconds)
+    feeds = Feeds(loop, groups, options, spark)
+    for name, reason in troubled.items():
+        loop.suspend(name, reason)
+    deliveries.connect(executor, spark, lambda: active.pipeline.queries, loop.suspend, lambda: loop.manifest)
+    outbox = Outbox(home, executor, loop.suspend, options.max_outbox_ticks)
+    loop.delivered, loop.check_lock = outbox.delivered, lock.check
+    keeper = PlanKeeper(loop, plan, options, active.changing)
+    loop.observers += [outbox, deliveries, keeper.follower]
+    return Running(loop, feeds, keeper, outbox)
