@@ -2,7 +2,7 @@
 
 The only module that forces anything to disk. Few files are forced one by one, with the folders that name them. Many
 are forced by one call for their whole file system (`syncfs`), which also waits for what other programs have written
-there, and still takes a fifth of the time for 200 files (decision 17).
+there, and still takes a fifth of the time for 200 files (decision 16).
 """
 
 from __future__ import annotations
