@@ -160,6 +160,7 @@ def make_session(
     `log` is the file for Spark's output, if this process has no Spark yet; without it the output goes to the terminal.
     """
     given = settings or {}
+    master = given.get("spark.master") or master  # the setting is what Spark would obey
     _check_classic(given)
     _check_yarn(master or "")
     check_java()

@@ -21,6 +21,7 @@ from watersmeet.control.change_log import read_entries
 from watersmeet.control.stats import stats_of_home
 from watersmeet.errors import StateError
 from watersmeet.home import layout
+from watersmeet.sql import same_text
 
 JOIN = "SELECT l.id AS a, r.id AS b FROM l [UNBOUNDED], r [UNBOUNDED] WHERE l.k = r.k"
 OTHER = JOIN.replace("l.k = r.k", "l.k = r.k AND l.id > 1")
@@ -138,15 +139,44 @@ def test_a_changed_query_is_shown_and_has_to_be_accepted(
     [
         JOIN.replace(" ", "\n\t "),
         JOIN.replace(" FROM", " -- why\n FROM /* and how */"),
-        JOIN.replace("SELECT", "select").replace("l.k", "L.K"),
+        JOIN.replace("SELECT", "select").replace("WHERE", "Where").replace(" AS ", " as "),
         JOIN + " ",
     ],
 )
-def test_comments_white_space_and_case_are_no_change(world: World, text: str) -> None:
+def test_comments_white_space_and_case_of_words_are_no_change(world: World, text: str) -> None:
     world.run(edited(text))
     assert world.changes() == [("add", "q", 1)]
     assert world.since() == {"q": 1}
     assert world.results() == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("l.id AS a", "l.id AS A"),
+        ("l.id AS a", "l.id AS `a`"),
+        ("l.k = r.k", "l.k = r.k AND l.id < 10L"),
+        ("l.k = r.k", r"l.k = r.k AND CAST(l.id AS STRING) RLIKE r'\d'"),
+    ],
+)
+def test_what_changes_results_or_their_names_is_a_change(world: World, before: str, after: str) -> None:
+    world.run(edited(JOIN.replace(before, after)), accept=True)
+    assert [change[0] for change in world.changes()] == ["add", "drop", "add"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT a FROM s WHERE a < 10L", "SELECT a FROM s WHERE a < 10D"),
+        ("SELECT a FROM s WHERE a < 1.5BD", "SELECT a FROM s WHERE a < 1.5D"),
+        (r"SELECT a FROM s WHERE a RLIKE r'\d'", r"SELECT a FROM s WHERE a RLIKE r'\D'"),
+        ("SELECT a AS left FROM s", "SELECT a AS Left FROM s"),
+        ("SELECT a Total FROM s", "SELECT a total FROM s"),
+    ],
+)
+def test_texts_of_other_meaning_are_not_the_same(one: str, other: str) -> None:
+    assert not same_text(one, other)
+    assert same_text(one, one.replace("SELECT", "select").replace(" WHERE", "\n  where"))
 
 
 def test_backfill_is_about_the_first_tick_only(world: World) -> None:

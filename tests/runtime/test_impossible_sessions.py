@@ -152,6 +152,8 @@ def test_a_cluster_without_what_it_needs_is_rejected(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     with pytest.raises(RunError, match=r"no yarn-site\.xml"):
         make_session("yarn")
+    with pytest.raises(RunError, match=r"no yarn-site\.xml"):
+        make_session(None, {"spark.master": "yarn"})
     with pytest.raises(RunError, match="no image") as caught:
         make_session("k8s://https://127.0.0.1:1")
     assert "spark.kubernetes.container.image" in caught.value.hint

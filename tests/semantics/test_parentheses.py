@@ -84,6 +84,9 @@ class SparkSide:
         parts = [texts[begin : begin + TOGETHER] for begin in range(0, len(texts), TOGETHER)]
         return [rows for part in parts for rows in self._together(part)]
 
+    def columns(self, text: str) -> list[str]:
+        return list(self._session.sql(text).columns)
+
     def _together(self, texts: Sequence[str]) -> list[Rows | None]:
         """In one job; those that are rejected, by the parser, the analyzer or the optimizer, are found by halves."""
         from py4j.protocol import Py4JJavaError  # noqa: PLC0415
@@ -245,6 +248,48 @@ def test_a_sample_of_continuous_queries(on_spark: SparkSide, streams: dict[str, 
 def test_a_sample_of_correlated_subqueries(on_spark: SparkSide, streams: dict[str, Stream]) -> None:
     _, wrong = windowed_differences(on_spark, streams, correlated_queries()[::1009])
     assert wrong == []
+
+
+# With the number of columns that each has in Spark.
+STARS = (
+    ("* FROM l JOIN r USING (id)", 7),
+    ("* FROM l LEFT JOIN r USING (k, id)", 6),
+    ("* FROM l JOIN r USING (k, id) JOIN m USING (id)", 9),
+    ("* FROM l RIGHT JOIN r USING (k)", 7),
+    ("* FROM l FULL JOIN r USING (k)", 7),
+    ("* FROM l SEMI JOIN r USING (k)", 4),
+    ("* FROM l ANTI JOIN r USING (k, id)", 4),
+    ("* FROM (l JOIN r USING (k)) JOIN (m JOIN r AS x USING (k)) ON l.a = m.c", 14),
+    ("* FROM m JOIN (l JOIN r USING (id)) ON l.a = m.c", 11),
+    ("* FROM l NATURAL JOIN (SELECT k, c, id FROM m) m", 5),
+    ("l.*, r.* FROM l JOIN r USING (k)", 8),
+    ("l.*, r.* FROM l RIGHT JOIN r USING (k, id)", 8),
+    ("r.*, l.* FROM l FULL JOIN r USING (k)", 8),
+    ("m.*, r.*, l.* FROM l JOIN r USING (id, k) JOIN m USING (k)", 12),
+)
+
+
+def test_stars_have_the_columns_of_spark_in_its_order(on_spark: SparkSide, streams: dict[str, Stream]) -> None:
+    """By position. Event times, which no other value is, are -1."""
+    texts = []
+    for selected, width in STARS:
+        names = [f"p{at}" for at in range(width)]
+        values = ", ".join(f"coalesce(TRY_CAST(CAST({name} AS STRING) AS INT), -1) AS {name}" for name in names)
+        texts.append(f"SELECT {values} FROM (SELECT {selected}) AS z ({', '.join(names)})")
+    compared, wrong = windowed_differences(on_spark, streams, texts)
+    assert wrong == []
+    assert compared == len(STARS)
+
+
+def test_stars_of_continuous_joins(on_spark: SparkSide, streams: dict[str, Stream]) -> None:
+    names = ("l", "SELECT l.ts AS lt, l.id, l.a, l.k FROM l"), ("r", "SELECT r.ts AS rt, r.id, r.b, r.k FROM r")
+    for kind in ("JOIN", "LEFT JOIN", "RIGHT JOIN", "SEMI JOIN"):
+        for selected in ("*", "l.*"):
+            text = f"SELECT {selected} FROM l {kind} r USING (k, id)"
+            query = build_query("q", f"{text} WINDOW 1 DAY", streams)
+            given = " ".join(["WITH", ", ".join(f"{name} AS ({of})" for name, of in names), text])
+            wanted = ["ts" if name in ("lt", "rt") else name for name in on_spark.columns(given)]
+            assert [output.name.removeprefix("l_").removeprefix("r_") for output in query.outputs] == wanted, text
 
 
 def _all_windowed() -> dict[str, list[str]]:

@@ -50,6 +50,9 @@ CASES: list[tuple[str, str, object]] = [
     (r"'a_c' LIKE 'a\\_c'", "boolean", True),
     (r"n LIKE 'a\\_c'", "boolean", False),
     ("NOT n LIKE ANY ('x%', 'a%')", "boolean", False),
+    ("n NOT LIKE ANY ('x%', 'a%')", "boolean", True),
+    ("n NOT LIKE ALL ('x%', 'a%')", "boolean", False),
+    ("n NOT ILIKE SOME ('X%', 'A%')", "boolean", True),
     ("n RLIKE '^a.c$'", "boolean", True),
     ("regexp_replace(n, '[ab]', 'x')", "string", "xxc"),
     # times

@@ -80,6 +80,7 @@ def read_join(
         for column in table.using:
             where = leaf.on if leaf and table.kind else condition
             where.add_using(column, *scope.merge(column, member, preserved=table.kind == "right"))
+        scope.put_first(table.using)
     if leaf:
         leaf.add(parsed)
     else:

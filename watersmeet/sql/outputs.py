@@ -49,15 +49,12 @@ def _drafts(site: Site, scope: Scope, binder: Binder, item: Item) -> Iterator[_D
         yield _Draft(_output(site, scope, binder, item, item.scalar), item.name.span if item.name else item.span, None)
     elif item.qualifier:
         member = scope.known_member(item.qualifier)
-        for column in member.stream.columns:
-            yield _starred(item, member, column)
+        for each in (*scope.hidden, *scope.starred):
+            if each.member is member:
+                yield _starred(item, member, each.column)
     else:
-        for name, group in scope.merged.items():
-            yield _starred(item, group[0], group[0].stream.column(name))
-        for member in scope.visible(item.span):
-            for column in member.stream.columns:
-                if member not in scope.merged.get(column.name.lower(), []):
-                    yield _starred(item, member, column)
+        for each in scope.starred:
+            yield _starred(item, each.member, each.column)
 
 
 def _starred(item: Item, member: Member, column: Column) -> _Draft:

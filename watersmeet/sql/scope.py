@@ -63,6 +63,8 @@ class Scope:
     merged: dict[str, list[Member]] = dataclasses.field(
         default_factory=dict
     )  # columns made one by USING, by lower-case name
+    starred: list[Resolved] = dataclasses.field(default_factory=list)  # the columns of `*`, in Spark's order
+    hidden: list[Resolved] = dataclasses.field(default_factory=list)  # by USING; they come first in `alias.*`
 
     def add(self, table: Table, streams: Mapping[str, Stream]) -> Member:
         stream = streams.get(table.stream.text) or next(
@@ -83,6 +85,8 @@ class Scope:
             )
         member = Member(alias.text, stream, alias.span, table.region, table.nested)
         self.members.append(member)
+        if member.region is None:
+            self.starred += [Resolved(member, column, ()) for column in stream.columns]
         return member
 
     def member(self, alias: str) -> Member | None:
@@ -112,6 +116,18 @@ class Scope:
         if right.region is None:
             group.extend(member for member in ((right, left) if preserved else (left, right)) if member not in group)
         return Resolved(left, left.stream.column(name.text), ()), Resolved(right, right.stream.column(name.text), ())
+
+    def put_first(self, names: Iterable[Name]) -> None:
+        """The columns of USING come first in `*`, and once."""
+        keys: list[Resolved] = []
+        hidden: list[Resolved] = []
+        for name in names:
+            same = [each for each in self.starred if each.column.name.lower() == name.text.lower()]
+            group = self.merged[name.text.lower()]
+            keys.append(next((each for each in same if group and each.member is group[0]), same[0]))
+            hidden += [each for each in same if each is not keys[-1]]
+            self.starred = [each for each in self.starred if each not in same]
+        self.starred, self.hidden = keys + self.starred, hidden + self.hidden
 
     def resolve(self, reference: Reference) -> Resolved:
         found = self._resolved(reference)

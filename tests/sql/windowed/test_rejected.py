@@ -28,6 +28,16 @@ CASES = [
     (f"SELECT n FROM bids {W} WHERE n IN (1,)", ",)", "unexpected ,"),
     (f"SELECT n FROM bids {W} GROUP BY ALL n", "GROUP BY", "GROUP BY ALL or DISTINCT with columns is not"),
     (f"SELECT CAST(n AS Nullable(INT)) AS x FROM bids {W}", "CAST", "is not supported"),
+    # what other dialects have, and what the parser would rewrite
+    (f"FROM bids {W} |> SELECT DISTINCT n |> LIMIT 1", "|>", "pipe syntax is not supported"),
+    (f"SELECT n FROM bids {W} |> UNION ALL SELECT id FROM auctions {W}", "|>", "pipe syntax is not supported"),
+    (f"SELECT coalesce() AS x FROM bids {W}", "coalesce", "takes 1 or more arguments and has 0"),
+    (f"SELECT kind LIKE ANY 'a' AS x FROM bids {W}", "kind", "this LIKE is not supported"),
+    (f"SELECT n FROM bids {W} JOIN auctions {W} USING ()", ")", "unexpected )"),
+    (f"SELECT n FROM bids {W} ORDER BY n LIMIT 1 UNION ALL SELECT 1", "ORDER", "ORDER stands before a set operation"),
+    (f"WITH q AS (SELECT n FROM bids {W}), Q AS (SELECT 1) SELECT * FROM q", "Q AS", "WITH has Q twice"),
+    (f"SELECT n FROM bids {W} LIMIT 2147483648", "LIMIT", "LIMIT 2147483648 is no INT"),
+    (f"SELECT n FROM bids {W} FETCH FIRST 3 ROWS ONLY", "FETCH", "FETCH is not supported"),
     # columns of the query around a subquery
     (
         f"SELECT b.n FROM bids {W} b WHERE b.n = (SELECT max(b.n) FROM auctions {W})",

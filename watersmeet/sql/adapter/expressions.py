@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from watersmeet.errors import ModelError
+from watersmeet.model.types import canonical_type
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.tree import (
     Call,
@@ -133,12 +135,7 @@ class Reader:
 
         match node:
             case exp.Cast() if not any(each.args.get("nullable") for each in node.to.find_all(exp.DataType)):
-                return CastTo(
-                    self.read(node.this, depth),
-                    node.to.sql(dialect="spark", copy=False),
-                    bool(node.args.get("safe")),
-                    where=where,
-                )
+                return CastTo(self.read(node.this, depth), _type(node.to), bool(node.args.get("safe")), where=where)
             case exp.Between() if not node.args.get("symmetric"):
                 return call("between", node.this, node.args["low"], node.args["high"])
             case exp.In() if node.expressions and not isinstance(node.this, exp.Tuple):
@@ -151,8 +148,10 @@ class Reader:
                     return call(word, node.this)
             case exp.Case():
                 return self._case(node, depth, where)
+            case exp.If() if node.args.get("false") is not None:
+                return call("if", node.this, node.args.get("true"), node.args["false"])
             case exp.If():
-                return call("if", node.this, node.args.get("true"), node.args.get("false") or exp.Null())
+                return Unknown("if with two arguments", "add what it gives otherwise", where=where)
             case exp.Bracket() if len(node.expressions) == 1:
                 return call("item", node.this, node.expressions[0])
             case exp.Dot():
@@ -190,15 +189,33 @@ class Reader:
         self._check_precedence(inner)
         name, value = _BINARY[type(inner)], self.read(inner.this, depth)
         pattern = inner.expression
-        if isinstance(pattern, exp.Any | exp.All):
-            listed = pattern.this.expressions if isinstance(pattern.this, exp.Tuple) else [pattern.this.this]
-            each = tuple(Call(name, (value, self.read(one, depth), *escape), where=where) for one in listed)
-            chain = "or" if isinstance(pattern, exp.Any) else "and"
-            found: Node = each[0] if len(each) == 1 else Call(chain, each, where=where)
-            found = Parenthesized(found, where=where)
-        else:
+        negated = bool(inner.args.get("negate"))
+
+        def matches(pattern: Any) -> Node:
             found = Call(name, (value, self.read(pattern, depth), *escape), where=where)
-        return Call("not", (found,), where=where) if inner.args.get("negate") else found
+            return Call("not", (found,), where=where) if negated else found
+
+        if not isinstance(pattern, exp.Any | exp.All):
+            return matches(pattern)
+        listed = {exp.Tuple: pattern.this.expressions, exp.Paren: [pattern.this.this]}.get(type(pattern.this))
+        if not listed or escape:
+            return Unknown("this LIKE", "write the patterns in parentheses, without ESCAPE", where=where)
+        # In Spark, NOT LIKE ANY is true where some pattern does not match: NOT is about each of them.
+        each = tuple(matches(one) for one in listed)
+        chain = "or" if isinstance(pattern, exp.Any) else "and"
+        found = each[0] if len(each) == 1 else Call(chain, each, where=where)
+        return Parenthesized(found, where=where)
+
+
+def _type(node: Any) -> str:
+    """In Spark's spelling. A type that only other dialects have is left as it was written: it is rejected later."""
+    written = str(node.meta.get("written", ""))
+    if written and "<" not in written:
+        try:
+            canonical_type(written)
+        except ModelError:
+            return written
+    return str(node.sql(dialect="spark", copy=False))
 
 
 def _chain(node: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.errors import ParseError
 
 from watersmeet.sql.adapter.fields import remember_reads
 from watersmeet.sql.adapter.tokens import SPARK, backslashed
@@ -14,6 +14,11 @@ from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, 
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
+# What the parser rewrites before anybody can see it, or takes from other dialects.
+_NOT_SPARKS = {
+    "|>": ("pipe syntax is not supported", "write it as a SELECT with subqueries"),
+    **{brace: ("braces are not supported", "remove them") for brace in "{}"},
+}
 _WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 
 
@@ -22,11 +27,15 @@ def parsed(site: Site, text: str, tokens: tuple[Token, ...]) -> Any:
     for before, after in pairwise(tokens):
         if before.kind == "symbol" and before.text == ";":
             site.fail(after.span, "a query has one SELECT", hint="remove the text after the semicolon")
+    for token in tokens:
+        if token.kind == "symbol" and token.text in _NOT_SPARKS:
+            problem, hint = _NOT_SPARKS[token.text]
+            site.fail(token.span, problem, hint=hint)
     try:
         roots = SPARK.parse(backslashed(text))
     except ParseError as error:
         _syntax_error(site, text, tokens, error)
-    except (SqlglotError, RecursionError) as error:
+    except Exception as error:  # whatever the parser raises concerns this text alone
         site.fail((0, len(text)), "this text cannot be parsed as SQL", detail=f"{error}".partition("\n")[0])
     root = roots[0] if roots else None
     if root is not None:

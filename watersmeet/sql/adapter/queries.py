@@ -21,6 +21,8 @@ from watersmeet.sql.syntax import Name, Token, UnsupportedClause
 from watersmeet.sql.unsupported import reject
 
 _ALLOWED_KINDS = ("aggregate", "subquery")
+_ENDINGS = {"order": "ORDER", "limit": "LIMIT", "offset": "OFFSET", "sort": "SORT", "cluster": "CLUSTER"}
+_LARGEST_INT = 2**31 - 1
 _OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 
@@ -69,6 +71,12 @@ class _QueryReader(Places):
     def _set_operation(self, node: Any) -> tree.Query:
         if node.args.get("by_name"):
             self._reject("clause", "BY NAME", self.word("BY"))
+        if isinstance(node.this, exp.Select) and (word := _ends(node.this)):
+            self.site.fail(
+                self.word(word),
+                f"{word} stands before a set operation",
+                hint="write it at the end, or put this SELECT in parentheses",
+            )
         operator = _OPERATORS[type(node)] + ("" if node.args.get("distinct") else " ALL")
         left, right = self.query(node.this), self.query(node.expression)
         return tree.SetOperation(operator, left, right, self.span(node), self._ending(node), self._common(node))
@@ -115,19 +123,28 @@ class _QueryReader(Places):
         return tree.Ordered(self.scalars.value(node.this), descending, bool(node.args.get("nulls_first")))
 
     def _count(self, clause: Any, word: str) -> int:
+        if isinstance(clause, exp.Fetch):
+            self._reject("clause", "FETCH", self.word("FETCH"))
         number = clause.expression
         if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
             self.site.fail(self.word(word), f"{word} needs a whole number", hint=f"write {word} 10")
+        if int(number.name) > _LARGEST_INT:
+            self.site.fail(self.word(word), f"{word} {number.name} is no INT", hint=f"the largest is {_LARGEST_INT}")
         return int(number.name)
 
     def _common(self, node: Any) -> tuple[tree.Common, ...]:
         clause = node.args.get("with_")
         if clause and clause.args.get("recursive"):
             self._reject("clause", "RECURSIVE", self.word("RECURSIVE"))
-        return tuple(
-            tree.Common(self.name(each.args["alias"].this), self.query(each.this), self._columns(each.args["alias"]))
-            for each in (clause.expressions if clause else ())
-        )
+        known: set[str] = set()
+        found = []
+        for each in clause.expressions if clause else ():
+            name = self.name(each.args["alias"].this)
+            if name.text.lower() in known:
+                self.site.fail(name.span, f"WITH has {name.text} twice", hint="give each query another name")
+            known.add(name.text.lower())
+            found.append(tree.Common(name, self.query(each.this), self._columns(each.args["alias"])))
+        return tuple(found)
 
     def _columns(self, alias: Any) -> tuple[Name, ...]:
         return tuple(self.name(column) for column in alias.args.get("columns") or ()) if alias else ()
@@ -194,6 +211,11 @@ class _QueryReader(Places):
             table = node.args.get("table")
             return tree.Item(tree.Star(self.name(table) if table else None, where=partial(self.span, node)), None)
         return tree.Item(self.scalars.value(node), None)
+
+
+def _ends(node: Any) -> str:
+    """The word that ends a SELECT with ORDER BY, LIMIT or OFFSET, if it has any."""
+    return next((word for name, word in _ENDINGS.items() if dict.get(node.args, name)), "")
 
 
 def _is_from(node: Any) -> bool:

@@ -53,9 +53,8 @@ class _Reader(Places):
             return Select((), (), None, (UnsupportedClause(what, word, self.word(word)),))
         self.clauses(root)
         from_ = root.args.get("from_")
-        tables = self.first(from_.this) if from_ else []
-        tables += self.joined(root.args.get("joins"))
-        where = root.args.get("where")
+        tables = [*self.first(from_.this), *self.joined(root.args.get("joins"))] if from_ else []
+        where = root.args.get("where") if from_ else None
         nested, rest = nested_tables(self, where.this) if where else ([], None)
         items = [self.item(node) for node in root.expressions]
         selected = Select(

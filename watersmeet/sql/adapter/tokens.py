@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
@@ -22,7 +22,8 @@ _Base: Any = Spark.Parser
 class _Parser(_Base):  # type: ignore[misc]
     """Leaves every call as it was written: what a function means is a matter of sql/functions/ alone.
 
-    A comma between tables is a join of the kind COMMA, and nothing may be missing behind a comma.
+    A comma between tables is a join of the kind COMMA, and nothing may be missing behind a comma. USING has names in
+    parentheses, and a type is remembered as it was written: the parser knows those of all dialects.
     """
 
     FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
@@ -51,6 +52,23 @@ class _Parser(_Base):  # type: ignore[misc]
 
         start = self._index
         return list(super()._parse_csv(parse, sep))
+
+    def _parse_using_identifiers(self) -> list[Any]:
+        opened = self._curr
+        if not opened or opened.token_type != TokenType.L_PAREN:
+            self.raise_error("Expected ( behind USING", opened)
+        names = list(self._parse_wrapped_csv(self._parse_id_var))
+        if not names:
+            self.raise_error("Expected a column behind USING", self._prev)
+        return names
+
+    def _parse_types(self, *arguments: Any, **options: Any) -> Any:
+        first = self._curr
+        found = super()._parse_types(*arguments, **options)
+        # A literal like 10L is three tokens, of which BIGINT is not written.
+        if isinstance(found, exp.DataType) and first and self._find_sql(first, first) == first.text:
+            found.meta["written"] = self._find_sql(first, self._prev)
+        return found
 
 
 class _Dialect(Spark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 from watersmeet.errors import ModelError
@@ -14,7 +15,7 @@ from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Call, Node
 from watersmeet.sql.windowed import resolved
-from watersmeet.sql.windowed.names import Names, Relation
+from watersmeet.sql.windowed.names import Names, Relation, Visible
 from watersmeet.sql.windowed.resolved import OutColumn
 from watersmeet.sql.windowed.typing import SparkTyping
 
@@ -65,7 +66,7 @@ class FromClause:
         label = self._labels.new(alias.text or "subquery")
         columns = self._renamed(query.outputs, renamed, alias)
         relation = Relation(alias.text, label, columns)
-        return resolved.Subselect(label, query), Names(self._site, [relation], parent)
+        return resolved.Subselect(label, query), Names.of(self._site, relation, parent)
 
     def _stream(self, table: tree.TableName, parent: Names | None) -> tuple[resolved.Source, Names]:
         stream = self._streams.get(table.name.text.lower())
@@ -86,7 +87,7 @@ class FromClause:
         plain = tuple(OutColumn(column.name, column.name, column.type) for column in stream.columns)
         columns = self._renamed(plain, table.columns, table.alias)
         scan = resolved.Scan(label, table.alias.text, stream.name, columns)
-        return scan, Names(self._site, [Relation(table.alias.text, label, columns)], parent)
+        return scan, Names.of(self._site, Relation(table.alias.text, label, columns), parent)
 
     def _renamed(self, columns: tuple[OutColumn, ...], names: tuple[Name, ...], alias: Name) -> tuple[OutColumn, ...]:
         if not names:
@@ -107,40 +108,42 @@ class FromClause:
         for relation in others.relations:
             if relation.alias and any(relation.alias.lower() == each.alias.lower() for each in names.relations):
                 self._used_twice(join.right, relation.alias)
-        both = Names(self._site, [*names.relations, *others.relations], parent, {**names.merged, **others.merged})
+        visible = [*names.visible, *others.visible]
+        both = Names(self._site, [*names.relations, *others.relations], parent, visible)
         using = join.using or (self._common_names(names, others) if join.natural else ())
         on = self._on(join.on, both) if join.on is not None else None
+        keys: list[Visible] = []
         for name in using:
-            equal = self._merge(join.kind, name, names, others, both)
+            one, other = names.key(name), others.key(name)
+            equal = self._equal(name, one, other)
             on = equal if on is None else Call("and", (on, equal))
+            keys.append(self._merged(join.kind, one, other))
+            both.hidden += [each for each in (one, other) if each.relation and each.relation is not keys[-1].relation]
         kind = "cross" if on is None and join.kind == "inner" else join.kind
         source = resolved.Joined(kind, left, right, on)
         if kind in ("semi", "anti"):
+            names.put_first(keys)
             return source, names
+        both.put_first(keys)
+        both.hidden += [*names.hidden, *others.hidden]
         return source, both
 
     def _common_names(self, left: Names, right: Names) -> tuple[Name, ...]:
-        theirs = {column.name.lower() for _, column, _ in right.starred(None)}
-        mine = [column.name for _, column, _ in left.starred(None)]
+        theirs = {each.column.name.lower() for each in right.visible}
+        mine = [each.column.name for each in left.visible]
         return tuple(Name(name, (0, 1)) for name in mine if name.lower() in theirs)
 
-    def _merge(self, kind: str, name: Name, left: Names, right: Names, both: Names) -> Node:
-        """USING (name): the equality, and from now on one column of this name."""
-        written = tree.Column((name.text,), where=lambda: name.span)
-        one, other = left.find(written), right.find(written)
-        if one is None or other is None:
-            lacking = left if one is None else right
-            lacking.column(written)
-        assert one is not None
-        assert other is not None
-        value = {"right": other, "full": Call("coalesce", (one, other))}.get(kind, one)
-        hidden = [each for each in both.relations if each.having(name.text)]
-        declared = next(column.name for each in hidden for column in each.having(name.text))
-        column = OutColumn(declared, declared, self._typing.value(value).type)
-        both.merged[name.text.lower()] = (column, value, hidden)
-        equal = Call("=", (one, other), where=lambda: name.span)
+    def _equal(self, name: Name, one: Visible, other: Visible) -> Node:
+        equal = Call("=", (one.value, other.value), where=lambda: name.span)
         self._typing.condition(equal)
         return equal
+
+    def _merged(self, kind: str, one: Visible, other: Visible) -> Visible:
+        if kind != "full":
+            return replace(other if kind == "right" else one, merged=True)
+        value = Call("coalesce", (one.value, other.value))
+        column = OutColumn(one.column.name, one.column.name, self._typing.value(value).type)
+        return Visible(None, column, value, merged=True)
 
     def _used_twice(self, source: tree.Source, alias: str) -> NoReturn:
         last = source

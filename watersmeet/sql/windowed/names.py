@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from watersmeet.sql.scope import did_you_mean
@@ -30,13 +29,36 @@ class Relation:
         return Bound(self.label, column.label, column.type)
 
 
+@dataclass(frozen=True)
+class Visible:
+    """A column that can be named without an alias: a part of `*`."""
+
+    relation: Relation | None  # None: FULL JOIN … USING has made it of two
+    column: OutColumn
+    value: Node
+    merged: bool = False  # stands for the columns of several relations
+
+    def has_name(self, name: str) -> bool:
+        return self.column.name.lower() == name.lower()
+
+
 @dataclass
 class Names:
     site: Site
     relations: list[Relation]
     parent: Names | None = None
-    # Columns that USING made one, by lower-case name: their value, and the relations whose own columns they replace.
-    merged: dict[str, tuple[OutColumn, Node, list[Relation]]] = field(default_factory=dict)
+    visible: list[Visible] = field(default_factory=list)  # in the order of Spark's `*`
+    hidden: list[Visible] = field(default_factory=list)  # by USING: only with an alias, and first in `alias.*`
+
+    @classmethod
+    def of(cls, site: Site, relation: Relation, parent: Names | None = None) -> Names:
+        visible = [Visible(relation, column, relation.bound(column)) for column in relation.columns]
+        return cls(site, [relation], parent, visible)
+
+    def put_first(self, keys: list[Visible]) -> None:
+        """The columns of USING, once and first."""
+        names = {key.column.name.lower() for key in keys}
+        self.visible = [*keys, *(each for each in self.visible if each.column.name.lower() not in names)]
 
     def column(self, written: Column) -> Node:
         """What a column stands for; raises SqlError."""
@@ -53,20 +75,24 @@ class Names:
             self._unknown(written)
         return found
 
-    def starred(self, qualifier: Name | None) -> Iterator[tuple[Relation | None, OutColumn, Node]]:
-        """The columns of `*` or `alias.*`; those of USING come once, first."""
-        if qualifier:
-            relation = self._relation(qualifier.text)
-            if relation is None:
-                self._unknown_alias(qualifier)
-            yield from ((relation, column, relation.bound(column)) for column in relation.columns)
-            return
-        for column, value, _ in self.merged.values():
-            yield None, column, value
-        for relation in self.relations:
-            for column in relation.columns:
-                if relation not in self.merged.get(column.name.lower(), (None, None, ()))[2]:
-                    yield relation, column, relation.bound(column)
+    def starred(self, qualifier: Name | None) -> list[Visible]:
+        """The columns of `*` or `alias.*`."""
+        if qualifier is None:
+            return self.visible
+        relation = self._relation(qualifier.text)
+        if relation is None:
+            self._unknown_alias(qualifier)
+        return [replace(each, merged=False) for each in (*self.hidden, *self.visible) if each.relation is relation]
+
+    def key(self, name: Name) -> Visible:
+        """The column of USING (name); raises SqlError."""
+        having = [each for each in self.visible if each.has_name(name.text)]
+        if not having:
+            self._no_column(name, self.relations)
+        if len(having) > 1:
+            self._ambiguous(name, [each.alias for each in self.relations if each.having(name.text)])
+        written = Column((name.text,), where=lambda: name.span)
+        return replace(having[0], value=_fields(having[0].value, (), written))
 
     def _relation(self, alias: str) -> Relation | None:
         return next((each for each in self.relations if each.alias and each.alias.lower() == alias.lower()), None)
@@ -82,23 +108,14 @@ class Names:
             if len(columns) > 1:
                 self._ambiguous(Name(rest[0], written.span), [relation.alias] * len(columns))
             return _fields(relation.bound(columns[0]), rest[1:], written)
-        merged = self.merged.get(first.lower())
-        replaced = merged[2] if merged else []
-        having = [(each, column) for each in self.relations if each not in replaced for column in each.having(first)]
-        if merged and having:
-            self._ambiguous(
-                Name(first, written.span), [each.alias for each in (*replaced, *(each for each, _ in having))]
-            )
-        if merged:
-            return _fields(merged[1], rest, written)
+        having = [each for each in self.visible if each.has_name(first)]
         if rest:  # only a struct has fields; for other columns the first part was to be an alias
-            having = [(each, column) for each, column in having if column.type.startswith("struct")]
+            having = [each for each in having if each.column.type.startswith("struct")]
         if not having:
             return None
         if len(having) > 1:
-            self._ambiguous(Name(first, written.span), [each.alias for each, _ in having])
-        relation, column = having[0]
-        return _fields(relation.bound(column), rest, written)
+            self._ambiguous(Name(first, written.span), [each.alias for each in self.relations if each.having(first)])
+        return _fields(having[0].value, rest, written)
 
     def _unknown(self, written: Column) -> NoReturn:
         if written.parts[0] == WINDOW:

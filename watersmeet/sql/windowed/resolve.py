@@ -83,7 +83,7 @@ class Resolver:
                 self._site.fail(query.span, f"column {one.name}: {error.problem}", hint=error.hint)
         if query.operator != "UNION ALL":
             self._check_comparable(outputs, query.operator, query.span)
-        names = Names(self._site, [Relation("", "", tuple(outputs))])
+        names = Names.of(self._site, Relation("", "", tuple(outputs)))
         values: list[Node] = [Bound("", output.label, output.type) for output in outputs]
         order = self._order(query.ending, names, {}, values)
         self._check_limit(query.ending, outputs, query.span)
@@ -131,8 +131,9 @@ class Resolver:
         aliases: dict[str, Node] = {}
         for item in query.items:
             if isinstance(item.value, tree.Star):
-                for relation, column, value in names.starred(item.value.qualifier):
-                    drafts.append((column.name, value, item, relation.alias if relation else ""))
+                for each in names.starred(item.value.qualifier):
+                    alias = each.relation.alias if each.relation and not each.merged else ""
+                    drafts.append((each.column.name, each.value, item, alias))
                 continue
             value = self._scalar(item.value, names, aliases)
             written = item.value.parts[-1] if isinstance(item.value, Column) else ""

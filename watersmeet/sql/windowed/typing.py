@@ -72,7 +72,7 @@ class SparkTyping(Typing):
         try:
             return super().call(node, arguments)
         except Unsupported as problem:
-            kind = spark_type(node.name.lower(), arguments)
+            kind = spark_type(node.name.lower(), arguments) if arguments else None
             if kind is None:
                 raise problem from None
             return OnlySpark(node.name.lower(), tuple(arguments), kind)
