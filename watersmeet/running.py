@@ -47,10 +47,10 @@ def open_home(
     troubled = active.prepare_all(manifest)
     sample = Sampler(executor, home, manifest)
     founders = recall_founders(home, pipeline.query)
-    plan = first_plan(home, manifest, streams, queries, options, sample, founders)
+    plan, unplanned = first_plan(home, manifest, streams, queries, options, sample, founders)
     loop = TickLoop(home, manifest, plan, executor, options.stop_seconds)
     feeds = Feeds(loop, groups, options, spark)
-    for name, reason in troubled.items():
+    for name, reason in {**troubled, **unplanned}.items():
         loop.suspend(name, reason)
     deliveries.connect(executor, spark, lambda: active.pipeline.queries, loop.suspend, lambda: loop.manifest)
     outbox = Outbox(home, executor, loop.suspend, options.max_outbox_ticks)

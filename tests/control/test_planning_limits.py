@@ -5,19 +5,25 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.two_streams import JOIN, create_both, write
 from watersmeet import Engine
+from watersmeet.cli.app import app
 from watersmeet.control.changes import Add, Asked, Drop, InForce, read_changes
 from watersmeet.control.checker import Checker
 from watersmeet.errors import SqlError, WatersmeetError
 from watersmeet.home.manifest import load_newest
+from watersmeet.model import Query
+from watersmeet.optimize.problem import Problem
 from watersmeet.pipeline import Pipeline
+from watersmeet.plan import planner
 from watersmeet.sql import bind
 
 MANY = 16  # aliases, which have 2¹⁶ subqueries if every two are linked
@@ -122,6 +128,59 @@ def test_a_query_without_a_plan_is_no_reason_to_reject_others(tmp_path: Path) ->
         assert [isinstance(verdict, InForce) for verdict in verdicts] == [True, False, True]
         assert isinstance(verdicts[1], WatersmeetError) and "storage budget" in str(verdicts[1])
         assert set(engine.pipeline.queries) == {"standing", "a", "b"}
+
+
+@pytest.fixture
+def failing_planner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planner with an error that no query is known to have: it fails for every query named bad."""
+    real = planner.problem_of
+
+    def fail(queries: Sequence[Query], *rest: Any) -> Problem:
+        if any(query.name == "bad" for query in queries):
+            raise ZeroDivisionError("division by zero")
+        return real(queries, *rest)
+
+    monkeypatch.setattr(planner, "problem_of", fail)
+
+
+@pytest.mark.usefixtures("failing_planner")
+def test_a_request_that_the_planner_fails_for_is_rejected_alone(engine: Engine, tmp_path: Path) -> None:
+    requests = [asked(engine, "a", JOIN), asked(engine, "bad", JOIN), asked(engine, "b", JOIN)]
+    verdicts = engine.apply(requests)
+    assert [isinstance(verdict, InForce) for verdict in verdicts] == [True, False, True]
+    assert "no plan can be made with this change: ZeroDivisionError: division by zero" in str(verdicts[1])
+    write(tmp_path / "l", [(2, 2, 1)])
+    engine.run_once()
+    assert set(load_newest(engine.home).queries) == {"standing", "a", "b"}
+
+
+@pytest.mark.usefixtures("failing_planner")
+def test_a_start_suspends_the_query_that_the_planner_fails_for(tmp_path: Path) -> None:
+    for name in ("l", "r"):
+        (tmp_path / name).mkdir()
+    for number in (1, 2):
+        for name in ("l", "r"):
+            write(tmp_path / name, [(20 * number, number, 7 * number)])
+        with Engine(home=tmp_path / "home", executor="local") as engine:
+            engine.sql(create_both(tmp_path))
+            for name in ("standing", "bad"):
+                engine.query(name, JOIN)
+            engine.run_once()
+            engine.query(f"later{number}", JOIN)  # is planned without it
+            assert engine.newest.totals.results["standing"] == number
+            because = engine.newest.suspended["bad"].reason
+            assert because == "no plan can be made for it: ZeroDivisionError: division by zero"
+            with pytest.raises(WatersmeetError, match="no plan can be made"):
+                engine.resume("bad")
+
+
+@pytest.mark.usefixtures("failing_planner")
+def test_a_check_names_the_query_that_the_planner_fails_for(tmp_path: Path) -> None:
+    pipeline = tmp_path / "pipeline.sql"
+    pipeline.write_text(f"{create_both(tmp_path)} CREATE QUERY good AS {JOIN}; CREATE QUERY bad AS {JOIN};")
+    result = CliRunner().invoke(app, ["check", str(pipeline)])
+    assert result.exit_code == 1
+    assert "query bad: no plan can be made for it: ZeroDivisionError" in result.stderr and "good" not in result.stderr
 
 
 def test_a_check_that_hangs_blocks_nobody_else(engine: Engine, tmp_path: Path) -> None:

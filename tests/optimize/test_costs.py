@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tests.support.optimizer_problems import graph
+from watersmeet.optimize import joingraph
 from watersmeet.optimize.exact.search import simple_plan
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.individual import individual_cost, plan_alone
 from watersmeet.optimize.problem import Demand, Problem
+from watersmeet.optimize.search import improved, optimize, verify
 from watersmeet.optimize.solution import priced
 from watersmeet.optimize.statistics import Statistics
-from watersmeet.optimize.weights import PAPER
+from watersmeet.optimize.weights import EMBEDDED, PAPER, Weights
 
 
 def clash_example() -> Problem:
@@ -103,3 +105,19 @@ def test_streams_that_are_renewed_faster_send_more() -> None:
     query = problem.queries[0]
     assert problem.tuples(("r", query.within(frozenset("r")))) == pytest.approx(200)
     assert problem.tuples(("s", query.within(frozenset("s")))) == pytest.approx(50)
+
+
+@pytest.mark.parametrize("lattice", [300, 1])
+@pytest.mark.parametrize("weights", [PAPER, EMBEDDED])
+def test_so_many_equalities_that_nothing_seems_to_be_found(
+    monkeypatch: pytest.MonkeyPatch, weights: Weights, lattice: int
+) -> None:
+    """120 equalities of a thousandth each: no number is as small as the size. All plans of the rest have that flow."""
+    monkeypatch.setattr(joingraph, "LATTICE", lattice)
+    monkeypatch.setattr(joingraph, "LEAST_LATTICE", lattice)
+    query = graph("q", *(f"a.x{at} = b.x{at}" for at in range(120)), "b.x = c.x")
+    problem = Problem((query,), weights=weights)
+    assert problem.size(query.within(frozenset("ab"))) == 0.0
+    assert problem.is_narrow(query) == (lattice > 1)
+    verify(problem, optimize(problem, searcher="greedy"))
+    verify(problem, improved(problem))

@@ -11,10 +11,12 @@ from pathlib import Path
 from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.founders_file import remember_founders
 from watersmeet.adapt.statistics_file import first_statistics
+from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import AnyQuery, Query, Stream
 from watersmeet.model.windowed import Batch, Continuous
 from watersmeet.options import Options
+from watersmeet.plan.at_fault import planning, queries_at_fault
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan
 from watersmeet.plan.slices import Founders, StoredSlices
@@ -34,7 +36,8 @@ class PlanKeeper:
         self._loop = loop
         self._options = options
         self._changing = changing
-        self._failing: set[tuple[str, str]] = set()  # queries that the running tick suspends, with their additions
+        # Queries that the running tick suspends, or the first one because they have no plan; with their additions.
+        self._failing = {(query.name, query.addition) for query in plan.left_out}
         loop.replan = self._replan_without
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
@@ -59,17 +62,18 @@ class PlanKeeper:
         manifest = self._loop.manifest
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
         answered, left_out = divided(queries, manifest, self._failing)
-        plan = make_plan(
-            # A searcher that was named has the last word; without epochs nothing would ask it later.
-            START if self._options.searcher and self._options.adaptive == "off" else CHANGE,
-            stored_for(left_out, streams),
-            answered,
-            self._options,
-            self.follower.statistics,
-            self.current,
-            Sampler(self._loop.executor, self._loop.home, manifest),
-            StoredSlices(complete=manifest.complete),
-        )
+        with planning():
+            plan = make_plan(
+                # A searcher that was named has the last word; without epochs nothing would ask it later.
+                START if self._options.searcher and self._options.adaptive == "off" else CHANGE,
+                stored_for(left_out, streams),
+                answered,
+                self._options,
+                self.follower.statistics,
+                self.current,
+                Sampler(self._loop.executor, self._loop.home, manifest),
+                StoredSlices(complete=manifest.complete),
+            )
         return replace(plan, left_out=left_out)
 
     def leave_out_suspended(self) -> None:
@@ -137,22 +141,40 @@ def first_plan(
     options: Options,
     sample: Sample,
     founders: Founders,
-) -> Plan:
-    """It is made at once; a better one is looked for beside the ticks. But it is searched for where a searcher was
+) -> tuple[Plan, dict[str, str]]:
+    """The plan, and the queries that it leaves out because the planner fails for them, with the reasons.
+
+    It is made at once; a better one is looked for beside the ticks. But it is searched for where a searcher was
     named, and improved where the home has materialized stores: a plan that was made at once would hardly have the same
     ones, and they would have to be filled again."""
-    answered, left_out = divided(queries, manifest)
-    plan = make_plan(
-        START if options.searcher else RESTART if manifest.materialized else AT_ONCE,
-        stored_for(left_out, streams),
-        answered,
-        options,
-        first_statistics(home, manifest),
-        sample=sample,
-        stored=StoredSlices(founders, manifest.complete),
-    )
+    statistics = first_statistics(home, manifest)
+
+    def made(answered: Sequence[AnyQuery], left_out: Iterable[AnyQuery]) -> Plan:
+        return make_plan(
+            START if options.searcher else RESTART if manifest.materialized else AT_ONCE,
+            stored_for(left_out, streams),
+            answered,
+            options,
+            statistics,
+            sample=sample,
+            stored=StoredSlices(founders, manifest.complete),
+        )
+
+    known, unplanned = tuple(queries), dict[str, str]()
+    answered, left_out = divided(known, manifest)
+    try:
+        plan = made(answered, left_out)
+    except WatersmeetError:
+        raise
+    except Exception:
+        unplanned = queries_at_fault(streams, answered, options, statistics)
+        if not unplanned:
+            raise
+        failing = {(query.name, query.addition) for query in answered if query.name in unplanned}
+        answered, left_out = divided(known, manifest, failing)
+        plan = made(answered, left_out)
     remember_founders(home, plan.slices.founders, founders)
-    return replace(plan, left_out=left_out)
+    return replace(plan, left_out=left_out), unplanned
 
 
 def divided(

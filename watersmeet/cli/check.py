@@ -25,9 +25,11 @@ def check(
     options = given_options(set_)
     with reporting(None):
         from watersmeet.cli.tables import count_text
+        from watersmeet.errors import ModelError, WatersmeetError
         from watersmeet.io.sources import missing_folder
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script
+        from watersmeet.plan.at_fault import queries_at_fault
         from watersmeet.plan.planner import START, make_plan
 
         declared, errors = check_script(
@@ -39,7 +41,19 @@ def check(
             typer.echo(count_text(len(errors), "error", "errors"), err=True)
             raise typer.Exit(1)
         streams, queries = tuple(declared.streams.values()), tuple(declared.queries.values())
-        make_plan(START, streams, queries, declared.options)  # the last step that could reject the queries
+        try:
+            make_plan(START, streams, queries, declared.options)  # the last step that could reject the queries
+        except WatersmeetError:
+            raise
+        except Exception:
+            at_fault = queries_at_fault(streams, queries, declared.options)
+            for name, reason in at_fault.items():
+                show_error(
+                    ModelError(f"query {name}: {reason}", hint="write it in another way, and please report this")
+                )
+            if not at_fault:
+                raise
+            raise typer.Exit(1) from None
         counted = (count_text(len(streams), "stream", "streams"), count_text(len(queries), "query", "queries"))
         typer.echo(f"ok: {', '.join(counted)}")
         for stream in streams:

@@ -52,7 +52,7 @@ from watersmeet.optimize.joingraph import (
     stream_of,
 )
 from watersmeet.optimize.statistics import Named, Statistics
-from watersmeet.optimize.weights import PAPER, Weights
+from watersmeet.optimize.weights import PAPER, Weights, share_found
 
 Path = tuple[Subquery, ...]  # the stores that a start's tuples visit, in order
 Node = tuple[str, Subquery]  # (start, joined so far)
@@ -339,7 +339,7 @@ class Problem:
         came, found = flow
         equality = any(link.theta is None for link in known)
         weights = self.weights
-        probe = weights.probe(self.stored(store_of(store)), min(1.0, found / came), self.buckets)
+        probe = weights.probe(self.stored(store_of(store)), share_found(came, found), self.buckets)
         if self.partitions > 1 and later:
             probe += weights.sent
         copies = 1 if equality else self.copies(store, known, layouts)

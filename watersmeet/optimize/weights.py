@@ -60,6 +60,12 @@ class Weights:
         return self.computed if theta.program else self.evaluated
 
 
+def share_found(came: float, found: float) -> float:
+    """The share of the tuples that come to a step which find something. A size may be 0: a product of so many
+    selectivities that no number is small enough for it."""
+    return found / came if found < came else 1.0
+
+
 # The costs of CLASH and MultiStream: messages, of which keeping a tuple takes as many as probing with it.
 PAPER = Weights(miss=1.0, hit=1.0, far=0.0, match=0.0, once=True)
 

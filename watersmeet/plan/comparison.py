@@ -12,6 +12,7 @@ from watersmeet.model import Query, Stream
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
+from watersmeet.optimize.weights import share_found
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.parts import parts_of
@@ -80,7 +81,7 @@ def _price_of_store(problem: Problem, store: Materialized, keys: int) -> float:
     joined, cost = frozenset((first,)), weights.phase
     for step in path:
         came, found = (problem.size(store.graph.within(some)) for some in (joined, joined | step.relations))
-        cost += came * weights.probe(problem.stored(step), min(1.0, found / came), problem.buckets)
+        cost += came * weights.probe(problem.stored(step), share_found(came, found), problem.buckets)
         cost += found * weights.match
         joined |= step.relations
     return cost + problem.stored(store.subquery) * (weights.kept_row + keys * weights.index_entry) + weights.file
