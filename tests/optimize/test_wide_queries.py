@@ -9,10 +9,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.support.optimizer_problems import graph, link, theta_link
+from tests.support.optimizer_problems import IN_TUPLES, graph, link, theta_link
 from watersmeet.optimize import joingraph, search
 from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.heuristic import annealing, greedy, incremental, individual
+from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.greedy import fast, first_draft
 from watersmeet.optimize.heuristic.incremental import extended
 from watersmeet.optimize.heuristic.numbered_problem import Space
@@ -39,6 +40,12 @@ def self_star(size: int) -> QueryGraph:
 
 def clique(size: int) -> QueryGraph:
     return graph("clique", *(f"r{one}.k = r{other}.k" for one, other in itertools.combinations(range(size), 2)))
+
+
+def multi_clique(size: int) -> QueryGraph:
+    """Each two relations have a key of their own."""
+    pairs = itertools.combinations(range(size), 2)
+    return graph("multi-clique", *(f"r{one}.k{one}x{other} = r{other}.k{one}x{other}" for one, other in pairs))
 
 
 def thetas(size: int) -> QueryGraph:
@@ -164,3 +171,35 @@ def test_a_proof_for_the_others_beside_a_large_query(partitions: int) -> None:
     assert 0 < best.bound <= best.cost <= first.cost * (1 + 1e-9)
     wide = exact(problem(star(MANY)), time_limit=20.0)
     assert wide.bound == 0.0
+
+
+@pytest.mark.parametrize("layouts", ["one", "many"])
+@pytest.mark.parametrize("query", [star(MANY), self_star(MANY), multi_clique(MANY)], ids=lambda q: q.name)
+def test_few_combinations_of_layouts_are_priced(
+    monkeypatch: pytest.MonkeyPatch, query: QueryGraph, layouts: str
+) -> None:
+    """The hub of a star of 16 has 2¹⁵ - 1 sets of layouts, and a clique has as many for each stream."""
+    asked = replace(problem(query, partitions=4), layouts=layouts)
+    efforts: list[int] = []
+    real = individual._best_flat
+
+    def counted(draft: Draft, effort: float) -> None:
+        real(draft, effort)
+        efforts.append(draft.effort)
+
+    monkeypatch.setattr(individual, "_best_flat", counted)
+    verify(asked, optimize(asked, searcher="greedy"))
+    assert max(efforts) <= 1.5 * individual.FLAT
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_layouts_one_after_the_other_are_as_good_as_all_combinations(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    query = [star(5), multi_clique(3), graph("chain", *(f"r{at}.k{at} = r{at + 1}.k{at}" for at in range(4)))][seed % 3]
+    cheap_copies = replace(IN_TUPLES, kept_row=0.01)
+    asked = Problem((query,), statistics(seed), 4, materialize=False, layouts="many", weights=cheap_copies)
+    best = individual.plan_alone(asked, query)
+    assert any(len(held) > 1 for held in best.layouts.values())
+    monkeypatch.setattr(individual, "LAYOUTS", 0)
+    assert individual.plan_alone(asked, query).cost <= best.cost * 1.001

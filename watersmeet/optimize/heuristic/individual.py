@@ -1,7 +1,8 @@
 """Each query by itself: what the queries would cost if nothing were shared, and the plan of these paths put together.
 
 Without materialized stores a query's plan is exact: given the layouts every start has its own shortest path through
-the lattice, and all combinations of layouts are tried (up to LAYOUTS of them, beyond that one store at a time).
+the lattice, and all combinations of layouts are tried (up to LAYOUTS of them and an effort FLAT, beyond that one store
+at a time, and of a store with many layouts one layout at a time).
 With materialized stores the exact flat plan is improved for a fixed number of iterations.
 """
 
@@ -20,9 +21,11 @@ from watersmeet.optimize.joingraph import Link, QueryGraph
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, price
 
+Layouts = dict[int, tuple[int, ...]]  # by store
 Kind = tuple[frozenset[Link], tuple[tuple[str, float, float], ...]]
 
 LAYOUTS = 2000
+FLAT = 2_000_000  # effort of a query's search for layouts: about a second
 ITERATIONS = 300
 EFFORT = 6_000_000  # of the searches for all queries (see `Draft.effort`); a query of eight relations takes less
 
@@ -100,43 +103,69 @@ def plan_alone(problem: Problem, query: QueryGraph) -> Solution:
 def _planned_alone(problem: Problem, query: QueryGraph, effort: float) -> Draft:
     alone = replace(problem, queries=(query,), storage_budget=None)
     draft = Draft(Space(alone))
-    _best_flat(draft)
+    _best_flat(draft, min(effort, FLAT))
     if problem.materialize and len(query.relations) > 2 and alone.is_narrow(query):
         anneal(draft, inf, ITERATIONS, effort)
     return draft
 
 
-def _best_flat(draft: Draft) -> None:
+def _best_flat(draft: Draft, effort: float) -> None:
     space = draft.space
     for want in space.wants:
         draft.shortest(want)  # makes the moves known
-    stores = [store for store in draft.streams if store in space.moves_on]
-    choices = [_layouts(draft, store) for store in stores]
-    if prod(len(some) for some in choices) <= LAYOUTS:
-        best = min(product(*choices), key=lambda layouts: _cost(draft, dict(zip(stores, layouts, strict=True))))
-        chosen = dict(zip(stores, best, strict=True))
-    else:
-        chosen = {store: some[0] for store, some in zip(stores, choices, strict=True)}
-        for _ in range(2):
-            for store, some in zip(stores, choices, strict=True):
-                chosen[store] = min(some, key=lambda held, at=store: _cost(draft, {**chosen, at: held}))  # type: ignore[misc]
-    _cost(draft, chosen)
+    if draft.problem.has_layouts:
+        _cost(draft, _best_layouts(draft, effort))
     for want in space.wants:
         draft.put(want, draft.shortest(want)[1])
     draft.commit()
 
 
-def _layouts(draft: Draft, store: int) -> list[tuple[int, ...]]:
-    if not draft.problem.has_layouts:
-        return [()]
-    ends = sorted({end for move in draft.space.moves_on[store] for end in draft.space.ends[move]})
-    if not ends:
-        return [(draft.space.any_layout(store),)]
-    most = 1 if draft.problem.layouts == "one" else len(ends)
+def _best_layouts(draft: Draft, effort: float) -> Layouts:
+    """The best of all combinations, or where pricing them would take too long, one store after the other."""
+    ends = {store: _ends(draft, store) for store in draft.streams if store in draft.space.moves_on}
+    chosen = {store: some[:1] for store, some in ends.items()}
+    before = draft.effort
+    cost = _cost(draft, chosen)
+    is_many = draft.problem.layouts == "many"
+    count = prod(2 ** len(some) - 1 if is_many else len(some) for some in ends.values())
+    if count <= LAYOUTS and count * (draft.effort - before) <= effort:
+        choices = product(*(_sets(some, len(some) if is_many else 1) for some in ends.values()))
+        return min((dict(zip(ends, held, strict=True)) for held in choices), key=lambda held: _cost(draft, held))
+    for _ in range(2):
+        for store, some in ends.items():
+            seen = {chosen[store]}
+            while draft.effort - before < effort:
+                near = [held for held in _near(chosen[store], some, is_many) if held not in seen]
+                seen.update(near)
+                costs = {held: _cost(draft, {**chosen, store: held}) for held in near}
+                best = min(near, key=costs.__getitem__, default=None)
+                if best is None or costs[best] >= cost:
+                    break
+                chosen[store], cost = best, costs[best]
+    return chosen
+
+
+def _ends(draft: Draft, store: int) -> tuple[int, ...]:
+    """What a store may be partitioned by."""
+    found = sorted({end for move in draft.space.moves_on[store] for end in draft.space.ends[move]})
+    return tuple(found) or (draft.space.any_layout(store),)
+
+
+def _sets(ends: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
     return [some for count in range(1, most + 1) for some in combinations(ends, count)]
 
 
-def _cost(draft: Draft, layouts: dict[int, tuple[int, ...]]) -> float:
+def _near(held: tuple[int, ...], ends: tuple[int, ...], is_many: bool) -> list[tuple[int, ...]]:
+    """What to try in place of some layouts of a store: one alone, one more, one less. These are few: a hub of 16
+    relations has 32,767 sets of ends."""
+    found = _sets(ends, 1)
+    if is_many:
+        found += [tuple(sorted((*held, end))) for end in ends if end not in held]
+        found += [tuple(other for other in held if other != end) for end in held if len(held) > 1]
+    return found
+
+
+def _cost(draft: Draft, layouts: Layouts) -> float:
     """Of all starts by their shortest paths. They share nothing: a move belongs to one start."""
     for store, held in layouts.items():
         draft.set_layouts(store, held)
