@@ -16,6 +16,7 @@ from watersmeet import Engine
 from watersmeet.errors import InputError, ModelError
 from watersmeet.home import layout
 from watersmeet.io import parquet_files
+from watersmeet.io.column_types import converted
 from watersmeet.io.parquet_files import StreamFile
 from watersmeet.io.sources import check_file_source
 from watersmeet.model import Column, Source, Stream
@@ -89,6 +90,20 @@ def test_a_value_out_of_range_names_the_column_and_both_types(tmp_path: Path) ->
     pq.write_table(pa.table({"at": [1, 2], "v": beyond}), tmp_path / "a")
     with pytest.raises(InputError, match=r"a has values of v \(TIMESTAMP\) that cannot be read as TIMESTAMP_NTZ"):
         rows(tmp_path / "a", "timestamp_ntz")
+
+
+INSTANTS = [-(2**63), -(2**63) + 807, -(2**63) + 999, -1001, -1000, -1, None, 0, 999, 2**63 - 1]  # nanoseconds
+
+
+@pytest.mark.parametrize("begin", [0, 2, 6])
+def test_nanoseconds_are_cut_off_at_the_ends_of_time_too(begin: int) -> None:
+    """Between 1677 and 2262; an instant is in the microsecond that began last before it."""
+    found = pa.array(INSTANTS, pa.int64()).view(pa.timestamp("ns", "Europe/Berlin"))[begin:]
+    wanted = [None if instant is None else instant // 1000 for instant in INSTANTS[begin:]]
+    plain = converted(found, pa.timestamp("us"))
+    assert plain.view(pa.int64()).to_pylist() == wanted
+    lists = converted(pa.LargeListArray.from_arrays([0, 1, len(found)], found), pa.list_(pa.timestamp("us")))
+    assert lists.values.view(pa.int64()).to_pylist() == wanted and lists.offsets.to_pylist() == [0, 1, len(found)]
 
 
 def test_rows_of_files_with_other_types_are_set_aside_together(tmp_path: Path) -> None:

@@ -124,10 +124,13 @@ def _microseconds(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     naive = array.view(pa.timestamp(kind.unit))
     if kind.unit != "ns":
         return naive.cast(_MICROSECONDS)
-    first = pc.min(naive.view(pa.int64())).as_py()
-    if first is not None and first < 0:  # a cast would round these up
-        naive = pc.floor_temporal(naive, unit="microsecond")
-    return naive.cast(_MICROSECONDS, safe=False)
+    nanos = naive.view(pa.int64())
+    micros = pc.divide(nanos, 1000)
+    first = pc.min(nanos).as_py()
+    if first is not None and first < 0:  # a division rounds these up; floor_temporal overflows for the least of them
+        is_rounded_up = pc.less(nanos, pc.multiply(micros, 1000))
+        micros = pc.subtract(micros, is_rounded_up.cast(pa.int64()))
+    return micros.view(_MICROSECONDS)
 
 
 def _text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
