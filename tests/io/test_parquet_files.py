@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,6 +105,30 @@ def test_nanoseconds_are_cut_off_at_the_ends_of_time_too(begin: int) -> None:
     assert plain.view(pa.int64()).to_pylist() == wanted
     lists = converted(pa.LargeListArray.from_arrays([0, 1, len(found)], found), pa.list_(pa.timestamp("us")))
     assert lists.values.view(pa.int64()).to_pylist() == wanted and lists.offsets.to_pylist() == [0, 1, len(found)]
+
+
+UNTYPED = [
+    (pa.list_(pa.null()), [[None, None]], "array<int>"),
+    (pa.large_list(pa.null()), [[], [None]], "array<int>"),
+    (pa.list_(pa.null(), 2), [[None, None]], "array<int>"),
+    (pa.map_(pa.string(), pa.null()), [[("a", None), ("b", None)], []], "map<string, int>"),
+    (pa.struct([("a", pa.null()), ("b", pa.list_(pa.null(), 2))]), [{"a": None, "b": [None, None]}],
+     "struct<a: int, b: array<int>>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("around", [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 2)], ids=["a", "large", "two"])
+@pytest.mark.parametrize(("kind", "values", "declared"), UNTYPED, ids=str)
+def test_values_without_a_type_inside_of_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, values: list[object], declared: str, around: Any
+) -> None:
+    """A file is read whole, and in parts."""
+    given = [[value, value] for value in values] + [None, [values[-1], None]]
+    pq.write_table(pa.table({"at": range(len(given) * 5), "v": pa.array(given * 5, around(kind))}), tmp_path / "a")
+    assert rows(tmp_path / "a", f"array<{declared}>") == given * 5
+    monkeypatch.setattr(parquet_files, "_AT_ONCE", 0)
+    monkeypatch.setattr(parquet_files, "_PART", 200)
+    assert rows(tmp_path / "a", f"array<{declared}>") == given * 5
 
 
 def test_rows_of_files_with_other_types_are_set_aside_together(tmp_path: Path) -> None:

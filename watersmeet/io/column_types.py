@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -138,10 +139,15 @@ def _text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _list(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if not pa.types.is_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
     inner = converted(array.values, wanted.value_type)
-    return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=[inner])
+    if pa.types.is_list(array.type):
+        return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=[inner])
+    # Not by a cast: Arrow's leaves too few values in lists of lists or maps whose values have no type.
+    if pa.types.is_large_list(array.type):
+        begins = array.offsets.to_numpy()
+    else:
+        begins = np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * array.type.list_size
+    return pa.ListArray.from_arrays(pa.array(begins).cast(pa.int32()), inner, type=wanted, mask=array.is_null())
 
 
 def _map(array: pa.Array, wanted: pa.DataType) -> pa.Array:
