@@ -115,6 +115,31 @@ def test_more_windows_than_can_be_meant(tmp_path: Path, monkeypatch: pytest.Monk
     check_healthy(run)
 
 
+@pytest.mark.parametrize("having", ["", " HAVING count(*) > 1000"])
+def test_a_query_that_is_dropped_while_its_windows_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, having: str
+) -> None:
+    """Whether or not it has given a result so far: each round looks for the sign."""
+    made: list[str] = []
+
+    def noting(due: Sequence[Due], caches: Caches) -> list[Answer]:
+        made.extend(each.query.name for each in due)
+        return answers(due, caches)
+
+    def signs(home: Path) -> dict[str, float]:
+        return {VICTIM: 0.0} if made.count(VICTIM) >= 3 else {}
+
+    monkeypatch.setattr(from_slices, "rounds", partial(rounds, most=1))
+    monkeypatch.setattr(from_slices, "answers", noting)
+    monkeypatch.setattr(from_slices, "dropped", signs)
+    victim = f"SELECT window_start, k, count(*) AS n FROM r [RANGE 20 SECONDS SLIDE 1 SECOND] GROUP BY k{having}"
+    run = run_beside(tmp_path / "home", victim)
+    live(run)
+    assert run.manifest.suspended[VICTIM].reason == "it was dropped"
+    assert made.count(VICTIM) == 3
+    check_healthy(run)
+
+
 def test_more_keys_of_windows_than_matches_are_allowed(tmp_path: Path) -> None:
     """HAVING leaves none of them, but all of them have to be made."""
     victim = f"SELECT window_start, v, k, count(*) AS n FROM r {WINDOW} GROUP BY v, k HAVING count(*) > 1000"

@@ -94,7 +94,7 @@ class _Answering:
                 self._tried(each, partial(self._prepare, each))
         usable = [each for each in self._wanted if each.query.name not in self._confined]
         for some in rounds(usable, self._cache_of):
-            self._look()
+            self._look({each.query.name for each in some})
             for at, (each, found) in enumerate(self._answered(some)):
                 self._take(each, found)
                 if at < len(some) - 1:  # only the last one may be in the next round too
@@ -114,13 +114,14 @@ class _Answering:
             limit = f"more than {self._limit:,} (option max_matches)"
             raise RunError(f"it has {count:,} windows with rows to close in a tick, {limit}")
 
-    def _look(self) -> None:
-        """Between two rounds: does the engine stop, or was the query dropped that takes several of them?"""
+    def _look(self, coming: set[str]) -> None:
+        """Before a round of these queries: does the engine stop, or was one of them dropped? One that has no results
+        yet may still take many rounds."""
         if engine_stops(self._home):
             raise Stopped("the engine stops, and does not wait for this tick")
         now = time.monotonic()
-        for query, patience in dropped(self._home).items() if self._results else ():
-            if now - self._dropped.setdefault(query, now) >= patience and query in self._results:
+        for query, patience in dropped(self._home).items():
+            if now - self._dropped.setdefault(query, now) >= patience and query in coming:
                 self._confined.suspend(query, "it was dropped")
 
     def _answered(self, some: list[aggregate.Due]) -> Iterator[tuple[aggregate.Due, Answer]]:
