@@ -29,6 +29,7 @@ from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
 _MICROS_A_DAY = 86_400_000_000
+_BLOCK = 256  # strings that are looked at together
 _REASONS = (
     Reason.UNREADABLE,
     Reason.NO_TIME,
@@ -202,14 +203,48 @@ def at_rest(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def invalid_text(rows: pa.RecordBatch) -> list[int]:
+def invalid_text(rows: pa.RecordBatch) -> I64:
     """The rows with a string that is not UTF-8: every reader of it would fail."""
-    found: set[int] = set()
-    for column in rows.columns:
-        if not _has_text(column.type) or _is_valid(column):
-            continue
-        found |= {at for at in range(len(column)) if not _is_valid(column.take(pa.array([at])))}
-    return sorted(found)
+    found = [_invalid(column) for column in rows.columns if _has_text(column.type) and not _is_valid(column)]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def _invalid(array: pa.Array) -> I64:
+    """Where a string of an array, or one inside of its values, is not UTF-8. Values inside of NULL do not count."""
+    kind = array.type
+    if not _has_text(kind):
+        return np.empty(0, np.int64)
+    if not pa.types.is_nested(kind):
+        return _invalid_strings(array)
+    found: I64
+    if pa.types.is_struct(kind):
+        found = np.concatenate([_invalid(array.field(at)) for at in range(kind.num_fields)])
+    else:
+        inner = (array.keys, array.items) if pa.types.is_map(kind) else (array.values,)
+        offsets = array.offsets.to_numpy()
+        found = np.searchsorted(offsets, np.concatenate([_invalid(each) for each in inner]), side="right") - 1
+        found = found[(found >= 0) & (found < len(array))]  # of a slice, the values of other rows are there too
+    found = found[np.asarray(array.is_valid())[found]]
+    return found
+
+
+def _invalid_strings(strings: pa.Array) -> I64:
+    """One by one only in blocks that have such a string: it must not make all rows of its batch slow."""
+    plain = pa.large_binary() if pa.types.is_large_string(strings.type) else pa.binary()
+    found: list[int] = []
+    for begin in range(0, len(strings), _BLOCK):
+        block = strings[begin : begin + _BLOCK]
+        if not _is_valid(block):
+            found += [begin + at for at, text in enumerate(block.cast(plain).to_pylist()) if not _is_utf8(text)]
+    return np.array(found, np.int64)
+
+
+def _is_utf8(text: bytes | None) -> bool:
+    try:
+        str(text or b"", "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _has_text(kind: pa.DataType) -> bool:
