@@ -9,11 +9,13 @@ from watersmeet.model.windowed import Batch
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import BatchOrder, GatherReport, ProbeReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
+from watersmeet.runtime.windows.turns import Turns
 
 
 class ClosingWindows:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        self._turns = Turns()
 
     def filled(self, tick: Tick) -> list[GatherReport]:
         """What stored rows become in slice stores that are new."""
@@ -41,11 +43,19 @@ class ClosingWindows:
         closing = tick.closing(gathered)
         order = closing.occupied_order()
         found = self._executor.submit(order).result() if order.asked else []
+        for problem in found:
+            if isinstance(problem, WatersmeetError):
+                raise problem
+        waiting = [(due.query, buckets, starts) for (due, _, buckets), starts in zip(order.asked, found, strict=True)]
+        waiting = [each for each in waiting if each[2]]
+        active = {query.name for query in tick.windowed}
+        most = order.limit or len(waiting)
+        chosen = self._turns.take([query for query, *_ in waiting], most, tick.number, active)
         asked: list[list[BatchOrder]] = []
         left: dict[str, int] = {}
-        for (due, _, buckets), starts in zip(order.asked, found, strict=True):
-            if isinstance(starts, WatersmeetError):
-                raise starts
-            asked.append([closing.batch_order(due.query, start, buckets) for start in starts[: order.share]])
-            left.update((due.query, start) for start in starts[order.share :][:1] if order.share)
-        return [*self._executor.windows(asked), ProbeReport(left=left)] if asked else []
+        for query, buckets, starts in waiting:
+            count = order.share if query in chosen else 0
+            asked.append([closing.batch_order(query, start, buckets) for start in starts[:count]])
+            if count is not None and len(starts) > count:
+                left[query] = starts[count]
+        return [*self._executor.windows(filter(None, asked)), ProbeReport(left=left)] if asked else []

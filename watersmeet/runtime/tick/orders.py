@@ -186,7 +186,8 @@ class OccupiedOrder:
 
     @property
     def share(self) -> int | None:
-        """How many windows of each query are computed: at least one, so that every query gets on. None: all."""
+        """How many windows of a query are computed, if it is its turn: with more queries than the limit only some have
+        theirs in a tick. None: all."""
         return max(1, self.limit // max(1, len(self.asked))) if self.limit else None
 
     tasks = 1
