@@ -20,6 +20,7 @@ from watersmeet.home.manifest import Manifest, load_newest
 
 JOIN = "SELECT a.id AS a, b.id AS b FROM l [UNBOUNDED] a, r [UNBOUNDED] b WHERE a.k = b.k"
 INSIDE, OUTSIDE = "inside", "outside"
+Pairs = Counter[tuple[int, int]]
 
 
 class World:
@@ -46,13 +47,21 @@ class World:
         self.start()
         return load_newest(self.home)
 
-    def found(self) -> list[Counter[tuple[int, int]]]:
-        folders = (self.home / "results" / INSIDE, self.out)
-        return [sum((pairs(path) for path in folder.glob("0*.parquet")), Counter()) for folder in folders]
-
-    def check(self, without: Counter[tuple[int, int]] | None = None) -> None:
+    def wanted(self) -> Pairs:
         matching = [number for number, key in enumerate(self.rows) if key == 7]
-        wanted = Counter((a, b) for a in matching for b in matching)
+        return Counter((a, b) for a in matching for b in matching)
+
+    def found(self, seen: dict[str, Pairs] | None = None) -> list[Pairs]:
+        """By folder what a reader has who has `seen` some files before."""
+        found = []
+        for folder in (self.home / "results" / INSIDE, self.out):
+            files = {str(path): pairs(path) for path in folder.glob("0*.parquet")}
+            files |= {path: rows for path, rows in (seen or {}).items() if Path(path).parent == folder}
+            found.append(sum(files.values(), Counter()))
+        return found
+
+    def check(self, without: Pairs | None = None) -> None:
+        wanted = self.wanted()
         inside, outside = self.found()
         assert inside == wanted - (without or Counter())
         assert outside == wanted
@@ -72,7 +81,7 @@ class World:
         return caught.value
 
 
-def pairs(path: Path | str) -> Counter[tuple[int, int]]:
+def pairs(path: Path | str) -> Pairs:
     return Counter((row["a"], row["b"]) for row in pq.read_table(path).to_pylist())
 
 
@@ -122,16 +131,30 @@ def test_the_tick_after_it_has_begun(world: World) -> None:
     world.check()
 
 
-def test_all_results_of_the_tick_are_torn(world: World) -> None:
-    for file in world.tick().results:
-        os.truncate(file.final, 0)
+@pytest.mark.parametrize("change", [-(1 << 20), -1, 1], ids=["empty", "cut", "longer"])
+def test_all_results_of_the_tick_are_torn(world: World, change: int) -> None:
+    """A reader may have had them while they were whole."""
+    manifest = world.tick()
+    seen = {file.final: pairs(file.final) for file in manifest.results}
+    for file in manifest.results:
+        os.truncate(file.final, max(0, os.path.getsize(file.final) + change))
+    said = ("are damaged: it has", "would get them twice", *seen)
+    assert f"to repeat tick {manifest.tick}" in world.rejected(*said).hint
+    for file in manifest.results:  # what the hint says, where readers have the rows
+        os.unlink(file.final)
     world.start()
-    world.check()
+    assert world.found(seen) == [world.wanted()] * 2
+
+
+def stage_and_tear(manifest: Manifest) -> None:
+    """As if the power had failed before the results were published."""
+    for file in manifest.results:
+        os.rename(file.final, file.staged)
+        os.truncate(file.staged, 0)
 
 
 def test_a_crash_while_the_start_goes_back(world: World) -> None:
-    for file in world.tick().results:
-        os.truncate(file.final, 0)
+    stage_and_tear(world.tick())
     with dying_at("recover.back"), pytest.raises(Died):
         world.start()
     world.start()
@@ -139,9 +162,7 @@ def test_a_crash_while_the_start_goes_back(world: World) -> None:
 
 
 def test_results_that_wait_to_be_published_are_torn(world: World) -> None:
-    for file in world.tick().results:
-        os.rename(file.final, file.staged)
-        os.truncate(file.staged, 0)
+    stage_and_tear(world.tick())
     world.start()
     world.check()
 

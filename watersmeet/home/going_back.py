@@ -85,7 +85,7 @@ def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: 
     forget(home, target)
     kept = [record for record in advice_in(home / layout.TICKS) if record.get("tick", 0) <= target.tick]
     replace_durably(home / layout.TICKS, b"".join(map(line, kept)))
-    for path in list(later_results(home, target, outside)):  # cut short, or rows that were set aside
+    for path in list(later_results(home, target, outside)):  # rows that were set aside
         staged = layout.staged(path.parent, path.name)  # where recovery deletes what is not committed
         staged.parent.mkdir(mode=0o700, exist_ok=True)
         path.rename(staged)
@@ -97,33 +97,34 @@ def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: 
 
 
 def _seen(home: Path, target: Manifest, damaged: int, outside: Collection[Path]) -> Iterator[str]:
-    """Files of the damaged tick that a reader may have read: those that are published whole, or gone."""
-    cut: set[str] = set()
-    published = [
-        str(path) for path in later_results(home, target, outside) if home / layout.REJECTED not in path.parents
-    ]
+    """Files of the damaged tick that a reader, or a target, may have: those that are published, or gone. One that is
+    published and cut short counts as well: it may have been whole when it was read."""
+    later = later_results(home, target, outside)
+    published = [str(path) for path in later if home / layout.REJECTED not in path.parents]
+    yield from published
     try:
         newest = load(layout.manifest(home, damaged))
     except StateError:
         logged = [record for record in advice_in(home / layout.TICKS) if record.get("tick") == damaged]
         if any(record.get("results") for record in logged) and not published:
             yield f"results of tick {damaged} that are gone"  # and perhaps were read
-    else:
-        for file in newest.results:
-            if _cut(file) is not None:
-                cut.add(file.final)
-            elif not os.path.exists(file.staged) and file.query in (*newest.queries, layout.COUNTS):
-                yield file.final
-    yield from (path for path in published if path not in cut)
+        return
+    for file in newest.results:
+        is_staged = os.path.exists(file.staged) and not os.path.exists(file.final)
+        if file.query in (*newest.queries, layout.COUNTS) and not is_staged:
+            yield file.final
 
 
 def _by_hand(home: Path, problem: StateError, tick: int, seen: list[str]) -> StateError:
     listed = ", ".join(seen[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
     about = problem.detail.removesuffix(_UNCHANGED)
+    posted = any(Path(path).is_relative_to(home / layout.OUTBOX) for path in seen)
+    # A target takes no tick twice, but the rows of this one may come in another tick when they are read again.
+    unless = f", if no target of INTO has results of tick {tick + 1} yet" if posted else ""
     return StateError(
         problem.problem,
-        detail=f"{about} The state of tick {tick} is whole, but results of tick {tick + 1} are published, and a reader "
-        f"who has them would get them twice: {listed}.{_UNCHANGED}",
-        hint=f"{problem.hint}; or, to repeat tick {tick + 1}, delete {layout.manifest(home, tick + 1)}, "
+        detail=f"{about} The state of tick {tick} is whole, but results of tick {tick + 1} are published, and whoever "
+        f"has them would get them twice: {listed}.{_UNCHANGED}",
+        hint=f"{problem.hint}; or, to repeat tick {tick + 1}{unless}, delete {layout.manifest(home, tick + 1)}, "
         f"{home / layout.TICKS}, and all result files whose names begin with {tick + 1:012d}",
     )
