@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.adapt.founders_file import recall_founders
 from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
 from watersmeet.control.active_queries import ActiveQueries
+from watersmeet.errors import StateError
 from watersmeet.home.lock import HomeLock
-from watersmeet.home.recovery import recover
+from watersmeet.home.manifest import Manifest
+from watersmeet.home.recovery import recover, sync_published
 from watersmeet.io.positions import check_positions, forget_begun
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor, Sampler, verify
@@ -41,6 +44,7 @@ def open_home(
     folders = [pipeline.folder_of(query) for query in queries]
     checks = (functools.partial(verify, executor), check_positions)
     manifest = recover(home, folders, checks, forget_begun)
+    unsynced = _published(home, manifest)
     groups = Groups(home)
     groups.join(streams)
     manifest = replace(manifest, tag=active.log_edits())
@@ -50,7 +54,7 @@ def open_home(
     plan, unplanned = first_plan(home, manifest, streams, queries, options, sample, founders)
     loop = TickLoop(home, manifest, plan, executor, options.stop_seconds)
     feeds = Feeds(loop, groups, options, spark)
-    for name, reason in {**troubled, **unplanned}.items():
+    for name, reason in {**unsynced, **troubled, **unplanned}.items():
         loop.suspend(name, reason)
     deliveries.connect(executor, spark, lambda: active.pipeline.queries, loop.suspend, lambda: loop.manifest)
     outbox = Outbox(home, executor, loop.suspend, options.max_outbox_ticks)
@@ -58,3 +62,15 @@ def open_home(
     keeper = PlanKeeper(loop, plan, options, active.changing)
     loop.observers += [outbox, deliveries, keeper.follower]
     return Running(loop, feeds, keeper, outbox)
+
+
+def _published(home: Path, manifest: Manifest) -> dict[str, str]:
+    """The queries whose newest results cannot be forced to disk, and why. A disk of the home that fails is an error."""
+    try:
+        return sync_published(home, manifest)
+    except OSError as problem:
+        raise StateError(
+            f"the newest results in {home} cannot be forced to disk: {problem.strerror}",
+            detail=f"{problem.filename or home}",
+            hint="check the disk, and start again with the same home, or with a copy of it on another disk",
+        ) from None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.faults.small_world import OUTSIDE, TICKS, SmallWorld, expected, together
-from watersmeet.errors import RunError
+from watersmeet.errors import RunError, StateError
 from watersmeet.home import disk
 from watersmeet.home.manifest import load_newest
 
@@ -22,12 +24,12 @@ def world(tmp_path: Path) -> SmallWorld:
     return world
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, part: str, number: int) -> None:
-    """From now on no file whose name has this part can be forced to disk."""
-    real = os.fsync
+def failing(monkeypatch: pytest.MonkeyPatch, part: str, number: int, after: int = 0) -> None:
+    """From now on, or `after` some times, no file whose name has this part (a pattern) can be forced to disk."""
+    real, calls = os.fsync, itertools.count()
 
     def fsync(handle: int) -> None:
-        if part in os.readlink(f"/proc/self/fd/{handle}"):
+        if re.search(part, os.readlink(f"/proc/self/fd/{handle}")) and next(calls) >= after:
             raise OSError(number, os.strerror(number))
         real(handle)
 
@@ -56,6 +58,55 @@ def test_nothing_is_committed_that_is_not_on_the_disk(
     assert load_newest(world.home).tick <= 1, "a folder of results is forced to disk with the next tick"
     world.run()
     assert {query: together(files) for query, files in world.found().items()} == expected()
+
+
+def test_a_folder_elsewhere_whose_entries_cannot_be_forced_to_disk(
+    world: SmallWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that begins to fail: results have appeared there, and may be lost. That concerns their query alone."""
+    with monkeypatch.context() as broken:
+        failing(broken, f"{world.out}$", errno.EIO, after=3)
+        world.run()
+    suspension = load_newest(world.home).suspended[OUTSIDE]
+    assert suspension.tick > 1 and f"{world.out}" in suspension.reason and "Input/output error" in suspension.reason
+    found = world.found()
+    assert all(together(found[query]) == rows for query, rows in expected().items() if query != OUTSIDE)
+
+
+def test_a_start_with_a_disk_elsewhere_that_fails(world: SmallWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run(flush=False)
+    with monkeypatch.context() as broken:
+        failing(broken, f"{world.out}$", errno.EIO)
+        world.run()
+    assert "Input/output error" in load_newest(world.home).suspended[OUTSIDE].reason
+    found = world.found()
+    assert all(together(found[query]) == rows for query, rows in expected().items() if query != OUTSIDE)
+
+
+def test_a_start_with_a_disk_of_the_home_that_fails(world: SmallWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run(flush=False)
+    assert any(file.query == "again" for file in load_newest(world.home).results)
+    with monkeypatch.context() as broken, pytest.raises(StateError, match="cannot be forced to disk") as caught:
+        failing(broken, "home/results/again$", errno.EIO)
+        world.run()
+    assert "home/results/again" in caught.value.detail and "check the disk" in caught.value.hint
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_one_folder_that_fails_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    folders = [str(tmp_path / name) for name in "abc"]
+    for folder in folders[:2]:
+        os.mkdir(folder)
+
+    def full(path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    failing(monkeypatch, "/b$", errno.EIO)
+    monkeypatch.setattr(disk, "_sync_file_system", full)
+    monkeypatch.setattr(disk, "FEW", few)
+    failed = disk.sync_each(folders)
+    # Of a whole file system it is not known what was lost; what is gone has nothing to lose.
+    assert list(failed) == (folders[1:2] if few else folders[:2])
 
 
 def test_many_files_are_forced_to_disk_at_once(world: SmallWorld, monkeypatch: pytest.MonkeyPatch) -> None:

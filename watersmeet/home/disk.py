@@ -25,6 +25,8 @@ def sync(path: str | Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as problem:  # which does not say of what
+        raise OSError(problem.errno, problem.strerror, str(path)) from None
     finally:
         os.close(handle)
 
@@ -41,23 +43,40 @@ def sync_entries(folders: Iterable[str | Path]) -> None:
             return _sync_all([], [str(folder) for folder in folders if os.path.isdir(folder)])
 
 
+def sync_each(folders: Collection[str]) -> dict[str, OSError]:
+    """The same, but a folder that fails is no reason to fail for the others. Returns those that do, and why.
+
+    None is tried twice: the operating system reports a lost write once, and the second call would succeed."""
+    together = [[folder] for folder in folders]
+    if len(folders) > FEW and _sync_file_system:
+        by_disk: dict[int, list[str]] = {}
+        for folder in filter(os.path.isdir, folders):
+            by_disk.setdefault(os.stat(folder).st_dev, []).append(folder)
+        together = list(by_disk.values())
+    failed: dict[str, OSError] = {}
+    for some in together:
+        try:
+            sync_entries(some)
+        except OSError as problem:
+            failed |= dict.fromkeys(some, problem)
+    return failed
+
+
 class SyncBeside:
-    """Forces the entries of folders to disk while other work goes on."""
+    """Forces something to disk while other work goes on."""
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None  # from the first time on
-        self._running: Future[None] | None = None
+        self._running: Future[dict[str, str]] | None = None
 
-    def begin(self, folders: Collection[str]) -> None:
-        if folders:
-            self._thread = self._thread or ThreadPoolExecutor(1, "watersmeet sync")
-            self._running = self._thread.submit(sync_entries, folders)
+    def begin(self, work: Callable[[], dict[str, str]]) -> None:
+        self._thread = self._thread or ThreadPoolExecutor(1, "watersmeet sync")
+        self._running = self._thread.submit(work)
 
-    def wait(self) -> None:
-        """Until they are on the disk; raises what went wrong."""
+    def wait(self) -> dict[str, str]:
+        """Until that is done; returns what it has returned, and raises what went wrong."""
         running, self._running = self._running, None
-        if running is not None:
-            running.result()
+        return running.result() if running is not None else {}
 
     def close(self) -> None:
         if self._thread is not None:

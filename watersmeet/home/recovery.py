@@ -19,7 +19,7 @@ from watersmeet import points
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import check_dependencies
-from watersmeet.home.disk import sync_entries
+from watersmeet.home.disk import sync_each, sync_entries
 from watersmeet.home.going_back import Checks, Forget, check_results, go_back
 from watersmeet.home.manifest import Manifest, NewerVersion, ResultFile, load_earlier, load_newest
 
@@ -48,7 +48,6 @@ def recover(
     except StateError as problem:
         manifest = go_back(home, outside, problem, checks, forget)
     publish(manifest, "recover.publish")
-    sync_entries(renamed_in(manifest))
     before = load_earlier(home, manifest.tick)[:1]
     named = {home / file for file in named_files((manifest, *before))}
     for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
@@ -114,10 +113,23 @@ def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str
     return lost
 
 
-def renamed_in(manifest: Manifest) -> set[str]:
-    """The folders in which the files of a tick appear. Their entries have to be on the disk before the next manifest,
-    which does not name these files any more. The folders that they leave need not: both names do no harm."""
-    return {os.path.dirname(file.final) for file in manifest.results}
+def sync_published(home: Path, manifest: Manifest) -> dict[str, str]:
+    """Force the entries of folders to disk in which the files of a tick have appeared. That has to be done before the
+    next manifest, which does not name these files any more. The folders that they have left do not matter: both names
+    do no harm.
+
+    A folder outside of the home may be on a disk that fails, which concerns its queries alone. Returns these, and why;
+    what fails inside is raised."""
+    folders = {os.path.dirname(file.final) for file in manifest.results}
+    inside = {folder for folder in folders if Path(folder).is_relative_to(home)}
+    if inside:
+        sync_entries(inside)
+    failed = sync_each(folders - inside)
+    return {
+        file.query: f"{folder} cannot be forced to disk: {failed[folder].strerror}"
+        for file in manifest.results
+        if (folder := os.path.dirname(file.final)) in failed and file.query in manifest.queries
+    }
 
 
 def discard_staged(manifest: Manifest, files: Iterable[ResultFile]) -> None:
