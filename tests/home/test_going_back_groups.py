@@ -14,6 +14,7 @@ import pytest
 from tests.support.two_streams import create, write
 from watersmeet import Engine, Sink
 from watersmeet.errors import StateError
+from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
 from watersmeet.model.targets import BUILT_IN
 
@@ -47,6 +48,17 @@ class World:
         database.close()
         return Counter(tuple(json.loads(text).values()) for (text,) in rows)
 
+    def begin_another_tick(self, stream: str, number: int) -> None:
+        """As if the engine had been killed, or the power cut, in the next tick: only its positions are there."""
+        before = {path: path.read_bytes() for path in self.home.rglob("*") if path.is_file()}
+        self.write(stream, number, 100 + number)
+        self.start()
+        begun = {path: path.read_bytes() for path in (self.home / layout.POSITIONS).iterdir()}
+        for path in [path for path in self.home.rglob("*") if path.is_file() and path not in before]:
+            path.unlink()
+        for path, content in {**before, **begun}.items():
+            path.write_bytes(content)
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
@@ -72,3 +84,21 @@ def test_what_a_target_has_is_not_delivered_again_in_another_tick(world: World) 
     Path(posted.final).write_bytes(content)  # from a backup
     world.start()
     assert world.found() == Counter([(0, 9), (1, 9), (2, 9)])
+
+
+def test_back_to_a_state_without_the_group(world: World) -> None:
+    world.write("l", 0)
+    world.start()
+    world.write("m", 8, 80)
+    world.start()
+    manifest = load_newest(world.home)
+    assert manifest.batches == {"0": 0, "1": 0}
+    world.begin_another_tick("m", 9)
+    (bucket,) = (info for info in manifest.buckets if info.last_tick == manifest.tick)
+    os.truncate(world.home / bucket.file, 0)
+    world.start()
+    assert load_newest(world.home).batches == {"0": 0, "1": 1}
+    world.write("l", 1, 80)
+    world.write("l", 2, 109)
+    world.start()
+    assert world.found() == Counter([(1, 8), (2, 9)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.counters import Reason
+from watersmeet.home.manifest import Manifest
 from watersmeet.io import positions, taken_files
-from watersmeet.io.positions import Noted, Positions, load_positions
+from watersmeet.io.positions import Noted, Positions, check_positions, load_positions, place_of
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of, unpacked
 
 A, B, C, D, E = (Stamp(size, 10 * size) for size in range(5))
@@ -151,3 +153,33 @@ def test_files_that_are_there_are_never_forgotten(monkeypatch: pytest.MonkeyPatc
     taken.forget_gone(key_of(f"{number}") for number in range(25))
     assert [number for number in range(30) if taken.stamp_of(f"{number}")] == list(range(25))
     assert taken.forgotten == 29
+
+
+def test_a_group_that_the_state_does_not_know_has_begun_one_batch_at_most(tmp_path: Path) -> None:
+    log = load_positions(tmp_path, "1")
+    log.begin({"x": {"a": A}}, {})
+    check_positions(tmp_path, Manifest())
+    log.begin({"x": {"b": B}}, {})
+    with pytest.raises(
+        StateError, match=r"positions/1\.jsonl, do not fit .*continue with batch 1, .*ends with batch -1"
+    ):
+        check_positions(tmp_path, Manifest())
+
+
+def test_spark_does_not_repeat_the_first_batch_of_a_group(tmp_path: Path) -> None:
+    done, later = layout.commits(tmp_path, "1", 0), layout.manifest(tmp_path, 1)
+    for path in (done, later):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    with pytest.raises(StateError, match="Spark does not repeat batch 0"):
+        check_positions(tmp_path, Manifest())
+    later.unlink()
+    check_positions(tmp_path, Manifest())
+
+
+@pytest.mark.parametrize("log", [layout.positions, layout.offset_log, layout.ranges, layout.checkpoint])
+def test_errors_name_the_positions_of_the_group(tmp_path: Path, log: Callable[[Path, str], Path]) -> None:
+    path = log(tmp_path, "3")
+    path.parent.mkdir()
+    path.touch()
+    assert place_of(tmp_path, "3") == path

@@ -137,6 +137,12 @@ def positions(home: Path, group: str) -> Path:
     return home / POSITIONS / f"{group}.jsonl"
 
 
+def groups_with_positions(home: Path) -> set[str]:
+    """Groups that have begun a batch, whatever their sources are."""
+    logs = {path.name.partition(".")[0] for path in (home / POSITIONS).glob("*.jsonl")}
+    return {name for name in logs.union(path.name for path in (home / CHECKPOINTS).glob("*")) if name.isdigit()}
+
+
 def offset_log(home: Path, group: str) -> Path:
     """The ranges of offsets of each batch of a group of topics."""
     return home / POSITIONS / f"{group}.offsets.jsonl"

@@ -25,6 +25,7 @@ from watersmeet.io.ranges import load_ranges
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, unpacked
 
 Files = dict[str, dict[str, Stamp]]  # by stream and name, which is relative to the stream's folder
+_LOGS = (layout.positions, layout.offset_log, layout.ranges)
 _LONG = 1 << 20  # bytes of a log that is worth rewriting
 
 
@@ -171,19 +172,18 @@ def check_positions(home: Path, manifest: Manifest) -> None:
     They are written before the tick: by Spark in its checkpoint, or in the log of a group of folders or logs. Without
     them batches would be counted from 0, and the engine would mistake batches of new rows for those that it has."""
     later = max(committed(home), default=0) - manifest.tick  # ticks to go back
-    for group, batch in manifest.batches.items():
+    for group, batch in _newest_batches(home, manifest).items():
         mark = manifest.positions.get(group)
         offsets = layout.offsets(home, group, batch)
+        if later and layout.commits(home, group, batch + 1).exists():
+            raise mixed(offsets.parent, f"Spark does not repeat batch {batch + 1}")
         if offsets.exists():
-            if later and layout.commits(home, group, batch + 1).exists():
-                raise mixed(offsets, f"Spark does not repeat batch {batch + 1}")
             if mark is not None and mark != zlib.crc32(offsets.read_bytes()):
                 raise mixed(offsets, "its content is not that of the batch which the state contains")
             continue
-        folder, log, newest = layout.checkpoint(home, group), *_newest(home, group)
+        log, newest = _newest(home, group)
         if newest < batch:
-            where = folder if folder.exists() else log.path
-            raise mixed(where, f"they end before batch {batch}, which the state contains")
+            raise mixed(place_of(home, group), f"they end before batch {batch}, which the state contains")
         if newest > batch + 1 + later:
             raise mixed(log.path, ahead(newest, batch))
         if mark is not None and mark not in log.links:
@@ -193,7 +193,7 @@ def check_positions(home: Path, manifest: Manifest) -> None:
 def with_positions(home: Path, manifest: Manifest, group: str) -> Manifest:
     """The manifest with what it must know of the positions of a group's newest batch: the link of their log, or a
     checksum of Spark's."""
-    found = [last_link(log(home, group)) for log in (layout.positions, layout.offset_log, layout.ranges)]
+    found = [last_link(log(home, group)) for log in _LOGS]
     offsets = layout.offsets(home, group, manifest.batches.get(group, -1))
     found += [zlib.crc32(offsets.read_bytes())] if offsets.exists() else []
     marks = [mark for mark in found if mark is not None]
@@ -202,12 +202,23 @@ def with_positions(home: Path, manifest: Manifest, group: str) -> Manifest:
 
 def forget_begun(home: Path, manifest: Manifest) -> None:
     """Remove batches that were begun after the one that follows the state: they are found again."""
-    for group, batch in manifest.batches.items():
-        for log in (layout.positions, layout.offset_log, layout.ranges):
+    for group, batch in _newest_batches(home, manifest).items():
+        for log in _LOGS:
             lines = whole_lines(path := log(home, group))
             kept = [each for each in lines if json.loads(each)["batch"] <= batch + 1]
             if len(kept) < len(lines):
                 replace_durably(path, b"".join(each + b"\n" for each in kept))
+
+
+def _newest_batches(home: Path, manifest: Manifest) -> dict[str, int]:
+    """By group the newest batch that the state contains; -1 for a group that has only begun its first one."""
+    return dict.fromkeys(sorted(layout.groups_with_positions(home)), -1) | manifest.batches
+
+
+def place_of(home: Path, group: str) -> Path:
+    """Where the positions of a group are, or should be."""
+    places = (layout.checkpoint(home, group), *(log(home, group) for log in _LOGS))
+    return next((place for place in places if place.exists()), layout.positions(home, group))
 
 
 def _newest(home: Path, group: str) -> tuple[ChainedLog, int]:

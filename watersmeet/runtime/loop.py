@@ -19,12 +19,11 @@ from pathlib import Path
 
 from watersmeet import points
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.outbox import LaneName, without
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
-from watersmeet.io.positions import ahead, mixed, with_positions
+from watersmeet.io.positions import ahead, mixed, place_of, with_positions
 from watersmeet.model import AnyQuery
 from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.emit.confine import reason_of
@@ -148,7 +147,7 @@ class TickLoop:
             if last >= batch.number:
                 return  # committed before a crash that came before Spark wrote that down
             if batch.number > last + 1:
-                self.failure = mixed(layout.checkpoint(self.home, batch.group), ahead(batch.number, last))
+                self.failure = mixed(place_of(self.home, batch.group), ahead(batch.number, last))
                 raise self.failure
             self._try(lambda: self._run_tick(batch, following))
             points.reach("tick.end")
