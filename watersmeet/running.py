@@ -15,7 +15,7 @@ from watersmeet.errors import StateError
 from watersmeet.home.lock import HomeLock
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover, sync_published
-from watersmeet.io.positions import check_positions, forget_begun
+from watersmeet.io.positions import begun_after, check_positions
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor, Sampler, verify
 from watersmeet.runtime.feed.feed_set import Feeds
@@ -43,7 +43,7 @@ def open_home(
     home, options, streams = pipeline.home, pipeline.options, tuple(pipeline.streams.values())
     folders = [pipeline.folder_of(query) for query in queries]
     checks = (functools.partial(verify, executor), check_positions)
-    manifest = recover(home, folders, checks, forget_begun)
+    manifest = recover(home, folders, checks, begun_after)
     unsynced = _published(home, manifest)
     groups = Groups(home)
     groups.join(streams)

@@ -7,9 +7,10 @@ the start is rejected, and the message says which files to remove.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from watersmeet import points
@@ -17,12 +18,12 @@ from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import check_dependencies, later_results
 from watersmeet.home.disk import sync_entries
-from watersmeet.home.files import advice_in, line, replace_durably
+from watersmeet.home.files import advice_in, line, replace_durably, whole_lines
 from watersmeet.home.manifest import Manifest, ResultFile, committed, load, load_earlier
 
 _log = logging.getLogger("watersmeet")
 Checks = Sequence[Callable[[Path, Manifest], None]]
-Forget = Callable[[Path, Manifest], None]
+Begun = Callable[[Path, Manifest], Mapping[Path, list[bytes]]]
 _SHOWN = 5  # files in a message
 _UNCHANGED = " Nothing was changed."
 
@@ -63,7 +64,7 @@ def _cut_short(file: ResultFile, tick: int, problem: str) -> StateError:
     )
 
 
-def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: Checks, forget: Forget) -> Manifest:
+def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: Checks, begun_after: Begun) -> Manifest:
     """Remove the newest tick, whose `problem` is given. Raises that, with what to do, where it is not safe."""
     ticks = committed(home)
     earlier = load_earlier(home, ticks[-1])
@@ -76,13 +77,14 @@ def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: 
             check(home, target)
     except StateError:
         raise problem from None  # the one before is no better
-    seen = sorted(set(_seen(home, target, damaged, outside)))
+    seen, begun = sorted(set(_seen(home, target, damaged, outside))), begun_after(home, target)
     if seen:
-        raise _by_hand(home, problem, target.tick, seen)
+        raise _by_hand(home, problem, target.tick, seen, begun)
     told = "%s; nobody has seen a result of tick %d, so it is repeated from the state of tick %d"
     _log.warning(told, problem.problem, damaged, target.tick)
     # In an order in which a crash leaves the same damage behind, until the manifest is gone.
-    forget(home, target)
+    for log, lines in begun.items():  # they are found again
+        replace_durably(log, b"".join(each + b"\n" for each in whole_lines(log)[: -len(lines)]))
     kept = [record for record in advice_in(home / layout.TICKS) if record.get("tick", 0) <= target.tick]
     replace_durably(home / layout.TICKS, b"".join(map(line, kept)))
     for path in list(later_results(home, target, outside)):  # rows that were set aside
@@ -115,16 +117,20 @@ def _seen(home: Path, target: Manifest, damaged: int, outside: Collection[Path])
             yield file.final
 
 
-def _by_hand(home: Path, problem: StateError, tick: int, seen: list[str]) -> StateError:
+def _by_hand(
+    home: Path, problem: StateError, tick: int, seen: list[str], begun: Mapping[Path, list[bytes]]
+) -> StateError:
     listed = ", ".join(seen[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
     about = problem.detail.removesuffix(_UNCHANGED)
     posted = any(Path(path).is_relative_to(home / layout.OUTBOX) for path in seen)
     # A target takes no tick twice, but the rows of this one may come in another tick when they are read again.
     unless = f", if no target of INTO has results of tick {tick + 1} yet" if posted else ""
+    parts = [str(layout.manifest(home, tick + 1)), str(home / layout.TICKS)]
+    parts.append(f"all result files whose names begin with {tick + 1:012d}")
+    parts += [f"all lines of batch {json.loads(lines[0])['batch']} in {log}" for log, lines in begun.items()]
     return StateError(
         problem.problem,
         detail=f"{about} The state of tick {tick} is whole, but results of tick {tick + 1} are published, and whoever "
         f"has them would get them twice: {listed}.{_UNCHANGED}",
-        hint=f"{problem.hint}; or, to repeat tick {tick + 1}{unless}, delete {layout.manifest(home, tick + 1)}, "
-        f"{home / layout.TICKS}, and all result files whose names begin with {tick + 1:012d}",
+        hint=f"{problem.hint}; or, to repeat tick {tick + 1}{unless}, delete {', '.join(parts[:-1])}, and {parts[-1]}",
     )

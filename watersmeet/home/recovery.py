@@ -20,19 +20,19 @@ from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import check_dependencies
 from watersmeet.home.disk import sync_each, sync_entries
-from watersmeet.home.going_back import Checks, Forget, check_results, go_back
+from watersmeet.home.going_back import Begun, Checks, check_results, go_back
 from watersmeet.home.manifest import Manifest, NewerVersion, ResultFile, load_earlier, load_newest
 
 _log = logging.getLogger("watersmeet")
 
 
 def recover(
-    home: Path, result_folders: Iterable[Path], checks: Checks, forget: Forget = lambda home, manifest: None
+    home: Path, result_folders: Iterable[Path], checks: Checks, begun_after: Begun = lambda home, manifest: {}
 ) -> Manifest:
     """Bring the home to exactly what its newest manifest says, or raise and change nothing.
 
-    `checks` raise what is wrong with the state of a manifest; `forget` removes what was begun after a manifest that
-    is not the newest."""
+    `checks` raise what is wrong with the state of a manifest; `begun_after` finds lines, at the ends of logs, of what
+    was begun after the tick that follows a manifest."""
     folders = set(result_folders)
     outside = [folder for folder in folders if not folder.is_relative_to(home)]
     try:
@@ -40,13 +40,13 @@ def recover(
     except NewerVersion:
         raise
     except StateError as problem:
-        manifest = go_back(home, outside, problem, checks, forget)
+        manifest = go_back(home, outside, problem, checks, begun_after)
     check_dependencies(home, manifest, outside)
     try:
         for check in (*checks, check_results):
             check(home, manifest)
     except StateError as problem:
-        manifest = go_back(home, outside, problem, checks, forget)
+        manifest = go_back(home, outside, problem, checks, begun_after)
     publish(manifest, "recover.publish")
     before = load_earlier(home, manifest.tick)[:1]
     named = {home / file for file in named_files((manifest, *before))}

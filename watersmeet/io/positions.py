@@ -18,7 +18,7 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.chained_log import ChainedLog, damaged_line, last_link
 from watersmeet.home.counters import Reason
-from watersmeet.home.files import replace_durably, whole_lines
+from watersmeet.home.files import whole_lines
 from watersmeet.home.manifest import Manifest, committed
 from watersmeet.io.offsets import load_offsets
 from watersmeet.io.ranges import load_ranges
@@ -200,14 +200,15 @@ def with_positions(home: Path, manifest: Manifest, group: str) -> Manifest:
     return replace(manifest, positions={**manifest.positions, group: marks[-1]}) if marks else manifest
 
 
-def forget_begun(home: Path, manifest: Manifest) -> None:
-    """Remove batches that were begun after the one that follows the state: they are found again."""
+def begun_after(home: Path, manifest: Manifest) -> dict[Path, list[bytes]]:
+    """The lines, at the ends of logs, of batches that were begun after the one that follows the state."""
+    found = {}
     for group, batch in _newest_batches(home, manifest).items():
         for log in _LOGS:
             lines = whole_lines(path := log(home, group))
-            kept = [each for each in lines if json.loads(each)["batch"] <= batch + 1]
-            if len(kept) < len(lines):
-                replace_durably(path, b"".join(each + b"\n" for each in kept))
+            if later := [each for each in lines if json.loads(each)["batch"] > batch + 1]:
+                found[path] = later
+    return found
 
 
 def _newest_batches(home: Path, manifest: Manifest) -> dict[str, int]:
