@@ -16,6 +16,7 @@ from tests.support.two_streams import create_both, write
 from watersmeet import Engine, Sink
 from watersmeet.errors import StateError
 from watersmeet.home import layout
+from watersmeet.home.files import advice_in
 from watersmeet.home.manifest import Manifest, load_newest
 
 JOIN = "SELECT a.id AS a, b.id AS b FROM l [UNBOUNDED] a, r [UNBOUNDED] b WHERE a.k = b.k"
@@ -121,6 +122,29 @@ def test_a_torn_manifest_of_a_tick_without_results(world: World, size: int) -> N
     os.truncate(layout.manifest(world.home, tick), size)
     world.start()
     world.tick()
+    world.check()
+
+
+def test_an_unreadable_manifest_whose_line_in_the_log_is_lost(world: World) -> None:
+    """A reader has taken its results away, and nothing else says that there were any."""
+    manifest = world.tick()
+    seen = {file.final: pairs(file.final) for file in manifest.results}
+    for path in seen:
+        os.unlink(path)
+    (world.home / layout.TICKS).write_bytes(b"")
+    os.truncate(layout.manifest(world.home, manifest.tick), 10)
+    world.rejected(f"results of tick {manifest.tick} that are gone, if it had any", "would get them twice")
+
+
+def test_a_crash_while_the_start_goes_back_from_an_unreadable_manifest(world: World) -> None:
+    """The line in the log, by which it is known that there are no results, is removed before the manifest is."""
+    tick = world.tick(with_results=False).tick
+    os.truncate(layout.manifest(world.home, tick), 40)
+    for _ in range(2):
+        with dying_at("recover.back"), pytest.raises(Died):
+            world.start()
+    assert all(record["tick"] < tick for record in advice_in(world.home / layout.TICKS))
+    world.start()
     world.check()
 
 

@@ -25,6 +25,7 @@ _log = logging.getLogger("watersmeet")
 Checks = Sequence[Callable[[Path, Manifest], None]]
 Begun = Callable[[Path, Manifest], Mapping[Path, list[bytes]]]
 _SHOWN = 5  # files in a message
+_DECIDED = b"the start goes back"  # instead of a manifest
 _UNCHANGED = " Nothing was changed."
 
 
@@ -82,7 +83,8 @@ def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: 
         raise _by_hand(home, problem, target.tick, seen, begun)
     told = "%s; nobody has seen a result of tick %d, so it is repeated from the state of tick %d"
     _log.warning(told, problem.problem, damaged, target.tick)
-    # In an order in which a crash leaves the same damage behind, until the manifest is gone.
+    # From here on a crash leaves a manifest behind that says so: what it was decided by is removed.
+    replace_durably(layout.manifest(home, damaged), _DECIDED)
     for log, lines in begun.items():  # they are found again
         replace_durably(log, b"".join(each + b"\n" for each in whole_lines(log)[: -len(lines)]))
     kept = [record for record in advice_in(home / layout.TICKS) if record.get("tick", 0) <= target.tick]
@@ -101,15 +103,17 @@ def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: 
 def _seen(home: Path, target: Manifest, damaged: int, outside: Collection[Path]) -> Iterator[str]:
     """Files of the damaged tick that a reader, or a target, may have: those that are published, or gone. One that is
     published and cut short counts as well: it may have been whole when it was read."""
+    if layout.manifest(home, damaged).read_bytes() == _DECIDED:
+        return
     later = later_results(home, target, outside)
     published = [str(path) for path in later if home / layout.REJECTED not in path.parents]
     yield from published
     try:
         newest = load(layout.manifest(home, damaged))
     except StateError:
-        logged = [record for record in advice_in(home / layout.TICKS) if record.get("tick") == damaged]
-        if any(record.get("results") for record in logged) and not published:
-            yield f"results of tick {damaged} that are gone"  # and perhaps were read
+        logged = [record.get("results") for record in advice_in(home / layout.TICKS) if record.get("tick") == damaged]
+        if (not logged or any(logged)) and not published:  # the log may have lost the line
+            yield f"results of tick {damaged} that are gone, if it had any"  # and perhaps were read
         return
     for file in newest.results:
         is_staged = os.path.exists(file.staged) and not os.path.exists(file.final)
@@ -130,7 +134,7 @@ def _by_hand(
     parts += [f"all lines of batch {json.loads(lines[0])['batch']} in {log}" for log, lines in begun.items()]
     return StateError(
         problem.problem,
-        detail=f"{about} The state of tick {tick} is whole, but results of tick {tick + 1} are published, and whoever "
-        f"has them would get them twice: {listed}.{_UNCHANGED}",
+        detail=f"{about} The state of tick {tick} is whole, but results of tick {tick + 1} may have been read, and "
+        f"whoever has them would get them twice: {listed}.{_UNCHANGED}",
         hint=f"{problem.hint}; or, to repeat tick {tick + 1}{unless}, delete {', '.join(parts[:-1])}, and {parts[-1]}",
     )
