@@ -94,7 +94,7 @@ def test_the_lock_file_is_deleted_under_an_idle_engine(tmp_path: Path) -> None:
 
 
 def test_where_folders_cannot_be_locked_the_first_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "_lock_folder", lambda handle: False)
+    monkeypatch.setattr(lock, "lock_folder", lambda handle: False)
     feed(tmp_path, 1)
     with another_process(tmp_path, "file only") as first:
         (tmp_path / "home" / layout.LOCK).unlink()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,7 @@ from tests.support.two_streams import create, write
 from watersmeet import Engine, Sink
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
+from watersmeet.io import ownership
 from watersmeet.io.ownership import Owner, claim
 
 JOIN = "SELECT l.id AS a, r.id AS b FROM l [UNBOUNDED], r [UNBOUNDED] WHERE l.k = r.k"
@@ -118,7 +121,7 @@ def test_a_backup_that_is_restored_keeps_its_folder(world: World) -> None:
 def test_a_home_that_was_deleted(world: World) -> None:
     shutil.rmtree(world.folder / "one")
     problem = world.rejected("one", f"another home, {world.folder}/one, which is not there any more")
-    assert f"delete {world.out}/_home" in problem.hint
+    assert "or its result files, away" in problem.hint
     for path in world.out.glob("0*"):
         path.unlink()
     world.run("one")  # there is nothing left that could be there twice
@@ -132,6 +135,26 @@ def test_the_mark_is_deleted_to_take_over_a_folder(world: World) -> None:
     world.run("two")
     world.check()
     world.rejected("one", f"has the results of another home: {world.folder}/two")
+
+
+def test_a_folder_that_an_earlier_version_has_not_marked(world: World) -> None:
+    (world.out / layout.OWNER).unlink()
+    problem = world.rejected("two", "has the results of another home: 0")
+    assert "there is no file _home" in problem.detail and "another folder" in problem.hint
+    world.feed()
+    world.run("one")
+    world.check()
+    world.rejected("two", f"has the results of another home: {world.folder}/one")
+
+
+def test_results_of_versions_without_tags_are_nobodys(world: World) -> None:
+    (world.out / layout.OWNER).unlink()
+    for path in world.out.glob("0*"):
+        tick, attempt, rest = path.name.split("-", 2)
+        path.rename(path.with_name(f"{tick}-{attempt[8:]}-{rest}"))
+    world.feed()
+    world.run("one")
+    world.check()
 
 
 def test_a_damaged_mark(world: World) -> None:
@@ -179,16 +202,25 @@ def test_a_link_to_the_home_and_results_inside_of_it(world: World) -> None:
     assert not (world.folder / "three" / "results" / "mine" / layout.OWNER).exists()
 
 
-def test_of_two_homes_at_once_one_gets_the_folder(tmp_path: Path) -> None:
+def made_home(folder: Path, tag: str) -> Owner:
+    (folder / tag / "manifests").mkdir(parents=True)
+    (folder / tag / "lock").touch()
+    return Owner(tag, folder / tag)
+
+
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_of_two_homes_at_once_one_gets_the_folder(tmp_path: Path, is_stale: bool) -> None:
+    """Also where a home was deleted that has left its mark, and nothing else."""
     sink = Sink("parquet", str(tmp_path))
     ready = threading.Barrier(2)
+    if is_stale:
+        claim("q", tmp_path, sink, Owner("cccccccc", tmp_path / "gone"))
 
     def claimed(tag: str) -> str:
-        (tmp_path / tag / "manifests").mkdir(parents=True)
-        (tmp_path / tag / "lock").touch()
+        owner = made_home(tmp_path, tag)
         ready.wait(60)
         try:
-            claim("q", tmp_path, sink, Owner(tag, tmp_path / tag))
+            claim("q", tmp_path, sink, owner)
         except ModelError:
             return ""
         return tag
@@ -197,4 +229,35 @@ def test_of_two_homes_at_once_one_gets_the_folder(tmp_path: Path) -> None:
         winners = [tag for tag in pool.map(claimed, ("aaaaaaaa", "bbbbbbbb")) if tag]
     assert len(winners) == 1
     claim("q", tmp_path, sink, Owner(winners[0], tmp_path / winners[0]))
+    assert not list(tmp_path.glob("*.draft"))
+
+
+def test_another_home_finds_the_same_stale_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, other = Sink("parquet", str(tmp_path)), made_home(tmp_path, "bbbbbbbb")
+    claim("q", tmp_path, sink, Owner("cccccccc", tmp_path / "gone"))
+
+    def draft(folder: Path, unique: str) -> Path:
+        """The first home has found the mark, and not replaced it yet."""
+        with pytest.raises(ModelError, match="another process has locked"):
+            claim("q", tmp_path, sink, other)
+        return layout.owner_draft(folder, unique)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ownership, "layout", SimpleNamespace(**{**vars(layout), "owner_draft": draft}))
+        claim("q", tmp_path, sink, made_home(tmp_path, "aaaaaaaa"))
+    with pytest.raises(ModelError, match="has the results of another home"):
+        claim("q", tmp_path, sink, other)
+
+
+def test_where_folders_cannot_be_locked_the_mark_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, other = Sink("parquet", str(tmp_path)), made_home(tmp_path, "bbbbbbbb")
+    claim("q", tmp_path, sink, Owner("cccccccc", tmp_path / "gone"))
+
+    def replaced(folders: list[Path]) -> None:
+        (tmp_path / layout.OWNER).write_text(json.dumps({"tag": other.tag, "home": other.place}))
+
+    monkeypatch.setattr(ownership, "lock_folder", lambda handle: False)
+    monkeypatch.setattr(ownership, "sync_entries", replaced)
+    with pytest.raises(ModelError, match="has the results of another home"):
+        claim("q", tmp_path, sink, made_home(tmp_path, "aaaaaaaa"))
     assert not list(tmp_path.glob("*.draft"))

@@ -98,6 +98,12 @@ def tick_of(name: str, tag: str = "") -> int | None:
     return int(found[1]) if found and found[2].startswith(tag) else None
 
 
+def is_of_another_home(name: str, tag: str) -> bool:
+    """Whether a name is that of a file of another home. Names of versions before tags existed do not tell."""
+    found = _DATA_FILE.fullmatch(name)
+    return found is not None and len(found[2]) > len(tag) and not found[2].startswith(tag)
+
+
 def staged(folder: Path, name: str) -> Path:
     """Where a file is written before the manifest of its tick exists: no pattern like *.parquet finds it there."""
     return folder / STAGING / f"{name}.staged"

@@ -28,7 +28,7 @@ class HomeLock:
         self._folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._file: int | None = None
         try:
-            self._holds_folder = _lock_folder(self._folder)
+            self._holds_folder = lock_folder(self._folder)
             if self._holds_folder is None:
                 raise _in_use(home)
             self._file = self._locked_file()
@@ -134,7 +134,7 @@ def _make_ours(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _lock_folder(handle: int) -> bool | None:
+def lock_folder(handle: int) -> bool | None:
     """Whether the folder is locked now; None if another process has locked it."""
     try:
         return True if _locked(handle) else None

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,11 @@ from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.disk import sync, sync_entries
 from watersmeet.home.identity import is_home_with
+from watersmeet.home.lock import lock_folder
 from watersmeet.io.sinks import is_outside
 from watersmeet.model import Sink
+
+_MOVE = "name another folder after INTO, or move this one, or its result files, away"
 
 
 @dataclass(frozen=True)
@@ -48,23 +52,40 @@ def claim(query: str, folder: Path, sink: Sink, owner: Owner) -> None:
     if not owner.may_own(folder, sink):
         return
     mark = folder / layout.OWNER
-    found = _found(query, folder, owner)
-    if found == Owner(owner.tag, Path(owner.place)):
-        return
-    draft = layout.owner_draft(folder, secrets.token_hex(4))
+    with _alone(query, folder):
+        found = _found(query, folder, owner)
+        if found == Owner(owner.tag, Path(owner.place)):
+            return
+        draft = layout.owner_draft(folder, secrets.token_hex(4))
+        try:
+            with draft.open("w") as file:
+                json.dump({"tag": owner.tag, "home": owner.place}, file)
+            sync(draft)
+            if found is not None:  # it was moved, or the one before has left nothing here
+                draft.replace(mark)
+            else:
+                with contextlib.suppress(FileExistsError):
+                    os.link(draft, mark)
+            sync_entries([folder])
+        finally:
+            draft.unlink(missing_ok=True)
+        _found(query, folder, owner)  # where folders cannot be locked, another home may have marked it as well
+
+
+@contextlib.contextmanager
+def _alone(query: str, folder: Path) -> Iterator[None]:
+    """No other home looks for a mark and writes one meanwhile, unless the file system does not lock folders."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with draft.open("w") as file:
-            json.dump({"tag": owner.tag, "home": owner.place}, file)
-        sync(draft)
-        if found is not None:  # it was moved, or the one before has left nothing here
-            draft.replace(mark)
-        else:
-            os.link(draft, mark)
-        sync_entries([folder])
-    except FileExistsError:
-        check_owner(query, folder, sink, owner)
+        if lock_folder(handle) is None:
+            raise ModelError(
+                f"query {query}: another process has locked {folder}",
+                detail="Perhaps another home is about to write its results there.",
+                hint="name another folder after INTO; or start again",
+            )
+        yield
     finally:
-        draft.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def _found(query: str, folder: Path, owner: Owner) -> Owner | None:
@@ -74,6 +95,7 @@ def _found(query: str, folder: Path, owner: Owner) -> Owner | None:
         raw = json.loads(mark.read_bytes())
         found = Owner(str(raw["tag"]), Path(str(raw["home"])))
     except (FileNotFoundError, NotADirectoryError):
+        _check_unmarked(query, folder, owner)
         return None
     except (ValueError, KeyError, TypeError) as problem:
         raise ModelError(
@@ -101,5 +123,18 @@ def _found(query: str, folder: Path, owner: Owner) -> Owner | None:
     raise ModelError(
         f"query {query}: {folder} has the results of another home, {found.home}, which is not there any more",
         detail="A new home reads the input from its beginning, and would add the same results once more.",
-        hint=f"name another folder after INTO, or move this one away; to add to it nevertheless, delete {mark}",
+        hint=_MOVE,
     )
+
+
+def _check_unmarked(query: str, folder: Path, owner: Owner) -> None:
+    """Earlier versions have marked no folder, and a mark may be deleted: the names of results say whose they are."""
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    other = next((name for name in names if layout.is_of_another_home(name, owner.tag)), None)
+    if other is not None:
+        raise ModelError(
+            f"query {query}: {folder} has the results of another home: {other}",
+            detail=f"It is not known of which one: there is no file {layout.OWNER}, which its next start writes. "
+            "The results of two homes would be mixed in the folder.",
+            hint=_MOVE,
+        )
