@@ -12,6 +12,7 @@ from watersmeet.adapt.founders_file import recall_founders
 from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
 from watersmeet.control.active_queries import ActiveQueries
 from watersmeet.errors import StateError
+from watersmeet.home.dependencies import seal_parts
 from watersmeet.home.lock import HomeLock
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover, sync_published
@@ -47,6 +48,7 @@ def open_home(
     unsynced = _published(home, manifest)
     groups = Groups(home)
     groups.join(streams)
+    seal_parts(home)
     manifest = replace(manifest, tag=active.log_edits())
     troubled = active.prepare_all(manifest)
     sample = Sampler(executor, home, manifest)

@@ -8,6 +8,7 @@ import shutil
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +18,8 @@ from tests.support.two_streams import write
 from watersmeet import Engine, Sink
 from watersmeet.errors import StateError
 from watersmeet.home import layout
-from watersmeet.home.manifest import load_newest
+from watersmeet.home.manifest import commit, load_newest
+from watersmeet.home.sealed import read_sealed
 
 STREAM = "CREATE STREAM {0} (ts TIMESTAMP, id BIGINT, k BIGINT) TIMESTAMP BY ts FROM parquet '{1}';"
 JOIN = "SELECT a.id AS a, b.id AS b FROM l [UNBOUNDED] a, r [UNBOUNDED] b WHERE a.k = b.k"
@@ -255,3 +257,35 @@ def test_a_middle_line_of_the_positions_that_is_lost_is_rejected(world: World) -
     first, _, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + last)
     world.rejected(str(path), "lines before it are missing")
+
+
+def without_seals(home: Path) -> None:
+    """As the version before checksums has left a home."""
+    manifest = load_newest(home)
+    layout.manifest(home, manifest.tick).unlink()
+    commit(home, replace(manifest, parts={}))
+    for name in manifest.parts:
+        path = home / name
+        path.write_bytes(path.read_bytes().partition(b"\n")[2])
+
+
+@pytest.mark.parametrize("name", [layout.GROUPS, layout.SLICES])
+def test_files_of_an_earlier_version_are_sealed(world: World, name: str) -> None:
+    windows = "SELECT k, count(*) AS n FROM l GROUP BY k WINDOW TUMBLE 1 SECOND"
+    world.tick(lambda engine: engine.query("windowed", windows))
+    world.tick()
+    without_seals(world.home)
+    before = read_sealed(world.home / name)
+    world.tick()
+    assert load_newest(world.home).parts.keys() == {layout.GROUPS, layout.SLICES}
+    assert read_sealed(world.home / name) == before
+    world.check()
+    (world.home / name).unlink()
+    world.rejected(f"{name} does not fit the state", "it is missing")
+
+
+def test_a_file_of_an_earlier_version_that_is_damaged(world: World) -> None:
+    world.tick()
+    without_seals(world.home)
+    (world.home / layout.GROUPS).write_text("{")
+    world.rejected("groups.json is damaged")

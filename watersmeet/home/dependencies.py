@@ -6,6 +6,7 @@ itself, and a run on it would repeat results, bring back dropped queries or lose
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
@@ -15,7 +16,7 @@ from pathlib import Path
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.manifest import LogMark, Manifest
-from watersmeet.home.sealed import Seal, read_sealed, seal_of
+from watersmeet.home.sealed import Seal, read_sealed, seal_of, write_sealed
 from watersmeet.home.tick_log import recent_ticks
 
 FOLLOWS = "follows"  # in the first line of a log of changes: the mark of the one that it replaces
@@ -116,6 +117,15 @@ def _check_part(path: Path, manifest: Manifest, seal: Seal) -> None:
         detail=f"{_ABOUT[path.name]} Nothing was changed.",
         hint=f"restore it from a backup; or {_HINT}",
     )
+
+
+def seal_parts(home: Path) -> None:
+    """Seal the files that an earlier version has written, so that the next manifest has their checksums. They may not
+    be written again for long, and without a seal nobody would miss them. One that is damaged is its reader's matter."""
+    for name in _ABOUT:
+        if seal_of(home / name) is None:
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                write_sealed(home / name, read_sealed(home / name))
 
 
 def seals(home: Path) -> dict[str, Seal]:
