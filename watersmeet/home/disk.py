@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 FEW = 16  # files and folders together
+# Errors of folders above ours: of other users, read-only, or in a file system that forces nothing to disk. This user
+# has made nothing there.
+_NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP}
 _TRIES = 10  # to force folders to disk while others delete some of them
 
 _durable: dict[str, tuple[int, int]] = {}  # folders that are on the disk themselves, by name: device and number
@@ -91,8 +95,11 @@ def _sync_all(files: list[str], folders: Iterable[str]) -> None:
         for path in (*files, *within):
             sync(path)
         for path in above:
-            with contextlib.suppress(PermissionError):  # of others: this user has made nothing there
+            try:
                 sync(path)
+            except OSError as problem:
+                if problem.errno not in _NOT_OURS:
+                    raise
     else:
         for path in {os.stat(path).st_dev: path for path in (*files, *within)}.values():
             _sync_file_system(path)
@@ -102,8 +109,10 @@ def _sync_all(files: list[str], folders: Iterable[str]) -> None:
 
 def _new_above(folder: str) -> Iterable[str]:
     """The folders that name a folder, and those above it, unless it is known that they are on the disk."""
-    while _durable.get(folder) != _identity(folder) and folder != os.path.dirname(folder):
+    while (identity := _identity(folder)) != _durable.get(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
+        if _identity(folder)[0] != identity[0]:
+            return  # something is mounted below it, where a folder has been all along
         yield folder
 
 
