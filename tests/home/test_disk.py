@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,32 @@ def test_nothing_is_forced_above_where_something_is_mounted(
     monkeypatch.setattr(disk, "_identity", identity)
     disk.sync_written([file])
     assert calls.synced == [str(file), str(file.parent), str(file.parents[1])]
+
+
+@pytest.mark.parametrize("by_us", [True, False])
+def test_a_folder_that_is_made_again_with_the_same_number(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_us: bool
+) -> None:
+    """File systems give the number of a deleted folder to the next one; here all have the same."""
+    monkeypatch.setattr(disk, "_identity", lambda folder: (1, 1))
+    out = tmp_path / "out"
+    staged = out / "_staging" / "file"
+    for _ in range(2):
+        disk.make_folder(staged.parent)
+        staged.touch()
+        disk.sync_written([staged])
+        assert str(tmp_path) in calls.synced, "it names the folder"
+        calls.synced.clear()
+        disk.sync_written([staged])
+        assert calls.synced == [str(staged), str(staged.parent)]
+        shutil.rmtree(out)
+        if not by_us:
+            out.mkdir()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "link"):
+        with pytest.raises((FileExistsError, NotADirectoryError)):
+            disk.make_folder(path)

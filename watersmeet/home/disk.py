@@ -35,6 +35,18 @@ def sync(path: str | Path) -> None:
         os.close(handle)
 
 
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it that do not exist.
+
+    Nothing is known of it any more, nor of the one above, which somebody else may have made again: a new folder may
+    have the name and the number of one that was deleted."""
+    if not folder.is_dir():
+        make_folder(folder.parent, mode)
+        folder.mkdir(mode, exist_ok=True)
+        for made in (folder, folder.parent):
+            _durable.pop(str(made), None)
+
+
 def sync_written(files: Iterable[str | Path]) -> None:
     """Force new files to disk, with the folders above them as far as those are new."""
     _sync_all(list(map(str, files)), ())

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from watersmeet.home import layout
-from watersmeet.home.disk import sync, sync_entries
+from watersmeet.home.disk import make_folder, sync, sync_entries
 
 Version = tuple[int, int, int]
 
@@ -31,14 +31,12 @@ def private(path: str, flags: int) -> int:
 
 def make_private(folder: Path) -> None:
     """Make a folder that only this user may enter, and those above it that do not exist."""
-    if not folder.is_dir():
-        make_private(folder.parent)
-        folder.mkdir(0o700, exist_ok=True)
+    make_folder(folder, 0o700)
 
 
 def make_home(home: Path) -> None:
     """The same, but a folder above the home is made as the umask says."""
-    home.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(home.parent)
     make_private(home)
 
 

@@ -18,7 +18,7 @@ from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.dependencies import check_dependencies, later_results
 from watersmeet.home.disk import sync_entries
-from watersmeet.home.files import advice_in, line, replace_durably, whole_lines
+from watersmeet.home.files import advice_in, line, make_private, replace_durably, whole_lines
 from watersmeet.home.manifest import Manifest, ResultFile, committed, load, load_earlier
 
 _log = logging.getLogger("watersmeet")
@@ -91,7 +91,7 @@ def go_back(home: Path, outside: Collection[Path], problem: StateError, checks: 
     replace_durably(home / layout.TICKS, b"".join(map(line, kept)))
     for path in list(later_results(home, target, outside)):  # rows that were set aside
         staged = layout.staged(path.parent, path.name)  # where recovery deletes what is not committed
-        staged.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(staged.parent)
         path.rename(staged)
         sync_entries([path.parent])
     points.reach("recover.back")

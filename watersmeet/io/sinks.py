@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
-from watersmeet.home.disk import sync_entries
+from watersmeet.home.disk import make_folder, sync_entries
 from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.connectors.protocol import connector_of
@@ -98,7 +98,7 @@ class _JsonFile:
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
     if is_outside(sink):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     else:
         _create(path)
     options = dict(sink.options)
@@ -237,7 +237,7 @@ def prepare_folder(folder: Path, sink: Sink, outputs: tuple[Output, ...]) -> lis
         return []  # its results are numbers in the folder of all counts
     shared = is_outside(sink)
     if shared:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     else:
         make_private(folder)
     if sink.is_delivered:
@@ -272,7 +272,7 @@ def put_aside(home: Path, folder: Path, sink: Sink, manifest: Manifest) -> None:
         return
     aside = layout.put_aside(folder, manifest.tick)
     if is_outside(sink):
-        aside.mkdir(exist_ok=True)
+        make_folder(aside)
     else:
         make_private(aside)
     for name in (*results, layout.EMPTY, layout.COLUMNS):  # the columns last: they say that not all is moved
