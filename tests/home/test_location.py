@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,6 +51,22 @@ def test_no_command_takes_a_url_as_home(
     assert result.exit_code == 2
     assert "it is a URL" in result.output
     assert os.listdir(tmp_path) == ["p.sql"]
+
+
+@pytest.mark.parametrize("home", ["/proc/x", "/proc/x/y", "/sys/x"])
+def test_where_no_folder_can_be_made(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.sql").write_text("CREATE STREAM s (ts TIMESTAMP) TIMESTAMP BY ts FROM parquet '.';")
+    result = command("check", "p.sql", "--home", home)
+    assert result.exit_code == 2
+    assert f"no folder can be made in {home[:5].rstrip('/')}" in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_file_system_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(StateError, match="the file system is read-only"):
+        home_at(tmp_path / "new" / "home")
+    assert home_at(tmp_path) == tmp_path, "one that exists may be read"
 
 
 def test_links_files_and_names_that_cannot_be_homes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -150,6 +151,37 @@ def test_a_home_that_is_moved_or_replaced_is_noticed(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere" / "deep")
-    for home in (tmp_path / "file", tmp_path / "file" / "home", tmp_path / "gone"):
+    for home in (tmp_path / "file", tmp_path / "file" / "home", tmp_path / "gone", Path("/proc/watersmeet")):
         with pytest.raises(StateError, match="cannot be made or used"), home_lock(home):
             pass
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.ENOLCK])
+def test_a_home_on_a_disk_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(path: str, flags: int) -> int:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(lock, "private", refuse)
+    with pytest.raises(StateError, match=f"cannot be made or used: {os.strerror(number)}") as caught:
+        made(tmp_path).start()
+    assert str(tmp_path / "home" / layout.LOCK) in caught.value.detail and "another --home" in caught.value.hint
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("make", [_pipe, _link, Path.mkdir])
+def test_a_lock_that_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    make(home / layout.LOCK)
+    with pytest.raises(StateError, match="lock is no file") as caught:
+        made(tmp_path).start()
+    assert "delete it" in caught.value.hint
+    assert not is_running(home)
+    assert not (home / "nowhere").exists()

@@ -109,6 +109,19 @@ def test_one_folder_that_fails_among_others(tmp_path: Path, monkeypatch: pytest.
     assert list(failed) == (folders[1:2] if few else folders[:2])
 
 
+def test_a_commit_that_may_be_lost_is_not_called_a_failed_one(
+    world: SmallWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest has appeared, and its folder cannot be forced to disk."""
+    with monkeypatch.context() as broken, pytest.raises(RunError, match="tick 1 was committed, but") as caught:
+        failing(broken, "home/manifests$", errno.EIO)
+        world.run()
+    assert "Input/output error" in caught.value.detail and "nothing of it" not in str(caught.value)
+    assert load_newest(world.home).tick == 1
+    world.run()
+    assert {query: together(files) for query, files in world.found().items()} == expected()
+
+
 def test_many_files_are_forced_to_disk_at_once(world: SmallWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(disk, "FEW", 0)

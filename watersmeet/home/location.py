@@ -11,6 +11,7 @@ from watersmeet.errors import StateError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # a Path has one slash of s3://bucket
 _FILE = re.compile(r"file:(?://[^/]*)?(?=/)", re.IGNORECASE)
+_OF_THE_KERNEL = ("/proc", "/sys")  # where no disk is; but something may be mounted below
 _LONGEST = 3800  # bytes: what is inside of the folder needs some of the 4,096 of a path
 
 
@@ -44,7 +45,16 @@ def unusable(path: str) -> str:
         return str(getattr(problem, "strerror", None) or problem)
     if os.path.islink(path) and not os.path.exists(path):
         return f"it is a link to {os.readlink(path)}, which does not exist"
-    return ""
+    return "" if os.path.exists(path) else _nothing_new(os.path.abspath(path))
+
+
+def _nothing_new(path: str) -> str:
+    """Why nothing can be made at a path, as far as that can be seen without trying, or nothing."""
+    above = next(str(folder) for folder in Path(path).parents if os.path.exists(folder))
+    for folder in _OF_THE_KERNEL:
+        if os.path.exists(folder) and os.stat(folder).st_dev == os.stat(above).st_dev != os.stat("/").st_dev:
+            return f"no folder can be made in {folder}"
+    return "the file system is read-only" if os.statvfs(above).f_flag & os.ST_RDONLY else ""
 
 
 def home_at(home: str | Path) -> Path:

@@ -39,7 +39,13 @@ class HomeLock:
     def _locked_file(self) -> int:
         path = self._home / layout.LOCK
         for _ in range(_TRIES):
-            file = private(str(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+                raise StateError(
+                    f"{path} is no file, but a folder, a link or a pipe",
+                    detail="The engine that runs on a home locks this file.",
+                    hint="make sure that no engine runs on the home, delete it, and start again",
+                )
+            file = private(str(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 _make_ours(path, 0o600)  # whoever may read it could hold it
                 if not _locked(file):
@@ -93,13 +99,13 @@ def home_lock(home: Path) -> Iterator[HomeLock]:
     try:
         make_home(home)
         _make_ours(home, 0o700)
-    except (FileExistsError, NotADirectoryError, PermissionError) as problem:
+        lock = HomeLock(home)
+    except OSError as problem:
         raise StateError(
-            f"the home {home} cannot be made or used: {problem.strerror}",
+            f"the home {home} cannot be made or used: {problem.strerror or problem}",
             detail=f"{problem.filename or home}",
-            hint="name another --home, or make the folder usable for this user",
+            hint="name another --home, or make the folder usable for this user: it has to be writable",
         ) from None
-    lock = HomeLock(home)
     try:
         yield lock
     finally:
@@ -161,7 +167,7 @@ def is_running(home: Path) -> bool:
 
 def _is_held(home: Path, path: Path) -> bool:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would have it wait
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as problem:

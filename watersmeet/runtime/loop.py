@@ -208,10 +208,11 @@ class TickLoop:
         return self._ahead is None or self._ahead.batch is batch
 
     def _try(self, work: Callable[[], None]) -> None:
+        number = self.manifest.tick + 1
         try:
             work()
         except Exception as problem:
-            self.failure = explain_failure(problem, self.home)
+            self.failure = explain_failure(problem, self.home, number)
             raise self.failure from problem
 
     def _run_tick(self, batch: Batch | None, following: Callable[[], Batch | None]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.home import layout
 from watersmeet.spark_reason import spark_reason
 
 MORE_MEMORY = (
@@ -17,9 +18,16 @@ _OUT_OF_MEMORY = 52  # the exit code of Spark
 _ENDING = 30.0  # seconds that it may take Java to end
 
 
-def explain_failure(problem: BaseException, home: Path) -> WatersmeetError:
+def explain_failure(problem: BaseException, home: Path, tick: int | None = None) -> WatersmeetError:
+    """`tick` is the one that ran, if one did."""
     if isinstance(problem, WatersmeetError):
         return problem
+    if tick is not None and layout.manifest(home, tick).exists():
+        return RunError(
+            f"tick {tick} was committed, but what follows its commit failed",
+            detail=spark_reason(problem),
+            hint=f"correct the cause and run again with the same home {home}: the run does the rest and goes on",
+        )
     text = text_of(problem)
     if is_full(problem):
         return no_space(str(home))
