@@ -16,7 +16,8 @@ from typing import Any
 
 from watersmeet.errors import StateError
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
+from watersmeet.home.disk import sync_entries
+from watersmeet.home.files import replace_durably
 from watersmeet.io.sources import FILE_FORMATS
 from watersmeet.model import Stream
 from watersmeet.runtime.feed.spark_files import logged_path
@@ -43,11 +44,13 @@ def follow_moved_input(home: Path, group: str, number: int, stream: Stream, addr
             "for other input use another stream name or another --home",
         )
     depth, here = len(old.parts), address(str(folder))
+    for log in logs:  # a log without a checksum is read; one with that of another content is not
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+    sync_entries([logs[0].parent])
     for log in logs:
         head, *lines = log.read_text().splitlines()
         moved = [_renamed(line, old, depth, here) for line in lines]
-        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)  # first: a log without a checksum is read
-        write_whole(log, "\n".join((head, *moved)))
+        replace_durably(log, "\n".join((head, *moved)).encode())
 
 
 def _logs(folder: Path) -> list[Path]:
