@@ -7,13 +7,17 @@ import itertools
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.faults.small_world import OUTSIDE, TICKS, SmallWorld, expected, together
 from watersmeet.errors import RunError, StateError
 from watersmeet.home import disk
-from watersmeet.home.manifest import load_newest
+from watersmeet.home.manifest import BucketInfo, load_newest
+from watersmeet.runtime.exec.on_disk import on_disk
+from watersmeet.runtime.tick.orders import ComputeReport, GatherReport, MergeReport, ProbeReport, TickReport
+from watersmeet.store.merge import MergeJob
 
 
 @pytest.fixture
@@ -129,6 +133,31 @@ def test_many_files_are_forced_to_disk_at_once(world: SmallWorld, monkeypatch: p
     world.run()
     assert len(calls) > TICKS
     assert {query: together(files) for query, files in world.found().items()} == expected()
+
+
+MADE = BucketInfo("s", "state/s/file", 1, 1, 1, 0, 0, 1, 1)
+GATHERED, PROBED, MERGED = GatherReport("s", [MADE]), ProbeReport(kept=[MADE]), MergeReport(MergeJob((), 0), MADE)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        *(GATHERED, PROBED, MERGED, ComputeReport(MADE, GATHERED), TickReport([GATHERED], [], [], (0, 0))),
+        *(TickReport([], [PROBED], [], (0, 0)), TickReport([], [], [MERGED], (0, 0))),
+    ],
+)
+def test_a_bucket_is_on_the_disk_whatever_report_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: object
+) -> None:
+    """Of a stream, of a materialized store, or merged."""
+    (tmp_path / MADE.file).parent.mkdir(parents=True)
+    (tmp_path / MADE.file).touch()
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    for durable in (False, True):
+        rules = SimpleNamespace(durable=durable, by_spark=())
+        assert on_disk(SimpleNamespace(rules=rules, home=str(tmp_path)), [report]) == [report]
+        assert (str(tmp_path / MADE.file) in synced) == durable
 
 
 def test_nothing_but_one_module_forces_files_to_disk() -> None:
