@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import re
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,12 +29,13 @@ def world(tmp_path: Path) -> SmallWorld:
     return world
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, part: str, number: int, after: int = 0) -> None:
-    """From now on, or `after` some times, no file whose name has this part (a pattern) can be forced to disk."""
+def failing(monkeypatch: pytest.MonkeyPatch, part: str, number: int, after: int = 0, times: float = inf) -> None:
+    """From now on, or `after` some times, no file whose name has this part (a pattern) can be forced to disk. It is
+    reported some `times`: an operating system says once that a write was lost."""
     real, calls = os.fsync, itertools.count()
 
     def fsync(handle: int) -> None:
-        if re.search(part, os.readlink(f"/proc/self/fd/{handle}")) and next(calls) >= after:
+        if re.search(part, os.readlink(f"/proc/self/fd/{handle}")) and after <= next(calls) < after + times:
             raise OSError(number, os.strerror(number))
         real(handle)
 
@@ -41,9 +43,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, part: str, number: int, after: int 
     monkeypatch.setattr(disk, "FEW", 1000)  # each is forced by itself
 
 
-def test_a_disk_elsewhere_that_fails_suspends_the_query(world: SmallWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("times", [1, inf])
+def test_a_disk_elsewhere_that_fails_suspends_the_query(
+    world: SmallWorld, monkeypatch: pytest.MonkeyPatch, times: float
+) -> None:
     with monkeypatch.context() as broken:
-        failing(broken, f"{world.out}/_staging/0", errno.EIO)
+        failing(broken, f"{world.out}/_staging/0", errno.EIO, times=times)
         world.run()
     suspension = load_newest(world.home).suspended[OUTSIDE]
     assert "Input/output error" in suspension.reason

@@ -6,12 +6,11 @@ the files, and while another tick is probed if they gather ahead.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from watersmeet.home.disk import sync_written
+from watersmeet.home.disk import sync_each_written, sync_written
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.tick.orders import ComputeReport, GatherReport, MergeReport, ProbeReport, TickReport
@@ -32,23 +31,19 @@ def on_disk(order: Any, reports: list[R]) -> list[R]:
     unfinished = {rule.name for rule in rules.by_spark} if rules is not None and gather is order else set()
     state = [home / info.file for leaf in leaves for info in _buckets(leaf) if info.store not in unfinished]
     results = [(leaf, file) for leaf in leaves for file in _results(leaf)]
-    try:
-        sync_written([*state, *(file.staged for _, file in results)])
-    except OSError:
-        sync_written(state)
-        for leaf, file in results:
-            _sync_result(home, leaf, file)
+    sync_written(state)
+    failed = sync_each_written([file.staged for _, file in results])
+    for leaf, file in results:
+        if file.staged in failed:
+            _give_up(home, leaf, file, failed[file.staged])
     return reports
 
 
-def _sync_result(home: Path, leaf: _Leaf, file: ResultFile) -> None:
-    """What is wrong with the folder of one query suspends it. A file that is gone is noticed when it is published."""
+def _give_up(home: Path, leaf: _Leaf, file: ResultFile, problem: OSError) -> None:
+    """What is wrong with the folder of one query suspends it."""
     reasons = leaf.suspended if isinstance(leaf, ProbeReport) else {}
-    with (
-        Confinement(home, (), reasons).of(file.query, Path(file.staged).parent),
-        contextlib.suppress(FileNotFoundError),
-    ):
-        sync_written([file.staged])
+    with Confinement(home, (), reasons).of(file.query, Path(file.staged).parent):
+        raise problem
 
 
 def _leaves(reports: Iterable[Any]) -> Iterator[_Leaf]:
