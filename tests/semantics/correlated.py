@@ -12,7 +12,7 @@ _USES = (
     "SELECT l.k FROM l GROUP BY l.k, l.a HAVING l.a = ({})",
     "SELECT l.k, l.a, ({}) AS x FROM l GROUP BY l.k, l.a",
     "SELECT l.k, count(*) AS n FROM l GROUP BY l.k HAVING EXISTS ({})",
-    "SELECT l.a FROM l ORDER BY ({}) LIMIT 2",
+    "SELECT l.a FROM l ORDER BY ({}), l.id LIMIT 2",
     "SELECT CASE WHEN EXISTS ({}) THEN 1 END AS x FROM l",
 )
 _SELECTED = (
