@@ -13,14 +13,18 @@ from tests.support.faults.workload import make_case
 from tests.support.processes import python_process
 from watersmeet.home import layout
 from watersmeet.home.layout import STAGING
-from watersmeet.home.manifest import load_newest
+from watersmeet.home.manifest import load_earlier, load_newest
+from watersmeet.home.recovery import named_files
 
 TICKS = 9
 
 
 def unnamed_files(home: Path) -> list[Path]:
-    """What an attempt left that was not committed: buckets, staged results, the draft of a manifest, its orders."""
-    named = {bucket.file for bucket in load_newest(home).buckets}
+    """What an attempt left that was not committed: buckets, staged results, the draft of a manifest, its orders.
+
+    Files of the manifest before the newest stay for another tick."""
+    newest = load_newest(home)
+    named = named_files([newest, *load_earlier(home, newest.tick)[:1]])
     state = [home / file for file in state_files(home) - named]
     others = [*home.glob(f"*/*/{STAGING}/*"), *home.glob("manifests/*.draft"), *home.glob("orders/**/*")]
     return sorted(path for path in (*state, *others) if path.is_file())
