@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,24 @@ def test_the_message_names_memory_stream_and_file(tmp_path: Path) -> None:
     assert isinstance(told, RunError)
     assert "stream s: " in told.problem and "out of memory" in told.problem and str(files[2]) in told.problem
     assert "empty file" in told.hint and "spark.driver.memory" in told.hint and str(home) in told.hint
+
+
+ENDING = """
+from watersmeet.runtime.tick.failure import spark_has_ended
+from watersmeet.session import make_session
+
+problem = RuntimeError("java.lang.NullPointerException: the return value of dagScheduler() is null")
+context = make_session("local[1]").sparkContext
+assert not spark_has_ended(problem)
+context._jsc.sc().stop()  # as Java does by itself, while this process knows nothing of it
+assert spark_has_ended(problem) and not spark_has_ended(ValueError("of Python"))
+"""
+
+
+@pytest.mark.soak
+def test_what_fails_while_spark_ends_follows_from_that() -> None:
+    run = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.soak

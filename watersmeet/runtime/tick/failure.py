@@ -68,8 +68,19 @@ def spark_has_ended(problem: BaseException) -> bool:
 
     if isinstance(problem, Py4JJavaError):
         text = text_of(problem)
-        return "SparkContext was shut down" in text or text.endswith(Py4JNetworkError.__name__)
-    return isinstance(problem, ConnectionError | Py4JError)
+        return "SparkContext was shut down" in text or text.endswith(Py4JNetworkError.__name__) or _is_stopped()
+    return isinstance(problem, ConnectionError | Py4JError) or ("java." in text_of(problem) and _is_stopped())
+
+
+def _is_stopped() -> bool:
+    """Whether Spark has ended or is ending: what fails then, a null pointer for example, follows from that."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    try:
+        return context is not None and context._jsc is not None and bool(context._jsc.sc().isStopped())
+    except Exception:  # nobody answers
+        return True
 
 
 def ran_out_of_memory(problem: BaseException) -> bool:
