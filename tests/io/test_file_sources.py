@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from tests.support.commands import command
 from watersmeet.errors import SqlError
+from watersmeet.io.sources import options_of_rows
+from watersmeet.model import Source
 from watersmeet.pipeline import Pipeline
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM {} '{}' {};"
@@ -69,3 +72,23 @@ def test_check_reports_them_with_their_place(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "p.sql, line 1" in result.output
     assert "maxFilesPerTrigger cannot be '0'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "expected"),
+    [
+        ("json", {"maxFilesPerTrigger": "3", "multiLine": "true"}, {"multiLine": "true"}),
+        ("csv", {"header": "true", "maxBytesPerTrigger": "1m"}, {"header": "true"}),
+        (
+            "kafka",
+            {"bootstrap.servers": "a:1", "failOnDataLoss": "false", "format": "csv", "sep": ";"},
+            {"format", "sep"},
+        ),
+        ("kafka", {"bootstrap.servers": "a:1", "startingOffsets": "latest", "timeoutSeconds": "9"}, {}),
+        ("delta", {"startingVersion": "3", "skipChangeCommits": "true"}, {}),
+    ],
+)
+def test_options_that_say_what_rows_are(kind: str, options: dict[str, str], expected: Collection[str]) -> None:
+    """An edit of any other option is no edit of the stream: the product itself advises failOnDataLoss = false."""
+    found = dict(options_of_rows(Source(kind, "x", tuple(options.items()))))
+    assert set(found) == set(expected)

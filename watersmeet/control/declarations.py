@@ -23,7 +23,7 @@ from watersmeet.home import layout
 from watersmeet.home.location import local_path
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.into import resolved_sink
-from watersmeet.io.sources import TUNING
+from watersmeet.io.sources import options_of_rows
 from watersmeet.model import AnyQuery, Sink, Stream
 from watersmeet.model.secrets import masked
 from watersmeet.pipeline import Pipeline
@@ -225,8 +225,7 @@ def _of_stream(home: Path, stream: Stream) -> Entry:
     text = "\n".join(f"{name} {_length(micros)}" for name, micros in limits.items())
     source = Sink("dataframe")
     if stream.source is not None:
-        options = tuple((name, value) for name, value in stream.source.options if name.lower() not in TUNING)
-        source = Sink(stream.source.format, stream.source.path, options)
+        source = Sink(stream.source.format, stream.source.path, options_of_rows(stream.source))
     beside = _beside(home, source.path)
     return Entry(0.0, 0, STREAM, stream.name, 0.0, text, source, declared=True, beside=beside)
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "xml")
 _TEXTUAL = ("csv", "json", "xml")
 MAX_FILES, MAX_BYTES = "maxfilespertrigger", "maxbytespertrigger"  # Spark's names, in lower case
-TUNING = (MAX_FILES, MAX_BYTES)  # how much a tick reads, and not what
+_TUNING = (MAX_FILES, MAX_BYTES)  # how much a tick reads, and not what
+_SAYING_WHAT = {"kafka": ("format", "sep", "framing"), "delta": ()}  # options of connectors that say what rows are
 _FOUND_FILE = "path string, modificationTime timestamp, length bigint, content binary"  # all that Spark allows
 DEFAULT_FILES = 1000  # of a stream in a tick
 _CHECK_SOURCE = "check the format, the path and the options after WITH"
@@ -35,6 +36,17 @@ _STREAM_OPTIONS = {
     "latestfirst": one_of("true", "false"),
     "filenameonly": one_of("true", "false"),
 }
+
+
+def options_of_rows(source: Source) -> tuple[tuple[str, str], ...]:
+    """The options that say what the rows of a source are. Others say where it is reached, where reading begins once,
+    how much is read at a time, or what to do about a loss: whoever changes them has the same stream."""
+    said = _SAYING_WHAT.get(source.format)
+    return tuple(
+        (name, value)
+        for name, value in source.options
+        if (name.lower() not in _TUNING if said is None else name.lower() in said)
+    )
 
 
 def open_source(spark: SparkSession, stream: Stream) -> DataFrame:
