@@ -28,7 +28,7 @@ PASSES = 6
 WORK, LEAST_WORK, WORK_PER_WANT = 3000, 1200, 4
 
 
-def fast(problem: Problem, time_limit: float = 0.1) -> Solution:
+def fast(problem: Problem) -> Solution:
     started = perf_counter()
     with no_collection():
         draft = first_draft(Space(problem))
