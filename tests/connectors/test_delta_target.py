@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.stores.results import EVERY_TYPE, batches, delta_sink, every_value, rows_of, sender
@@ -82,6 +82,7 @@ def test_of_two_processes_that_write_a_tick_one_succeeds(tmp_path: Path) -> None
     ),
     compact=st.sampled_from(["0", "2", "3"]),
 )
+@example(moves=[("new", 0), ("stranger", 0), ("repeat", 0), ("new", 0)], compact="0")
 def test_each_tick_once_whatever_happens(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, int]], compact: str
 ) -> None:

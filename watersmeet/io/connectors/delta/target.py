@@ -45,6 +45,7 @@ class DeltaTarget:
         with _explained():
             self._check_identity()
             self._table.update_incremental()
+            self._stamp = self._stamped()  # also if nothing is added: another writer may have added a version
             if self.recover() >= tick:
                 return
             before = self._table.version()
