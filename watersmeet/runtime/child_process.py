@@ -1,6 +1,9 @@
 """A child process that replies to requests, for code that may not return, crash, or take the interpreter's time.
 
-It ends with this process, however that ends (see child_main.py). Its output goes to the standard error."""
+It ends with this process, however that ends (see child_main.py). Its output goes to the standard error.
+
+The time that a request may take is CPU time of the process, or time in which it does nothing. What a busy machine makes
+it wait for a processor does not count, so that other work on the machine ends no request."""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from watersmeet.runtime import child_main
-from watersmeet.runtime.child_main import FAILED, receive, send
+from watersmeet.runtime.child_main import FAILED, NO_LIMIT, receive, send
 
 TO_START = 60.0  # seconds, imports included
-_TO_END = 5.0  # seconds until a process is gone that has closed its connection
+_TO_END = 30.0  # seconds until a process is gone that has closed its connection
 
 
 class Ended(Exception):
@@ -74,11 +78,11 @@ class ChildProcess:
             raise Ended(f"it cannot be started: {problem}") from None
 
     def ask(self, request: Any, seconds: float) -> Any:
-        end = time.monotonic() + seconds
         with self._asking:
             try:
-                send(self._connection, request, end)
-                kind, content = receive(self._connection, end)
+                send(self._connection, request, time.monotonic() + max(seconds, TO_START))
+                self._wait_for_reply(seconds)
+                kind, content = receive(self._connection, time.monotonic() + TO_START)
             except TimeoutError:
                 self.close()
                 raise Ended(f"it timed out after {seconds:g} seconds") from None
@@ -87,6 +91,21 @@ class ChildProcess:
         if kind == FAILED:
             raise Failed(*content)
         return content
+
+    def _wait_for_reply(self, seconds: float) -> None:
+        """Until it begins to come. Raises a TimeoutError."""
+        used = _used(self.pid)[0]
+        left = seconds
+        while True:
+            self._connection.settimeout(None if left == NO_LIMIT else left)
+            try:
+                self._connection.recv(1, socket.MSG_PEEK)
+                return
+            except TimeoutError:
+                now, works = _used(self.pid)
+                left = seconds - (now - used)
+                if not works or left <= 0:
+                    raise
 
     def _how_it_ended(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -113,3 +132,13 @@ class ChildProcess:
             if self._lifeline >= 0:
                 os.close(self._lifeline)
                 self._lifeline = -1
+
+
+def _used(pid: int) -> tuple[float, bool]:
+    """The CPU seconds that a process has used, and whether it would use more if it got a processor or what it reads
+    from a disk. Where the system does not tell (macOS), it counts as doing nothing."""
+    try:
+        state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0, False
+    return (int(numbers[10]) + int(numbers[11])) / os.sysconf("SC_CLK_TCK"), state in "RD"

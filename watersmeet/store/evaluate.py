@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.private_duckdb import connect
-from watersmeet.store.guard import ExpressionError, bounded, bounds, end_of_time, reason_of_duckdb
+from watersmeet.store.guard import End, ExpressionError, bounded, bounds, end_of_time, reason_of_duckdb
 
 # It makes x > -1 of x + 1 > 0, which then no longer overflows.
 _REWRITING = "expression_rewriter"
@@ -86,7 +86,7 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
         return Evaluated([values for values, _ in each], [count for _, count in each])
 
 
-def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) -> list[pa.Array]:
+def _select(table: pa.Table, expressions: list[str], end: End, careful: bool) -> list[pa.Array]:
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
     try:
         connection = _connection(careful, bounds().megabytes)
@@ -102,7 +102,7 @@ def _select(table: pa.Table, expressions: list[str], end: float, careful: bool) 
     return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in result.columns]
 
 
-def _evaluate_carefully(table: pa.Table, expression: str, end: float) -> tuple[pa.Array, int]:
+def _evaluate_carefully(table: pa.Table, expression: str, end: End) -> tuple[pa.Array, int]:
     """The values, NULL where the expression raises, and on how many rows it does."""
     try:
         # TRY gives NULL where the expression raises; packed in a struct, a NULL that is a value stays distinct.
@@ -113,7 +113,7 @@ def _evaluate_carefully(table: pa.Table, expression: str, end: float) -> tuple[p
     return _evaluate_in_halves(table, expression, end)
 
 
-def _evaluate_in_halves(table: pa.Table, expression: str, end: float) -> tuple[pa.Array, int]:
+def _evaluate_in_halves(table: pa.Table, expression: str, end: End) -> tuple[pa.Array, int]:
     """The same where TRY is of no help."""
     try:
         (values,) = _select(table, [expression], end, careful=True)

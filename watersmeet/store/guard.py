@@ -11,7 +11,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,32 @@ class Bounds:
 
 _bounds: ContextVar[Bounds] = ContextVar("bounds", default=Bounds())  # noqa: B039 - it cannot be changed
 _LOOK = 0.1  # seconds between two looks at the clock
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class End:
+    """When an evaluation is interrupted. The clock is the CPU time of its thread, so that a query is not suspended
+    because the machine is busy with something else."""
+
+    clock: Clock
+    at: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.clock() >= self.at
+
+
+NEVER = End(lambda: 0.0, math.inf)
+
+
+def clock_of_this_thread() -> Clock:
+    """Its CPU time, for other threads to read; where the system does not tell it (macOS), the time of day."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return time.monotonic
+    number = time.pthread_getcpuclockid(threading.get_ident())
+    return lambda: time.clock_gettime(number)
 
 
 class ExpressionError(RunError):
@@ -54,7 +80,7 @@ class ExpressionError(RunError):
 @dataclass(eq=False)
 class _Watched:
     connection: duckdb.DuckDBPyConnection
-    end: float
+    end: End
     over: bool = False
 
 
@@ -86,7 +112,7 @@ class _Watch:
     def _interrupt(self) -> None:
         with self._turn:  # so that what is interrupted is what was watched
             watched = self._watched
-            if watched is not None and time.monotonic() >= watched.end:
+            if watched is not None and watched.end.is_over:
                 watched.over = True
                 watched.connection.interrupt()
 
@@ -109,15 +135,18 @@ def within_bounds(limits: Limits) -> Iterator[None]:
         _bounds.reset(token)
 
 
-def end_of_time() -> float:
-    """The monotonic time at which an evaluation that begins now is interrupted."""
-    return time.monotonic() + bounds().seconds if bounds().seconds else math.inf
+def end_of_time() -> End:
+    """For an evaluation that this thread begins now."""
+    if not bounds().seconds:
+        return NEVER
+    clock = clock_of_this_thread()
+    return End(clock, clock() + bounds().seconds)
 
 
 @contextlib.contextmanager
-def bounded(connection: duckdb.DuckDBPyConnection, end: float) -> Iterator[None]:
-    """What the connection does inside is interrupted at a monotonic time."""
-    if end == math.inf:
+def bounded(connection: duckdb.DuckDBPyConnection, end: End) -> Iterator[None]:
+    """What this thread does with the connection inside is interrupted at the end."""
+    if end is NEVER:
         yield
         return
     watched = _Watched(connection, end)

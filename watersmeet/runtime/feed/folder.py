@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -64,9 +63,8 @@ class FolderFeed(PollingFeed):
             return SELDOM  # changes are reported
         return super()._until_next_look(taken)
 
-    def _expects_more(self, last: float) -> bool:
-        changing = any(folder.is_changing for folder in self._folders.values())
-        return changing and time.monotonic() - last < self._patience
+    def _expects_more(self, waited: float) -> bool:
+        return waited < self._patience and any(folder.is_changing for folder in self._folders.values())
 
     def _look(self) -> None:
         for name, folder in self._folders.items():

@@ -31,6 +31,7 @@ class PollingFeed(ABC):
         self._group = group
         self._pace = pace
         self._idle = pace.seconds
+        self._looked = 0.0  # when the last look began, on the monotonic clock
         self._next: Batch | None = None  # taken, and not yet run
         self._stopped = threading.Event()
         self._problem: Exception | None = None
@@ -49,8 +50,9 @@ class PollingFeed(ABC):
         """The batch that was begun before a crash and is not in the state."""
 
     @abstractmethod
-    def _expects_more(self, last: float) -> bool:
-        """Whether a run until nothing is new has to wait; `last` is when the last batch ended."""
+    def _expects_more(self, waited: float) -> bool:
+        """Whether a run until nothing is new has to wait; `waited` is how long after the end of the last batch the last
+        look began."""
 
     @abstractmethod
     def _close(self) -> None:
@@ -85,7 +87,7 @@ class PollingFeed(ABC):
                 if batch is not None:
                     self._loop.run(batch, self._ahead)
                     last = time.monotonic()
-                elif self._pace.once and not self._expects_more(last):
+                elif self._pace.once and not self._expects_more(self._looked - last):
                     return
                 if batch is None:
                     self._rest(self._idle)
@@ -108,9 +110,9 @@ class PollingFeed(ABC):
         return min(max(self._pace.seconds, SELDOM), max(OFTEN, _REST * taken))
 
     def _look_timed(self) -> None:
-        began = time.monotonic()
+        self._looked = time.monotonic()
         self._look()
-        self._idle = self._until_next_look(time.monotonic() - began)
+        self._idle = self._until_next_look(time.monotonic() - self._looked)
 
     def _ahead(self) -> Batch | None:
         """The batch after the one that is probed now."""

@@ -66,7 +66,7 @@ class RangeFeed(PollingFeed):
         pieces = {name: source.between(*ranges[name]) for name, source in self._sources.items()}
         return self._batch(self._log.batch, pieces, lambda: None)
 
-    def _expects_more(self, last: float) -> bool:
+    def _expects_more(self, waited: float) -> bool:
         return False
 
     def _close(self) -> None:

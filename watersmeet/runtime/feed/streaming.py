@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from watersmeet.runtime.loop import TickLoop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_LOOK = 1  # seconds of a call that waits for the end of the query
 
 
 def _address(spark: SparkSession, path: str) -> str:
@@ -64,19 +66,31 @@ class StreamingFeed:
         writer = writer.option("checkpointLocation", str(layout.checkpoint(home, group)))
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=tick)).start()
 
+        self._ended = threading.Event()
+        self._problem: Exception | None = None
+        threading.Thread(target=self._follow, name="watersmeet streaming", daemon=True).start()
+
+    def _follow(self) -> None:
+        """Wait for the end of the query in a thread that no interrupt reaches: one that meets a call to Java also ends
+        the connections of other threads. In short calls, because one that was cut off is repeated only once."""
+        try:
+            while not self._query.awaitTermination(_LOOK):
+                pass
+        except Exception as problem:  # of the query; or Spark is gone, and the query with it
+            self._problem = problem
+        self._ended.set()
+
     @property
     def problem(self) -> Exception | None:
-        try:
-            return self._query.exception()
-        except Exception as gone:  # Spark, and the query with it
-            return gone
+        return self._problem
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, and raise what failed; False if the time was over first."""
-        if timeout is None:
-            self._query.awaitTermination()
-            return True
-        return bool(self._query.awaitTermination(max(1, math.ceil(timeout))))  # Spark counts whole seconds
+        if not self._ended.wait(timeout):
+            return False
+        if self._problem is not None:
+            raise self._problem
+        return True
 
     def stop(self) -> None:
         with contextlib.suppress(Exception):  # if Spark is gone, so is the query

@@ -198,7 +198,7 @@ class TopicFeed(PollingFeed):
                 _log.warning("topic %s: %s", name, problem)
                 self._stopped.wait(_PAUSE)
 
-    def _expects_more(self, last: float) -> bool:
+    def _expects_more(self, waited: float) -> bool:
         return False
 
     def _take(self) -> OffsetBatch | None:
