@@ -1,7 +1,7 @@
 """The command line: the app, and which module has which command.
 
-Exit codes: 0 done (also after Ctrl-C or SIGTERM), 1 an error with an explanation, 2 invalid usage,
-70 an internal error of Watersmeet, 130 interrupted before anything ran.
+Exit codes: 0 done (also after Ctrl-C, SIGTERM or SIGHUP), 1 an error with an explanation, 2 invalid usage,
+70 an internal error of Watersmeet, 128 and the number of the signal: interrupted before anything ran, or twice.
 """
 
 from __future__ import annotations

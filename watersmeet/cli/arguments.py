@@ -80,4 +80,4 @@ def text_of(file: Path) -> str:
     except UnicodeDecodeError as problem:
         raise WatersmeetError(f"{file} is not UTF-8 text", detail=str(problem)) from None
     except OSError as problem:
-        raise WatersmeetError(f"{file} cannot be read", detail=str(problem)) from None
+        raise WatersmeetError(f"{file} cannot be read: {problem.strerror or problem}") from None

@@ -1,4 +1,4 @@
-"""`watersmeet check`: every error of a pipeline, without data and without Spark."""
+"""`watersmeet check`: the first error of each statement of a pipeline, without data and without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watersmeet.cli.errors import reporting, show_error
 from watersmeet.cli.help import help_text
 
 HELP = help_text(
-    "Check a pipeline and report every error, without reading data or starting Spark.",
+    "Check a pipeline and report the first error of each statement, without reading data or starting Spark.",
     examples=("watersmeet check pipeline.sql", "watersmeet check pipeline.sql --home /var/lib/shop"),
 )
 
@@ -26,6 +26,7 @@ def check(
     with reporting(None):
         from watersmeet.cli.tables import count_text
         from watersmeet.errors import ModelError, WatersmeetError
+        from watersmeet.io.source_typos import probable_typos
         from watersmeet.io.sources import missing_folder
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script
@@ -57,5 +58,7 @@ def check(
         counted = (count_text(len(streams), "stream", "streams"), count_text(len(queries), "query", "queries"))
         typer.echo(f"ok: {', '.join(counted)}")
         for stream in streams:
+            for note in probable_typos(stream):
+                typer.echo(f"note: {note}")
             if problem := missing_folder(stream):
                 typer.echo(f"note: {problem.problem}; it must exist when the pipeline runs")

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import bytes_text, print_table, seconds_text, set_aside_text, suspended_text, table_of
+from watersmeet.cli.tables import (
+    Column,
+    FiguresTable,
+    bytes_text,
+    print_table,
+    rejected_folder,
+    seconds_text,
+    set_aside_text,
+    suspended_text,
+)
 from watersmeet.terminal import json_text, visible
 
 if TYPE_CHECKING:
@@ -90,7 +97,7 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
     from watersmeet.control.stopped_home import declared_in
     from watersmeet.sql import CreateQuery, DropQuery, parse_script
 
-    statements = parse_script(script, file)  # a syntax error need not go to the engine
+    statements = parse_script(script, file, of_queries=True)  # a syntax error need not go to the engine
     request = Request("change", script=script, file=file, folder=str(folder))
     answer = _send(
         home, request, timeout, lambda: read_changes(script, file, str(folder), declared_in(home.absolute()))
@@ -98,8 +105,8 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
     for statement in statements:
         if isinstance(statement, CreateQuery | DropQuery):
             is_now = "active" if isinstance(statement, CreateQuery) else "dropped"
-            after = f"{answer.latency:.2f} s after the request"
-            typer.echo(f"{statement.name} is {is_now} from tick {answer.tick} ({after})")
+            after = f" ({answer.latency:.2f} s after the request)" if answer.latency else ""
+            typer.echo(f"{statement.name} is {is_now} from tick {answer.tick}{after}")
 
 
 def _send(home: Path, request: Request, timeout: float, changes: Callable[[], tuple[Change, ...]]) -> Answer:
@@ -108,15 +115,17 @@ def _send(home: Path, request: Request, timeout: float, changes: Callable[[], tu
 
     from watersmeet.control.changes import Asked
     from watersmeet.control.mailbox import Answer, Mailbox
+    from watersmeet.control.stats import check_home
     from watersmeet.control.stopped_home import change_stopped, is_a_home
     from watersmeet.home.lock import is_running
 
+    check_home(home)
     home = home.absolute()
     if is_running(home) or not is_a_home(home):
         return Mailbox(home).ask(request, timeout)
     done = change_stopped(home, Asked(time.monotonic(), changes()))
     typer.echo("no engine is running: the change is active from the next start on")
-    return Answer(done.tick, done.latency, done.text)
+    return Answer(done.tick, text=done.text)
 
 
 def resume(
@@ -147,7 +156,7 @@ def list_(home: Home = HOME, format_: Format = "text") -> None:
         else:
             print_table(_query_table(listed))
             _print_waiting(listed)
-            _print_suspended(listed)
+            _print_suspended(listed, home)
 
 
 def stats(home: Home = HOME, format_: Format = "text") -> None:
@@ -159,17 +168,18 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
         if format_ == "json":
             typer.echo(json_text(found.as_json()))
         else:
-            _print_stats(found)
+            _print_stats(found, home)
 
 
-def _query_table(listed: Sequence[QueryStats]) -> Table:
-    table = table_of("query", "since tick", "results", "activated after", "joins")
-    table.columns[-1].justify = "left"
+def _query_table(listed: Sequence[QueryStats]) -> FiguresTable:
+    joins = Column("joins", text=True, leaves=1)
+    table = FiguresTable("query", "since tick", "results", "activated after", joins)
     for query in listed:
         since = f"{query.since:,}" if query.in_force else f"{query.since:,} (next)"
         after = "–" if query.latency is None else f"{query.latency:.2f} s"
-        joins = f"{query.joins}{' (backfilled)' if query.backfill else ''}"
-        table.add_row(query.name, since, f"{query.results:,}", after, Text(joins))
+        what = f"{query.joins}{' (backfilled)' if query.backfill else ''}"
+        name = query.name if query.suspended is None else f"{query.name} (suspended)"
+        table.add_row(name, since, f"{query.results:,}", after, what)
     return table
 
 
@@ -182,13 +192,13 @@ def _print_waiting(listed: Sequence[QueryStats]) -> None:
             typer.echo(f"{query.name}: {what}{why}")
 
 
-def _print_suspended(listed: Sequence[QueryStats]) -> None:
+def _print_suspended(listed: Sequence[QueryStats], home: Path) -> None:
     for query in listed:
         if query.suspended is not None:
-            typer.echo(suspended_text(query.name, query.suspended))
+            typer.echo(suspended_text(query.name, query.suspended, home))
 
 
-def _print_stats(found: Stats) -> None:
+def _print_stats(found: Stats, home: Path) -> None:
     from watersmeet.control.stats import spread
 
     state = "running" if found.running else "stopped"
@@ -198,19 +208,22 @@ def _print_stats(found: Stats) -> None:
         if one is not None:
             last, median, longest = (seconds_text(one[key]) for key in ("last", "median", "longest"))
             typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one['count']:,})")
-    streams = table_of("stream", "rows", "set aside")
+    streams = FiguresTable("stream", "rows", Column("set aside", text=True))
     for stream in found.streams:
         streams.add_row(stream.name, f"{stream.rows:,}", set_aside_text(stream.set_aside) or "–")
-    stores = table_of("store", "rows", "bytes", "buckets")
+    stores = FiguresTable("store", "rows", "bytes", "buckets")
     for store in found.stores:
         stores.add_row(store.name, f"{store.rows:,}", f"{store.bytes:,}", f"{store.buckets:,}")
-    queries = table_of("query", "results", "failed values")
+    queries = FiguresTable("query", "results", "failed values")
     for query in found.queries:
         queries.add_row(query.name, f"{query.results:,}", f"{query.failed_values:,}")
     for table in (streams, stores, queries):
         if table.row_count:
             print_table(table)
+    for stream in found.streams:
+        if rejected := rejected_folder(home, stream):
+            typer.echo(f"{stream.name}: what was set aside is in {rejected}")
     _print_waiting(found.queries)
-    _print_suspended(found.queries)
+    _print_suspended(found.queries, home)
     for name, problem in found.predicates.items():
         typer.echo(f"predicate {name}: {visible(problem)}")

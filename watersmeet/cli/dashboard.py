@@ -8,10 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from watersmeet.cli.tables import bytes_text, seconds_text, set_aside_text, suspended_text, table_of
+from watersmeet.cli.tables import (
+    Column,
+    FiguresTable,
+    bytes_text,
+    seconds_text,
+    set_aside_text,
+    short_count,
+    suspended_text,
+)
 from watersmeet.control.stats import Stats
 from watersmeet.engine import Engine
 from watersmeet.home.manifest import Suspension
@@ -102,16 +109,19 @@ def make_picture(stats: Stats, before: Stats, seconds: float, latency: Mapping[s
     return Picture(stats.tick, rate, tuple(streams), queries, tuple(tick.total for tick in stats.ticks))
 
 
-def as_line(picture: Picture) -> str:
-    """One line for a log."""
-    results = ", ".join(
-        f"{query.name} {query.results:,}{' (suspended)' if query.suspended else ''}" for query in picture.queries
+def as_line(picture: Picture, detail: str = "") -> str:
+    """One short line for a log, with the last tick, all rows and results so far, and the state or another detail. A
+    suspended query is only counted: a warning has its name."""
+    lasted = f" in {seconds_text(picture.tick_times[-1])}" if picture.tick_times and not detail else ""
+    suspended = sum(query.suspended is not None for query in picture.queries)
+    pieces = (
+        f"tick {picture.tick:,}{lasted}",
+        f"so far {short_count(picture.rows)} rows ({short_count(picture.rows_per_second)}/s), "
+        f"{short_count(sum(query.results for query in picture.queries))} results",
+        detail or f"state {bytes_text(picture.state_bytes)}",
+        f"{suspended:,} suspended" if suspended else "",
     )
-    last = f" · last tick {seconds_text(picture.tick_times[-1])}" if picture.tick_times else ""
-    return (
-        f"tick {picture.tick} · {picture.rows:,} rows ({picture.rows_per_second:,.0f}/s) · {results or 'no queries'}"
-        f" · state {bytes_text(picture.state_bytes)}{last}"
-    )
+    return " · ".join(piece for piece in pieces if piece)
 
 
 def as_table(picture: Picture) -> RenderableType:
@@ -119,21 +129,22 @@ def as_table(picture: Picture) -> RenderableType:
     suspended = [
         Text(f" {suspended_text(query.name, query.suspended)}", "red") for query in picture.queries if query.suspended
     ]
-    return Group(_summary(picture), stream_table(picture), query_table(picture), *suspended)
+    return Group(_summary(picture), Text(), stream_table(picture), Text(), query_table(picture), *suspended)
 
 
 def _summary(picture: Picture) -> Text:
-    line = Text(" ")
+    line = Text(" ", no_wrap=True, overflow="crop")
     line.append(f"tick {picture.tick:,}", "bold")
+    line.append(f" · {picture.rows_per_second:,.0f} rows/s · state {bytes_text(picture.state_bytes)}")
     if picture.tick_times:
-        line.append(f"  {_sparkline(picture.tick_times[-24:])} ", "cyan")
-        line.append(f"last {seconds_text(picture.tick_times[-1])}")
-    line.append(f"  ·  {picture.rows_per_second:,.0f} rows/s  ·  state {bytes_text(picture.state_bytes)}")
+        line.append(f" · last tick {seconds_text(picture.tick_times[-1])}")
+        line.append(f"  {_sparkline(picture.tick_times[-16:])}", "cyan")
     return line
 
 
-def stream_table(picture: Picture) -> Table:
-    table = table_of("stream", "rows", "rows/s", "stored rows", "stored bytes", "set aside")
+def stream_table(picture: Picture) -> FiguresTable:
+    stored = (Column("stored rows", leaves=2), Column("stored bytes", leaves=1))
+    table = FiguresTable("stream", "rows", "rows/s", *stored, Column("set aside", text=True))
     for stream in picture.streams:
         table.add_row(
             stream.name,
@@ -146,10 +157,10 @@ def stream_table(picture: Picture) -> Table:
     return table
 
 
-def query_table(picture: Picture) -> Table:
+def query_table(picture: Picture) -> FiguresTable:
     measured = any(query.latency for query in picture.queries)
-    table = table_of("query", "results", "per s", *(("latency p50", "p95") if measured else ()), "joins")
-    table.columns[-1].justify = "left"
+    joins = Column("joins", text=True, leaves=1, style="dim")
+    table = FiguresTable("query", "results", "per s", *(("latency p50", "p95") if measured else ()), joins)
     for query in picture.queries:
         latency = [seconds_text(value) for value in query.latency] if query.latency else ["–", "–"]
         table.add_row(
@@ -157,7 +168,7 @@ def query_table(picture: Picture) -> Table:
             f"{query.results:,}",
             f"{query.per_second:,.0f}",
             *(latency if measured else ()),
-            Text(query.joins, "dim"),
+            query.joins,
         )
     return table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -23,6 +24,14 @@ from watersmeet.home.files import make_home, private
 from watersmeet.terminal import visible, visible_lines
 
 
+class Interrupted(KeyboardInterrupt):
+    """Another signal that is taken like Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 @contextlib.contextmanager
 def reporting(home: Path | None) -> Iterator[None]:
     """Show errors to the user, each kind with its exit code."""
@@ -33,9 +42,9 @@ def reporting(home: Path | None) -> Iterator[None]:
         if isinstance(error, RunError) and home is not None and (home / layout.SPARK_LOG).exists():
             typer.echo(f"Spark's log is {(home / layout.SPARK_LOG).absolute()}", err=True)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         typer.echo("\ninterrupted before the first tick; nothing was changed", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + (interrupt.number if isinstance(interrupt, Interrupted) else signal.SIGINT)) from None
     except (typer.Exit, typer.BadParameter, BrokenPipeError):
         raise
     except PermissionError as problem:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from watersmeet.plan.render import RenderedPlan
 
 HELP = help_text(
-    "Show the plan: its stores, its steps with the queries that they serve, and its costs. Does not start Spark.",
+    "Show the plan: what the queries share, its steps and stores, and its costs. Does not start Spark.",
     "With --home instead of a file, it shows the active plan of a running engine.",
     examples=(
         "watersmeet explain pipeline.sql",
@@ -47,8 +47,9 @@ def explain(
     options = given_options([*(set_ or ()), *([f"searcher={searcher}"] if searcher else [])])
     if (pipeline is None) == (home is None):
         raise typer.BadParameter("name either a pipeline or the --home of a running engine", param_hint="PIPELINE.SQL")
-    if home is not None and (statistics or what_if or options):
-        raise typer.BadParameter("remove other options: a running engine shows its active plan", param_hint="--home")
+    given = {"--statistics": statistics, "--searcher": searcher, "--what-if": what_if, "--set": set_}
+    if home is not None and (other := next((name for name, value in given.items() if value), None)):
+        raise typer.BadParameter("it is not for --home: a running engine shows its active plan", param_hint=other)
     with reporting(None):
         if home is not None:
             text = _plan_of_engine(home, format_, timeout)
@@ -65,7 +66,9 @@ def explain(
 
 def _plan_of_engine(home: Path, kind: str, timeout: float) -> str:
     from watersmeet.control.mailbox import Mailbox, Request
+    from watersmeet.control.stats import check_home
 
+    check_home(home)
     return Mailbox(home.absolute()).ask(Request("explain", format=kind), timeout).text
 
 
@@ -89,12 +92,15 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
     added = after.cost - cost_before
     old = {(step.start, step.joined, step.store) for step in before.steps} if before else set()
     new = [step for step in after.steps if (step.start, step.joined, step.store) not in old]
-    shown = after.amount
-    lines = [
-        f"cost now {shown(cost_before)}, with the query {shown(after.cost)}: it adds {shown(added)}",
-        f"alone it would cost {shown(alone.cost)}; sharing saves {shown(alone.cost - added)}",
-        f"{len(new)} new steps" + (":" if new else ""),
-    ]
+    shown, lines = after.amount, []
+    if alone.starts:  # a windowed query has a price only for a join below it
+        lines += [
+            f"cost now {shown(cost_before)}, with the query {shown(after.cost)}: it adds {shown(added)}",
+            f"alone it would cost {shown(alone.cost)}; sharing saves {shown(alone.cost - added)}",
+            f"{len(new)} new steps" + (":" if new else ""),
+        ]
+    if alone.starts and after.assumed.text:
+        lines.insert(2, f"assumed, because it is not known yet: {after.assumed.text}")
     lines += [
         f"  {step.start}: {step.joined} → {step.store} on {' and '.join(step.on)}: {shown(step.cost)}" for step in new
     ]

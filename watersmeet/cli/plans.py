@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from watersmeet.adapt.decisions import Decision, decisions
 from watersmeet.cli.arguments import HOME, Format, Home, check_format
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import print_table
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.render import TUPLES, seconds_text
 from watersmeet.terminal import json_text, visible
+
+if TYPE_CHECKING:
+    from watersmeet.adapt.decisions import Decision
 
 HELP = help_text(
     "Show the history of the plan: each decision with its reason, gain and price.",
@@ -26,6 +28,8 @@ HELP = help_text(
 def plans(home: Home = HOME, format_: Format = "text") -> None:
     check_format(format_)
     with reporting(None):
+        from watersmeet.adapt.decisions import decisions
+
         if not home.is_dir():
             raise WatersmeetError(f"the home {home} does not exist", hint="name the folder of an engine: --home DIR")
         told = decisions(home)
@@ -68,4 +72,6 @@ def as_table(told: list[Decision]) -> Table:
 
 
 def _amount(decision: Decision, cost: float) -> str:
+    from watersmeet.plan.render import TUPLES, seconds_text
+
     return f"{cost:,.0f} tuples" if decision.unit == TUPLES else seconds_text(cost)

@@ -13,15 +13,16 @@ from rich.text import Text
 from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
-from watersmeet.cli.tables import set_aside_text, suspended_text
+from watersmeet.cli.tables import count_text, rejected_folder, set_aside_text, suspended_text
 
 if TYPE_CHECKING:
+    from watersmeet.control.stats import StreamStats
     from watersmeet.engine import Engine
 
 HELP = help_text(
     "Run a pipeline and show its progress, until Ctrl-C.",
-    "Ctrl-C or SIGTERM stops it after the running tick. A run with the same home resumes where it stopped: nothing is "
-    "lost, nothing is repeated. Relative paths in the file are relative to the file's folder.",
+    "Ctrl-C, SIGTERM or SIGHUP stops it after the running tick. A run with the same home resumes where it stopped: "
+    "nothing is lost, nothing is repeated. Relative paths in the file are relative to the file's folder.",
     examples=(
         "watersmeet run pipeline.sql --once",
         "watersmeet run pipeline.sql --home /var/lib/shop --set tick='1 second'",
@@ -87,19 +88,36 @@ def run(
 
 def _summary(console: Console, engine: Engine, stopped: bool) -> None:
     from watersmeet.cli.screen import say
-    from watersmeet.home import layout
 
     stats = engine.stats()
     say(console, f"{'stopped' if stopped else 'done'} after tick {stats.tick}")
     for stream in stats.streams:
-        aside = set_aside_text(stream.set_aside)
-        rejected = layout.rejected(engine.home, stream.name)
-        if aside and rejected.exists():
+        aside = set_aside_of(engine.home, stream)
+        if rejected := rejected_folder(engine.home, stream):
             aside += f"; see {rejected}"
-        say(console, f"  {stream.name}: {stream.rows:,} rows{f' ({aside})' if aside else ''}")
+        rows = count_text(stream.rows, "row", "rows")
+        say(console, f"  {stream.name}: {rows}{f' ({aside})' if aside else ''}")
     for query in stats.queries:
-        say(console, f"  {query.name}: {query.results:,} results in {query.folder}")
+        say(console, f"  {query.name}: {count_text(query.results, 'result', 'results')} in {query.folder}")
         if query.suspended is not None:
-            say(console, f"  {suspended_text(query.name, query.suspended)}")
+            say(console, f"  {suspended_text(query.name, query.suspended, engine.home)}")
     if stopped:
         say(console, f"The same command resumes from here; the state is in {engine.home}")
+
+
+def set_aside_of(home: Path, stream: StreamStats) -> str:
+    """What was set aside of a stream; of files, with the first reason that their list has."""
+    from watersmeet.home import layout
+    from watersmeet.home.counters import Reason
+    from watersmeet.home.files import advice_in
+
+    counts = dict(stream.set_aside)
+    files, opening = counts.pop(Reason.UNREADABLE_FILE, 0), f"stream {stream.name}: "
+    said = ""
+    if files:
+        said = f"{count_text(files, 'file', 'files')} set aside"
+        for record in advice_in(layout.rejected_files(home, stream.name)):
+            if record["because"].startswith(opening):  # files that were read before are listed there too
+                said += f": {record['because'].removeprefix(opening).removeprefix(record['file']).strip()}"
+                break
+    return ", ".join(part for part in (set_aside_text(counts), said) if part)

@@ -42,6 +42,14 @@ class Statistics:
             return _guessed(link.theta)
         return 1.0 / max(self._distinct(link.left), self._distinct(link.right))
 
+    def knows_selectivity(self, link: Link) -> bool:
+        """Whether the selectivity follows from figures, so that it is not a default."""
+        if frozenset(named_ends(link)) in self.selectivities:
+            return True
+        if link.theta is not None:
+            return link.theta.is_always_true
+        return any(_named(end) in self.distinct for end in (link.left, link.right))
+
     def _distinct(self, attribute: Attribute) -> float:
         return max(1.0, self.distinct.get(_named(attribute), self.size(attribute[0])))
 

@@ -1,80 +1,204 @@
-"""A rendered plan as a drawing (SVG): a row for each stream, its probe tree from left to right."""
+"""A rendered plan as a drawing (SVG): the probe trees from left to right, then leaf checks and windowed queries."""
 
 from __future__ import annotations
 
 import math
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from watersmeet.plan.render import TUPLES, RenderedPlan, RenderedStep
+from watersmeet.plan.boxes import HEAD, SMALL, STYLES, TITLE, Box, Style, box, curve, text_at, text_width, wrapped
+from watersmeet.plan.render import SECONDS, RenderedPlan, RenderedStart, RenderedStep
+from watersmeet.plan.shown_windows import JOINED, NOT_PRICED, ShownSlices, length_text
 
-_COLUMN, _ROW, _WIDTH, _HEIGHT, _MARGIN = 250, 66, 190, 44, 24
+_MARGIN, _BETWEEN, _GAP, _LEAST = 24.0, 56.0, 16.0, 760.0
 _STYLE = """
-  text { font: 12px sans-serif; fill: #1f2933 } .small { font-size: 10px; fill: #52606d }
-  .stream { fill: #dbeafe; stroke: #2563eb } .materialized { fill: #fef3c7; stroke: #d97706 }
-  .end { font-weight: bold; fill: #047857 } .edge { fill: none; stroke: #627d98 }
-  .head { font-size: 14px; font-weight: bold }
+  text { font-family: sans-serif; fill: #1f2933 } .small { fill: #52606d } .end { fill: #047857 }
+  .stream, .shared { fill: #dbeafe; stroke: #2563eb } .shared { stroke-width: 3 }
+  .arriving { fill: white; stroke: #2563eb }
+  .materialized { fill: #fef3c7; stroke: #d97706 } .slices { fill: #ede9fe; stroke: #7c3aed }
+  .windowed { fill: #d1fae5; stroke: #047857 } .edge { fill: none; stroke: #829ab1 }
 """
+_JOINS = (
+    "white: rows that arrive; blue: a store that they probe, with a thick frame for several queries; yellow: a "
+    "materialized result; ⇒ the results of a query are complete; a thicker line costs more, a dashed one goes to "
+    "several partitions"
+)
+
+
+@dataclass
+class _Canvas:
+    """Shapes from the top down, and how wide they are."""
+
+    shapes: list[str] = field(default_factory=list)
+    y: float = _MARGIN
+    right: float = _LEAST
+
+    def put(self, one: Box, x: float, y: float, width: float) -> None:
+        self.shapes.append(one.drawn(x, y, width))
+        self.right = max(self.right, x + width)
+
+    def texts(self, lines: Sequence[str], style: Style = SMALL) -> None:
+        for line in lines:
+            self.y += style.line
+            self.shapes.append(text_at(_MARGIN, self.y, line, style))
+            self.right = max(self.right, _MARGIN + text_width(line, style))
 
 
 def draw(plan: RenderedPlan) -> str:
-    """The plan as an SVG document; a thicker line costs more, a dashed one sends tuples to several partitions."""
-    materialized = {store.name for store in plan.stores if store.materialized}
+    """The plan as an SVG document with all queries."""
+    canvas = _Canvas()
+    first, *others = plan.sharing.lines
+    canvas.texts([first], HEAD)
+    assumed = f"assumed, because it is not known yet: {plan.assumed.text}" if plan.assumed.text else ""
+    for line in (*others, plan.saving, assumed):
+        canvas.texts([*wrapped(line, SMALL, _LEAST - _MARGIN)])
+    if plan.starts:
+        _section(canvas, "joins", _JOINS)
+        _trees(canvas, plan)
+    if plan.checks:
+        _section(canvas, "leaf checks", "")
+        _checks(canvas, plan)
+    if plan.windows:
+        _section(canvas, "windowed queries", f"purple: partial aggregates of slices; blue: rows; {NOT_PRICED}")
+        _windows(canvas, plan)
+    width, height = canvas.right + _MARGIN, canvas.y + _MARGIN
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}"><style>{_STYLE}{STYLES}</style>'
+        f"<rect width='100%' height='100%' fill='white'/>{''.join(canvas.shapes)}</svg>\n"
+    )
+
+
+def _section(canvas: _Canvas, title: str, note: str) -> None:
+    canvas.y += 18
+    canvas.texts([title], TITLE)
+    canvas.texts([*wrapped(note, SMALL, _LEAST - _MARGIN)])
+    canvas.y += 12
+
+
+def _trees(canvas: _Canvas, plan: RenderedPlan) -> None:
     children: dict[int | None, list[RenderedStep]] = {}
     for step in plan.steps:
         children.setdefault(step.parent, []).append(step)
-    largest = max((step.cost for step in plan.steps), default=1.0)
-    shapes: list[str] = []
-    rows = deepest = 0
+    boxes = {step.number: _step_box(plan, step) for step in plan.steps}
+    largest = max((step.cost for step in plan.steps), default=0.0)
+    widths: list[float] = []  # by depth, the same for all trees
 
-    def place(step: RenderedStep, depth: int, from_y: float) -> None:
-        nonlocal rows, deepest
-        row = rows
-        below = children.get(step.number, [])
-        x, y = _MARGIN + depth * _COLUMN, 90 + row * _ROW
-        deepest = max(deepest, depth)
-        thickness = 1 + 5 * math.sqrt(step.cost / largest) if largest else 1
-        dashes = ' stroke-dasharray="6 4"' if step.copies > 1 else ""
-        x0, y0, y1 = x - _COLUMN + _WIDTH, from_y + _HEIGHT / 2, y + _HEIGHT / 2
-        shapes.append(
-            f'<path class="edge" stroke-width="{thickness:.1f}"{dashes} '
-            f'd="M {x0} {y0} C {x0 + 30} {y0}, {x - 30} {y1}, {x} {y1}"/>'
-        )
-        kind = "materialized" if step.store in materialized else "stream"
-        title = f"{step.joined} probes {step.store} for {', '.join(step.serves)}"
-        _box(shapes, x, y, kind, f"{step.store} · {plan.amount(step.cost)}", " and ".join(step.on), title)
-        if step.ends:
-            shapes.append(f'<text class="end" x="{x + 6}" y="{y + _HEIGHT + 13}">⇒ {escape(_short(step.ends))}</text>')
-        for child in below:
-            place(child, depth + 1, y)
-        if not below:
-            rows += 1
+    def measure(one: Box, depth: int, below: Sequence[RenderedStep]) -> None:
+        widths.extend([0.0] * (depth + 1 - len(widths)))
+        widths[depth] = max(widths[depth], one.width)
+        for step in below:
+            measure(boxes[step.number], depth + 1, children.get(step.number, []))
 
-    for start in dict.fromkeys(step.start for step in plan.steps):
-        y = 90 + rows * _ROW
-        _box(shapes, _MARGIN, y, "stream", start, "arrives")
-        for step in children.get(None, []):
-            if step.start == start:
-                place(step, 1, y)
-    width, height = _MARGIN * 2 + (deepest + 1) * _COLUMN, 110 + rows * _ROW
-    unit = " tuples" if plan.unit == TUPLES else " of CPU time a tick"
-    head = f"cost {plan.amount(plan.cost)}{unit} ({plan.proof}); every query alone {plan.amount(plan.individual_cost)}"
-    note = "blue: streams, yellow: materialized; width of a line: its cost; dashed: to several partitions"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-        f"<style>{_STYLE}</style><rect width='100%' height='100%' fill='white'/>"
-        f'<text class="head" x="{_MARGIN}" y="32">{escape(head)}</text>'
-        f'<text class="small" x="{_MARGIN}" y="54">{escape(note)}</text>{"".join(shapes)}</svg>\n'
+    def place(one: Box, depth: int, below: Sequence[RenderedStep]) -> float:
+        """Draw a tree with its top at the canvas' y; returns the middle of the box at its root."""
+        x = _MARGIN + sum(widths[:depth]) + depth * _BETWEEN
+        top, middle = canvas.y, canvas.y + one.frame / 2
+        canvas.put(one, x, top, widths[depth])
+        for step in below:
+            there = place(boxes[step.number], depth + 1, children.get(step.number, []))
+            thickness = 1 + 3 * math.sqrt(step.cost / largest) if largest else 1.0
+            right = x + widths[depth]
+            canvas.shapes.append(curve((right, middle), (right + _BETWEEN, there), thickness, step.copies > 1))
+        canvas.y = max(canvas.y, top + one.height + _GAP)
+        return middle
+
+    roots = [
+        (_start_box(start), [step for step in children.get(None, []) if step.start == start.name])
+        for start in plan.starts
+    ]
+    for one, below in roots:
+        measure(one, 0, below)
+    for one, below in roots:
+        place(one, 0, below)
+
+
+def _start_box(start: RenderedStart) -> Box:
+    details = ("arrives", f"{start.size:,.0f} tuples in its window{_assumed(start.assumed)}")
+    return box("arriving", start.name, details, start.ends)
+
+
+def _step_box(plan: RenderedPlan, step: RenderedStep) -> Box:
+    materialized = any(store.name == step.store and store.materialized for store in plan.stores)
+    shared = len(step.serves) > 1
+    tuples = f", {step.tuples:,.0f} tuples" if plan.unit == SECONDS else ""
+    first, *others = step.on or ("every pair",)
+    details = [first, *(f"and {other}" for other in others)]
+    if step.by != "hash":
+        details.append(f"by {step.by}")
+    details.append(f"{plan.amount(step.cost)}{tuples}{_assumed(step.assumed)}")
+    if step.copies > 1:
+        details.append(f"to {step.copies} partitions")
+    if shared:
+        details.append(f"shared by {len(step.serves)}")
+    kind = "materialized" if materialized else "shared" if shared else "stream"
+    title = f"{step.joined} probes {step.store} for {', '.join(step.serves)}"
+    return box(kind, step.store, details, step.ends, title)
+
+
+def _checks(canvas: _Canvas, plan: RenderedPlan) -> None:
+    pairs = []
+    for check in plan.checks:
+        cost = f"{plan.amount(check.cost)}{_assumed(check.assumed)}"
+        details = (" and ".join(check.on), check.when, cost)
+        pairs.append((box("arriving", check.preserved), box("stream", check.wanted, details, check.serves)))
+    left, right = (max(pair[at].width for pair in pairs) for at in (0, 1))
+    for preserved, found in pairs:
+        canvas.put(preserved, _MARGIN, canvas.y, left)
+        canvas.put(found, _MARGIN + left + _BETWEEN, canvas.y, right)
+        ends = canvas.y + preserved.frame / 2, canvas.y + found.frame / 2
+        right_of = _MARGIN + left
+        canvas.shapes.append(curve((right_of, ends[0]), (right_of + _BETWEEN, ends[1])))
+        canvas.y += max(preserved.height, found.height) + _GAP
+
+
+def _windows(canvas: _Canvas, plan: RenderedPlan) -> None:
+    """Three columns: streams, what is stored of them, queries."""
+    slices = sorted(plan.slices, key=lambda store: (store.source, store.keys, store.name))
+    by_rows = [query for query in plan.windows if not query.slices]
+    rows = {f"rows {stream}": stream for stream in sorted({name for query in by_rows for name in query.streams})}
+    sources = sorted({*rows.values(), *(store.source for store in slices)})
+    stored = {store.name: _slices_box(store) for store in slices}
+    stored |= {name: box("stream", f"rows of {stream}", ("of each window",)) for name, stream in rows.items()}
+    read = {query.name: query.slices or tuple(f"rows {name}" for name in query.streams) for query in plan.windows}
+    places = list(stored)
+    ordered = sorted(plan.windows, key=lambda query: min(map(places.index, read[query.name])))
+    edges = [(store.source, store.name) for store in slices]
+    edges += [(stream, name) for name, stream in rows.items()]
+    edges += [(name, query) for query, names in read.items() for name in names]
+    columns = (
+        {name: box("arriving", JOINED if name.startswith("results ") else name) for name in sources},
+        stored,
+        {query.name: box("windowed", query.name, (query.length, query.form)) for query in ordered},
     )
+    _columns(canvas, columns, edges)
 
 
-def _box(shapes: list[str], x: float, y: float, kind: str, first: str, second: str, title: str = "") -> None:
-    shapes.append(
-        f"<g><title>{escape(title or first)}</title>"
-        f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
-        f'<text x="{x + 8}" y="{y + 18}">{escape(first[:30])}</text>'
-        f'<text class="small" x="{x + 8}" y="{y + 34}">{escape(second[:34])}</text></g>'
-    )
+def _slices_box(store: ShownSlices) -> Box:
+    keys = f" by {', '.join(store.keys)}" if store.keys else ""
+    where = (f"where {' or '.join(store.filters)}",) if store.filters else ()
+    title = f"{store.name} for {', '.join(store.serves)}"
+    return box("slices", f"{length_text(store.width)} slices{keys}", (*where, ", ".join(store.parts)), title=title)
 
 
-def _short(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (f" +{len(names) - 3}" if len(names) > 3 else "")
+def _columns(canvas: _Canvas, columns: Sequence[dict[str, Box]], edges: Sequence[tuple[str, str]]) -> None:
+    top, x = canvas.y, _MARGIN
+    ends: list[dict[str, tuple[float, float, float]]] = []  # left, right and middle of each box
+    for column in columns:
+        width = max((one.width for one in column.values()), default=0.0)
+        canvas_y, found = top, {}
+        for name, one in column.items():
+            canvas.put(one, x, canvas_y, width)
+            found[name] = (x, x + width, canvas_y + one.frame / 2)
+            canvas_y += one.height + _GAP
+        canvas.y = max(canvas.y, canvas_y)
+        ends.append(found)
+        x += width + _BETWEEN if column else 0.0
+    for begin, end in edges:
+        _, x0, y0 = next(found[begin] for found in ends[:-1] if begin in found)
+        x1, _, y1 = next(found[end] for found in ends[1:] if end in found)
+        canvas.shapes.append(curve((x0, y0), (x1, y1)))
+
+
+def _assumed(assumed: bool) -> str:
+    return " (assumed)" if assumed else ""

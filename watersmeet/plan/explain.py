@@ -1,40 +1,80 @@
-"""A rendered plan as text."""
+"""A rendered plan as text: first what people ask, last what it costs."""
 
 from __future__ import annotations
 
-from watersmeet.plan.render import (
-    SECONDS,
-    TUPLES,
-    WITHOUT_KEY,
-    Alternative,
-    RenderedPlan,
-    RenderedStep,
-    seconds_text,
-)
+from watersmeet.plan.render import SECONDS, Alternative, RenderedPlan, RenderedStep, seconds_text
 from watersmeet.plan.render_leaves import RenderedCheck
-from watersmeet.plan.shown_windows import windows_text
+from watersmeet.plan.render_links import WITHOUT_KEY
+from watersmeet.plan.shown_windows import NOT_PRICED, windows_text
 
 
 def explain(plan: RenderedPlan) -> str:
-    """Costs, stores and probe trees. A step names what it joins on, its cost, and the queries that it serves."""
-    partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"
-    lines = [
-        f"plan by {plan.searcher or 'hand'} for {partitions}",
-        f"  cost {_cost(plan, plan.cost)} ({plan.proof}); every query alone {plan.amount(plan.individual_cost)}",
-        f"  probing {plan.amount(plan.probe_cost)}, shipping {plan.amount(plan.shipping)}; "
-        f"storage {plan.storage_cost:,.0f} tuples",
-    ]
-    if plan.unit == SECONDS:
-        phases = f", {plan.phases} phases" if plan.phases > 1 else ""
-        lines.append(f"  {plan.tuples:,.0f} tuples sent in a tick{phases}; {plan.ticks:,.0f} ticks renew the windows")
-        parts = ", ".join(f"{part} {seconds_text(seconds)}" for part, seconds in plan.estimate.items())
-        lines.append(f"  a tick takes about {seconds_text(sum(plan.estimate.values()))} of CPU time: {parts}")
-        if plan.tick_seconds:
-            share = sum(plan.estimate.values()) / plan.tick_seconds
-            lines.append(f"  that is {seconds_text(share)} for a second of input")
+    """What is shared and what that saves, the steps with the queries that they serve, the stores; then the costs."""
+    lines = _summary(plan)
+    if plan.starts:
+        lines += _trees(plan)
+    if plan.checks:
+        lines += ["", "leaf checks"]
+        lines += [_check_line(plan, check) for check in plan.checks]
+    lines += windows_text(plan.windows, plan.slices)
+    if plan.stores:
+        lines += ["", "stores, each for all queries that it serves"]
+    for store in plan.stores:
+        kind = "materialized, " if store.materialized else ""
+        serves = f"  ⇒ {_names(store.serves)}" if store.serves else ""
+        size = f"{store.size:,.0f} tuples{_assumed(store.assumed)}"
+        lines.append(f"  {store.name}: {kind}{size}{_spread(store.layouts)}{serves}")
+    if plan.by_spark:
+        lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
+        lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
+    if plan.trees:
+        lines += ["", "operator trees, results in brackets are materialized"]
+        lines += [f"  {query}: {tree}" for query, tree in plan.trees]
+    lines += _costs(plan)
+    return "\n".join(lines)
+
+
+def _summary(plan: RenderedPlan) -> list[str]:
+    first, *others = plan.sharing.lines
+    lines = [first, *(f"  {line}" for line in (*others, plan.saving) if line)]
+    if plan.assumed.text:
+        lines.append(f"  assumed, because it is not known yet: {plan.assumed.text}")
+    return lines
+
+
+def _trees(plan: RenderedPlan) -> list[str]:
+    lines = ["", "steps: what the rows of a stream probe when they arrive (⇒ a result is complete)"]
+    children: dict[int | None, list[RenderedStep]] = {}
+    for step in plan.steps:
+        children.setdefault(step.parent, []).append(step)
+    for start in plan.starts:
+        lines.append(f"  {start.name} arrives{_ends(start.ends)}")
+        for step in children.get(None, []):
+            if step.start == start.name:
+                lines += _lines(plan, step, children, "    ")
+    return lines
+
+
+def _costs(plan: RenderedPlan) -> list[str]:
+    """Costs and alternatives. Those of windowed queries are unknown, which is not the same as nothing."""
+    lines = ["", "costs"]
+    if plan.starts:
+        partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"
+        lines += [
+            f"  plan by {plan.searcher or 'hand'} for {partitions}",
+            f"  cost {plan.cost_text} ({plan.proof}); every query alone {plan.amount(plan.individual_cost)}",
+            f"  probing {plan.amount(plan.probe_cost)}, shipping {plan.amount(plan.shipping)}; "
+            f"storage {plan.storage_cost:,.0f} tuples",
+        ]
+        if plan.unit == SECONDS:
+            lines += _cpu_time(plan)
     if plan.over_budget:
         lines.append(
             f"  the streams alone exceed the storage budget by {plan.over_budget:,.0f} tuples: nothing else is stored"
+        )
+    if plan.unpriced:
+        lines.append(
+            f"  not in these costs: {_names(plan.unpriced)}; {NOT_PRICED}" if plan.starts else f"  {NOT_PRICED}"
         )
     if plan.alternatives:
         lines += ["", "costs with and without materialized results"]
@@ -44,57 +84,33 @@ def explain(plan: RenderedPlan) -> str:
             f"storage {one.storage_cost:,.0f}"
             for one in shown
         ]
-    if plan.trees:
-        lines += ["", "operator trees, results in brackets are materialized"]
-        lines += [f"  {query}: {tree}" for query, tree in plan.trees]
-    lines += ["", "stores"] if plan.stores or not plan.windows else []
-    for store in plan.stores:
-        kind = "materialized, " if store.materialized else ""
-        serves = f"  ⇒ {_names(store.serves)}" if store.serves else ""
-        lines.append(f"  {store.name}: {kind}{store.size:,.0f} tuples{_spread(store.layouts)}{serves}")
-    if plan.by_spark:
-        lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
-        lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
-    lines += windows_text(plan.windows, plan.slices)
-    if plan.steps or not plan.windows:
-        lines += _trees(plan)
-    if plan.checks:
-        lines += ["", "leaf checks"]
-        lines += [_check_line(plan, check) for check in plan.checks]
-    return "\n".join(lines)
+    return lines
 
 
-def _trees(plan: RenderedPlan) -> list[str]:
-    lines = ["", "probe trees"]
-    children: dict[int | None, list[RenderedStep]] = {}
-    for step in plan.steps:
-        children.setdefault(step.parent, []).append(step)
-    for start in dict.fromkeys(step.start for step in plan.steps):
-        lines.append(f"  {start} arrives")
-        for step in children.get(None, []):
-            if step.start == start:
-                lines += _lines(plan, step, children, "    ")
+def _cpu_time(plan: RenderedPlan) -> list[str]:
+    phases = f", {plan.phases} phases" if plan.phases > 1 else ""
+    ticks = f"{plan.ticks:,.0f} ticks{_assumed(plan.assumed.ticks)}"
+    parts = ", ".join(f"{part} {seconds_text(seconds)}" for part, seconds in plan.estimate.items())
+    lines = [
+        f"  {plan.tuples:,.0f} tuples sent in a tick{phases}; {ticks} renew the windows",
+        f"  a tick takes about {seconds_text(sum(plan.estimate.values()))} of CPU time: {parts}",
+    ]
+    if plan.tick_seconds:
+        share = sum(plan.estimate.values()) / plan.tick_seconds
+        lines.append(f"  that is {seconds_text(share)} for a second of input")
     return lines
 
 
 def _check_line(plan: RenderedPlan, check: RenderedCheck) -> str:
     """Which rows are looked up where, and when: an absence is known when no partner can come any more."""
-    have = "with" if check.wants_partner else "without"
-    when = (
-        "first partner or last row arrives" if check.wants_partner else f"watermark of {check.leaf} passes the deadline"
-    )
     how = "" if check.by == "hash" else f" by {check.by}"
     measured = (
         f", measured {check.measured_in:,} in {check.measured_out:,} out" if check.measured_in is not None else ""
     )
     return (
-        f"  {check.preserved} {have} a partner in {check.leaf}{how} on {' and '.join(check.on)}, when the {when}: "
-        f"{plan.amount(check.cost)}{measured}  ⇒ {_names(check.serves)}"
+        f"  {check.preserved} {check.wanted}{how} on {' and '.join(check.on)}, {check.when}: "
+        f"{plan.amount(check.cost)}{_assumed(check.assumed)}{measured}  ⇒ {_names(check.serves)}"
     )
-
-
-def _cost(plan: RenderedPlan, cost: float) -> str:
-    return f"{plan.amount(cost)} tuples sent" if plan.unit == TUPLES else f"{plan.amount(cost)} of CPU time a tick"
 
 
 def _lines(
@@ -106,13 +122,21 @@ def _lines(
     if step.measured_seconds is not None and step.estimated_seconds is not None:
         estimated = seconds_text(step.estimated_seconds)
         measured += f" in {seconds_text(step.measured_seconds)} ({estimated} estimated)"
-    ends = f"  ⇒ {_names(step.ends)}" if step.ends else ""
-    shared = f"  (serves {len(step.serves)})" if len(step.serves) > 1 else ""
+    others = tuple(name for name in step.serves if name not in step.ends)
+    shared = f"  (shared {'with' if step.ends else 'by'} {_names(others)})" if others and len(step.serves) > 1 else ""
     how = "" if step.by == "hash" else f" by {step.by}"
-    cost = f"{plan.amount(step.cost)}{tuples}"
-    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {cost}{sent}{measured}{ends}{shared}"
+    cost = f"{plan.amount(step.cost)}{tuples}{_assumed(step.assumed)}"
+    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {cost}{sent}{measured}{_ends(step.ends)}{shared}"
     below = (line for one in children.get(step.number, []) for line in _lines(plan, one, children, indent + "  "))
     return [head, *below]
+
+
+def _ends(names: tuple[str, ...]) -> str:
+    return f"  ⇒ {_names(names)}" if names else ""
+
+
+def _assumed(assumed: bool) -> str:
+    return " (assumed)" if assumed else ""
 
 
 def _spread(layouts: tuple[str, ...]) -> str:

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import Query
-from watersmeet.model.expression import ColumnRef, quoted
-from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.optimize.joingraph import (
-    Attribute,
     Link,
     QueryGraph,
     Subquery,
     links_between,
-    places_at_random,
     store_of,
 )
 from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
+from watersmeet.plan.assumed import Assumed, assumed_by, is_assumed
 from watersmeet.plan.estimate import tick_estimate
+from watersmeet.plan.parts import parts_of, query_of
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
+from watersmeet.plan.render_links import attribute_text, link_text, looked_up_by
 from watersmeet.plan.ruleset import Ruleset, Step
-from watersmeet.plan.shown_windows import ShownSlices, ShownWindows, shown_slices, shown_windows
+from watersmeet.plan.sharing import Sharing, alone
+from watersmeet.plan.shown_windows import Shown, ShownSlices, ShownWindows, shown_slices, shown_windows
 
 MOST_COMPARED = 100  # queries; for more, the plans to compare with would take seconds
 SECONDS, TUPLES = "seconds", "tuples"  # units of costs
-WITHOUT_KEY = ("round-robin over ", "in one partition")  # how the layout of a store without a key begins
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,17 @@ class RenderedStore:
     size: float  # estimated tuples
     layouts: tuple[str, ...]
     serves: tuple[str, ...]
+    assumed: bool = False  # the size is
+
+
+@dataclass(frozen=True)
+class RenderedStart:
+    """Rows of a relation as they arrive: the root of a probe tree."""
+
+    name: str
+    size: float  # estimated tuples in its window
+    assumed: bool
+    ends: tuple[str, ...]  # queries without a join
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,7 @@ class RenderedStep:
     tuples: float  # that are sent to its partitions, estimated
     serves: tuple[str, ...]  # queries, and materialized stores
     ends: tuple[str, ...]  # those that are complete after this step
+    assumed: bool = False  # its cost and tuples are
     measured_in: int | None = None
     measured_out: int | None = None
     measured_seconds: float | None = None  # of CPU time,
@@ -100,6 +111,10 @@ class RenderedPlan:
     checks: tuple[RenderedCheck, ...] = ()  # of queries with leaves
     windows: tuple[ShownWindows, ...] = ()  # windowed queries
     slices: tuple[ShownSlices, ...] = ()
+    starts: tuple[RenderedStart, ...] = ()
+    sharing: Sharing = field(default_factory=Sharing)
+    assumed: Assumed = field(default_factory=Assumed)
+    unpriced: tuple[str, ...] = ()  # queries whose windows are no part of the costs: their price is not estimated yet
 
     def amount(self, cost: float) -> str:
         """A cost as people read it."""
@@ -109,8 +124,26 @@ class RenderedPlan:
     def proof(self) -> str:
         """What is known of the cost of better plans."""
         if self.optimal:
-            return "proven optimal"
+            return f"proven optimal{' for what is assumed' if self.assumed.text else ''}"
         return f"no plan costs less than {self.amount(self.bound)}" if self.bound else "no bound known"
+
+    @property
+    def cost_text(self) -> str:
+        """The cost with its unit, or nothing where no query has a price."""
+        if not self.starts:
+            return ""
+        unit = "tuples sent" if self.unit == TUPLES else "of CPU time a tick"
+        return f"{self.amount(self.cost)} {unit}"
+
+    @property
+    def saving(self) -> str:
+        """What sharing saves, in words."""
+        if not self.steps:
+            return ""
+        saved = self.individual_cost - self.cost
+        share = f"{100 * saved / self.individual_cost:.0f} % of the cost of the joins" if saved > 0 else "nothing"
+        alone = f"every query alone {self.amount(self.individual_cost)}"
+        return f"sharing saves {share}: {self.cost_text}, {alone}{' (assumed)' if self.assumed.text else ''}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -138,6 +171,8 @@ def render(
                 steps[move] = _with_measured(problem, found, moves[move], step, measured)
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
+    stores = _stores(problem, solution, steps, checks)
+    windows, slices = (shown_windows(rules), shown_slices(rules)) if rules else ((), ())
     return RenderedPlan(
         solution.searcher,
         problem.partitions,
@@ -150,7 +185,7 @@ def render(
         individual_cost * unit,
         solution.optimal,
         solution.seconds,
-        tuple(_stores(problem, solution, steps, checks)),
+        tuple(stores),
         tuple(steps.values()),
         tuple(_alternatives(problem)),
         tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
@@ -166,13 +201,46 @@ def render(
             for text in sorted(column.shown for column in rule.computed)
         ),
         checks,
-        shown_windows(rules) if rules else (),
-        shown_slices(rules) if rules else (),
+        windows,
+        slices,
+        tuple(_starts(problem, serving)),
+        _sharing(problem, queries, steps.values(), stores, (windows, slices)),
+        assumed_by(problem, link_text),
+        tuple(window.name for window in windows),
     )
 
 
+def _sharing(
+    problem: Problem,
+    queries: Sequence[Query],
+    steps: Iterable[RenderedStep],
+    stores: Sequence[RenderedStore],
+    windowed: Shown,
+) -> Sharing:
+    windows, slices = windowed
+    parts = {part.name: query_of(part) for part in parts_of(queries)}  # a query may have several
+    names = {*(parts.get(graph.name, graph.name) for graph in problem.queries), *(one.name for one in windows)}
+    streams = {
+        *(name for one in windows for name in one.streams),
+        *(one.name for one in stores if not one.materialized),
+    }
+    of_steps, of_stores, of_slices = (
+        alone([parts.get(name, name) for name in one.serves] for one in shown) for shown in (steps, stores, slices)
+    )
+    several = sum(number > 1 for number in of_steps)
+    counts = (number for each in (of_stores, of_slices) for number in (len(each), sum(each)))
+    return Sharing(len(names), len(streams), len(of_steps), sum(of_steps), several, *counts)
+
+
+def _starts(problem: Problem, serving: dict[Want, tuple[str, ...]]) -> Iterator[RenderedStart]:
+    for relation in sorted(problem.relations):
+        alone = Subquery(frozenset((relation,)), frozenset())
+        size, ends = problem.size(store_of(alone)), serving.get((relation, alone), ())
+        yield RenderedStart(relation, size, is_assumed(problem, alone), ends)
+
+
 def _shown(links: Sequence[Link]) -> tuple[tuple[str, ...], str]:
-    return tuple(sorted(map(_link_text, links))), _looked_up_by(links)
+    return tuple(sorted(map(link_text, links))), looked_up_by(links)
 
 
 def _unit(problem: Problem) -> float:
@@ -260,13 +328,14 @@ def _step(
         move.node[0],
         str(move.node[1]),
         str(move.store),
-        tuple(sorted(_link_text(link) for link in links)),
-        _looked_up_by(links),
+        tuple(sorted(link_text(link) for link in links)),
+        looked_up_by(links),
         priced.copies,
         priced.cost * _unit(problem),
         priced.flow * priced.copies / (1.0 if problem.weights.once else problem.ticks),
         tuple(users),
         serving.get((move.node[0], move.joined), ()),
+        is_assumed(problem, move.joined, users),
     )
 
 
@@ -318,30 +387,9 @@ def _stores(
                 users |= dict.fromkeys(step.serves)
         if store in leaves:
             users |= dict.fromkeys(name for check in checks if check.leaf == str(store) for name in check.serves)
-        layouts = tuple(_attribute_text(layout) for layout in solution.layouts.get(store, ()))
-        found.append(RenderedStore(str(store), not store.is_stream, problem.size(store), layouts, tuple(users)))
+        layouts = tuple(attribute_text(layout) for layout in solution.layouts.get(store, ()))
+        assumed = is_assumed(problem, store)
+        found.append(
+            RenderedStore(str(store), not store.is_stream, problem.size(store), layouts, tuple(users), assumed)
+        )
     return found
-
-
-def _looked_up_by(links: Sequence[Link]) -> str:
-    if any(link.theta is None for link in links):
-        return "hash"
-    return "range" if any(link.theta is not None and link.theta.band is not None for link in links) else "scan"
-
-
-def _attribute_text(attribute: Attribute) -> str:
-    relation, part = attribute
-    if places := places_at_random(part):
-        return f"{WITHOUT_KEY[0]}{places} partitions" if places > 1 else WITHOUT_KEY[1]
-    if isinstance(part.expression, ColumnRef):
-        return f"{relation}.{part.expression.shown}"
-    return part.expression.spelled(lambda column: quoted(column.shown) if column.shown == column.name else column.shown)
-
-
-def _link_text(link: Link) -> str:
-    if link.theta is None:
-        return f"{_attribute_text(link.left)} = {_attribute_text(link.right)}"
-    if link.theta.is_always_true:
-        return f"every pair of {link.left[0]} and {link.right[0]}"
-    relations = {LEFT: link.left[0], RIGHT: link.right[0]}
-    return link.theta.condition.spelled(lambda column: f"{relations[column.row]}.{column.shown}")

@@ -9,6 +9,7 @@ from watersmeet.home.counters import Counters
 from watersmeet.model import Query
 from watersmeet.optimize.joingraph import Link, QueryGraph, stream_of
 from watersmeet.optimize.problem import Problem
+from watersmeet.plan.assumed import is_assumed
 from watersmeet.plan.parts import LeafJoin, Part, parts_of
 from watersmeet.plan.ruleset import Ruleset
 
@@ -24,6 +25,17 @@ class RenderedCheck:
     serves: tuple[str, ...]  # queries
     measured_in: int | None = None
     measured_out: int | None = None
+    assumed: bool = False  # the cost is
+
+    @property
+    def wanted(self) -> str:
+        return f"{'with' if self.wants_partner else 'without'} a partner in {self.leaf}"
+
+    @property
+    def when(self) -> str:
+        if self.wants_partner:
+            return "when the first partner or last row arrives"
+        return f"when the watermark of {self.leaf} passes the deadline"
 
 
 def rendered_checks(
@@ -61,6 +73,7 @@ def rendered_checks(
                 names,
                 counts[0] if known else None,
                 counts[1] if known else None,
+                is_assumed(problem, graph.whole) or stream_of(join.relation) not in problem.statistics.sizes,
             )
         )
     return tuple(checks)

@@ -12,6 +12,15 @@ _UNITS = (
     *((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min")),
     *((1_000_000, "s"), (1_000, "ms"), (1, "µs")),
 )
+# How the windows of each class are computed.
+_FORMS = {
+    "slices": "from partial aggregates of slices",
+    "factorized": "from partial aggregates of slices by join key",
+    "continuous": "from partial aggregates of the results of its join",
+    "batch": "by Spark SQL over the rows of each window",
+}
+JOINED = "results of a join"
+NOT_PRICED = "the price of windowed queries is not estimated yet"
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,14 @@ class ShownSlices:
     parts: tuple[str, ...]
     serves: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        """What it has, without its name."""
+        keys = f" by {', '.join(self.keys)}" if self.keys else ""
+        where = f" where {' or '.join(self.filters)}" if self.filters else ""
+        source = JOINED if self.source.startswith("results ") else self.source
+        return f"{length_text(self.width)} of {source}{keys}{where}"
+
 
 @dataclass(frozen=True)
 class ShownWindows:
@@ -33,11 +50,18 @@ class ShownWindows:
 
     name: str
     kind: str  # slices, factorized, continuous, batch
+    form: str  # in words: how its windows are computed
     range: int  # microseconds
     slide: int
     streams: tuple[str, ...]
     slices: tuple[str, ...]  # the slice stores that it reads
     reason: str
+
+    @property
+    def length(self) -> str:
+        """Of a window, and how often one begins."""
+        every = "" if self.slide == self.range else f" every {length_text(self.slide)}"
+        return f"{length_text(self.range)}{every}"
 
 
 Shown = tuple[tuple[ShownWindows, ...], tuple[ShownSlices, ...]]
@@ -70,7 +94,8 @@ def shown_windows(rules: Ruleset) -> tuple[ShownWindows, ...]:
 def _query(query: WindowedQuery, slices: list[str]) -> ShownWindows:
     grid = query.grid
     read = tuple(dict.fromkeys(slices))
-    return ShownWindows(query.name, query.kind, grid.range, grid.slide, query.streams, read, query.reason)
+    form = _FORMS[query.kind]
+    return ShownWindows(query.name, query.kind, form, grid.range, grid.slide, query.streams, read, query.reason)
 
 
 def _part(function: str, argument: str, condition: str) -> str:
@@ -80,22 +105,18 @@ def _part(function: str, argument: str, condition: str) -> str:
 
 def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, ...]) -> Iterator[str]:
     """Lines of explain."""
+    if windows:
+        yield from ("", "windowed queries")
+    for query in windows:
+        yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind})"
+        if query.reason:
+            yield f"    {query.reason}"
     if slices:
         yield from ("", "slices, one row for each slice and key")
     for store in slices:
-        keys = f" by {', '.join(store.keys)}" if store.keys else ""
-        where = f" where {' or '.join(store.filters)}" if store.filters else ""
         served = f"  ⇒ {', '.join(store.serves)}" if store.serves else ""
-        yield f"  {store.name}: {length_text(store.width)} of {store.source}{keys}{where}{served}"
+        yield f"  {store.name}: {store.title}{served}"
         yield f"    {', '.join(store.parts)}"
-    if windows:
-        yield from ("", "windows")
-    for query in windows:
-        every = "" if query.slide == query.range else f" every {length_text(query.slide)}"
-        of = ", ".join(query.streams)
-        yield f"  {query.name}: {length_text(query.range)}{every} of {of}, by {query.kind}"
-        if query.reason:
-            yield f"    {query.reason}"
 
 
 def added_text(name: str, after: Shown, before: Shown) -> Iterator[str]:
@@ -104,7 +125,8 @@ def added_text(name: str, after: Shown, before: Shown) -> Iterator[str]:
     query = next((each for each in windows if each.name == name), None)
     if query is None:
         return
-    yield f"its windows are computed by {query.kind}" + (f": {query.reason}" if query.reason else "")
+    yield f"its windows are computed {query.form}" + (f": {query.reason}" if query.reason else "")
+    yield f"  {NOT_PRICED}"
     known = {store.name for store in before[1]}
     for store in slices:
         if store.name in query.slices:

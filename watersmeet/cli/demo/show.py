@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -124,38 +125,33 @@ class _Demo:
         title.add_row(
             Text(" Watersmeet demo", "bold"),
             Text(f"{elapsed:.0f} of {self._seconds:.0f} s"),
-            ProgressBar(total=self._seconds, completed=elapsed, width=24),
-            Text("people, auctions and bids arrive" if self._feeder.is_alive() else "catching up", "dim"),
+            ProgressBar(total=self._seconds, completed=elapsed, width=16),
+            Text("" if self._feeder.is_alive() else "catching up", "dim"),
         )
         hint = Text(f" Latency: from a row's file to its results, last {RECENT:.0f} s. Ctrl-C stops the demo.", "dim")
-        return Group(Text(), title, Text(), as_table(self._picture), hint)
+        return Group(Text(), title, as_table(self._picture), hint)
 
     def line(self) -> str:
+        """The slowest query stands for all."""
         known = [query.latency for query in self._picture.queries if query.latency]
         worst = (max(median for median, _ in known), max(high for _, high in known)) if known else None
-        return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture)}{_latency_text(worst)}"
+        return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture, latency_text(worst))}"
 
     def report(self, console: Console) -> None:
-        """The figures of the whole run, and where to look at the results."""
+        """The figures of the whole run, and what to try next."""
         picture = self._whole_run()
-        home = self._engine.home
         if console.is_terminal:
-            console.print(Group(Text(), stream_table(picture), query_table(picture)))
+            console.print(Group(Text(), stream_table(picture), Text(), query_table(picture)))
         else:
             for stream in picture.streams:
                 say(console, f"{stream.name}: {stream.rows:,} rows, {stream.per_second:,.0f}/s")
             for query in picture.queries:
-                say(
-                    console,
-                    f"{query.name}: {query.results:,} results, {query.per_second:,.0f}/s{_latency_text(query.latency)}",
-                )
+                figures = (f"{query.results:,} results, {query.per_second:,.0f}/s", latency_text(query.latency))
+                say(console, f"{query.name}: {', '.join(figure for figure in figures if figure)}")
         ticks = count_text(picture.tick, "tick", "ticks")
-        say(console, f"{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
-        say(console, f"Results:  {_nearby(home / layout.RESULTS)} (one folder per query)")
-        say(console, f"Plan:     watersmeet explain {_nearby(home.parent / 'pipeline.sql')}")
-        files = _nearby(layout.results(home, "high_bids") / "*.parquet")
-        look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"
-        say(console, f'Look:     {_nearby(Path(sys.executable))} -c "{look}"')
+        say(console, f"\n{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
+        say(console, f"Results: {_nearby(self._engine.home / layout.RESULTS)}, one folder per query.")
+        say(console, next_commands(self._engine.home))
 
     def _whole_run(self) -> Picture:
         seconds = max(self._feeder.elapsed, 1e-9)
@@ -179,8 +175,36 @@ class _Demo:
         )
 
 
-def _latency_text(latency: Latency | None) -> str:
-    return f", latency p50 {seconds_text(latency[0])}, p95 {seconds_text(latency[1])}" if latency else ""
+def next_commands(home: Path) -> str:
+    """Three commands that are worth trying after the demo, as they work in this folder."""
+    watersmeet, script = command_here(), _quoted(home.parent / "pipeline.sql")
+    picture = _quoted(home.parent / "plan.svg")
+    files = _nearby(layout.results(home, "high_bids") / "*.parquet")
+    look = f"import duckdb; duckdb.read_parquet('{files}').limit(10).show()"
+    quoted = f'"{look}"' if not set(look) & set('"$`\\!') else shlex.quote(look)  # easier to read than shlex's quotes
+    tried = (
+        ("Which steps the queries share, and what that saves", f"{watersmeet} explain {script}"),
+        ("The same as a picture, to be opened in a browser", f"{watersmeet} explain {script} --format svg > {picture}"),
+        ("Ten results", f"{_quoted(Path(sys.executable))} -c {quoted}"),
+    )
+    return "\n".join(("\nWhat to try next:", *(f"\n# {why}\n{command}" for why, command in tried)))
+
+
+def command_here() -> str:
+    """The command line as a person in this folder types it."""
+    called = Path(sys.argv[0])
+    if called.name != "watersmeet":
+        return f"{_quoted(Path(sys.executable))} -m watersmeet.cli"
+    found = shutil.which("watersmeet")
+    return "watersmeet" if found and Path(found).samefile(called) else _quoted(called)
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(_nearby(path)))
+
+
+def latency_text(latency: Latency | None) -> str:
+    return f"latency p50 {seconds_text(latency[0])}, p95 {seconds_text(latency[1])}" if latency else ""
 
 
 def _nearby(path: Path) -> Path:

@@ -3,7 +3,7 @@
 
 CREATE STREAM orders (id BIGINT, customer BIGINT, product STRING, amount DECIMAL(10, 2), at TIMESTAMP)
   TIMESTAMP BY at              -- the column of the event time
-  LATENESS 10 MINUTES          -- how far a row may be behind the newest row
+  LATENESS 10 MINUTES          -- how far a row may be behind the newest row of earlier ticks
   FROM csv 'data/orders' WITH (header = true, maxFilesPerTrigger = 1);
 
 CREATE STREAM payments (order_id BIGINT, method STRING, amount DECIMAL(10, 2), at TIMESTAMP)

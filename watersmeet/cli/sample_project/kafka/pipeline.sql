@@ -3,7 +3,7 @@
 
 CREATE STREAM orders (id BIGINT, customer BIGINT, amount DECIMAL(10, 2), at TIMESTAMP, _partition INT, _offset BIGINT)
   TIMESTAMP BY at              -- the column of the event time
-  LATENESS 10 MINUTES          -- how far a row may be behind the newest row
+  LATENESS 10 MINUTES          -- how far a row may be behind the newest row of earlier ticks
   FROM kafka 'orders' WITH ('bootstrap.servers' = 'localhost:9092');
 
 CREATE STREAM payments (order_id BIGINT, method STRING, at TIMESTAMP)
