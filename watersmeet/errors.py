@@ -45,7 +45,25 @@ class Place:
 
 
 class WatersmeetError(Exception):
-    """Base of all errors of this package; `str()` is the whole message for the user."""
+    """Base of all errors of this package; `str()` is the whole message for the user.
+
+    `watersmeet.errors` has its kinds: `SqlError` (the SQL text is invalid), `ModelError` (a stream or query contradicts
+    itself or what is declared), `InputError` (a source delivered what cannot be read), `StateError` (the home is
+    damaged, newer than this version, or in use) and `RunError` (a tick failed).
+
+    Args:
+        problem: what is wrong, in one line.
+        detail: more about it, or what exists instead.
+        hint: what to do.
+        place: where in a SQL text, for `line`, `column` and a picture.
+
+    Example:
+        >>> try:
+        ...     engine.query("wrong", "SELECT prize FROM bids [RANGE 1 SECOND]")
+        ... except watersmeet.WatersmeetError as error:
+        ...     print(type(error).__name__, error.place.line, error.place.column)
+        SqlError 1 8
+    """
 
     def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: Place | None = None) -> None:
         super().__init__(problem)
@@ -63,6 +81,10 @@ class WatersmeetError(Exception):
         if self.hint:
             lines.append(f"Hint: {self.hint}")
         return "\n".join(lines)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback, whose frames are those of this package."""
+        return f"{type(self).__name__}: {self}".splitlines()
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling, and errors travel from tasks.
@@ -110,3 +132,11 @@ REPLACE_FILE = "replace the file or move it away, and run again with the same ho
 def restore_hint(what: str) -> str:
     """The hint for damaged state."""
     return f"restore {what} from a backup, or start with another --home"
+
+
+def session_stopped() -> RunError:
+    return RunError(
+        "the Spark session was stopped",
+        detail="What was committed is complete.",
+        hint="make a new session, and with it a new engine on the same home: it resumes there",
+    )

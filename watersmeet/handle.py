@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.files import make_private
-from watersmeet.home.manifest import Manifest
+from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import prepare_folder, result_folder
@@ -31,13 +31,25 @@ class Owner(Protocol):
     @property
     def newest(self) -> Manifest: ...
 
+    @property
+    def suspended(self) -> Mapping[str, Suspension]: ...
+
     def deliver_to(self, name: str, deliver: Callable[[DataFrame, int], None]) -> None: ...
 
     def raise_failure(self) -> None: ...
 
 
 class QueryHandle:
-    """One query of an engine, and its results."""
+    """One query of an engine, and its results: what `Engine.query` returns.
+
+    Attributes:
+        name: the name of the query.
+        folder: the folder of its result files.
+
+    Example:
+        >>> engine["rises"].folder.name
+        'rises'
+    """
 
     def __init__(self, engine: Owner, query: AnyQuery) -> None:
         self._engine = engine
@@ -47,13 +59,34 @@ class QueryHandle:
 
     @property
     def since(self) -> int:
-        """The first tick in which the query is active; 0 while no tick has run with it."""
+        """The first tick in which the query is active; 0 while no tick has run with it.
+
+        Example:
+            >>> engine.run_once()["rises"].since
+            1
+        """
         return self.query.since or self._engine.newest.queries.get(self.name, 0)
 
     def results(self) -> DataFrame:
         """All committed results, each exactly once; for a query INTO count, the number of matches per tick.
 
-        Raises the failure of the engine, unless it was raised already: another call then returns what there is."""
+        Returns:
+            A DataFrame of the files that are in the folder now. Call it again to see later results.
+
+        Raises:
+            ModelError: the results are delivered to a target outside of the home.
+            WatersmeetError: the failure of the engine, unless it was raised already. Another call then returns what
+                there is.
+
+        Example:
+            >>> engine.run_once()["rises"].results().show()
+            +-------+------+-----+
+            |auction|before|after|
+            +-------+------+-----+
+            |      1|    10|   25|
+            +-------+------+-----+
+            <BLANKLINE>
+        """
         self._engine.raise_failure()
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.read).groupBy("tick").sum("matches").toDF("tick", "matches")
@@ -62,7 +95,18 @@ class QueryHandle:
         return frame
 
     def stream(self) -> DataFrame:
-        """The results as a streaming DataFrame, for use downstream."""
+        """The results as a streaming DataFrame, for use downstream.
+
+        Returns:
+            A streaming DataFrame over the files of the query, or over its counts.
+
+        Raises:
+            ModelError: the results are delivered to a target outside of the home.
+
+        Example:
+            >>> engine["rises"].stream().isStreaming
+            True
+        """
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.readStream)
         self._prepare()
@@ -70,10 +114,29 @@ class QueryHandle:
         return frame
 
     def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:
-        """Call `deliver(results_of_the_tick, tick)` after each commit that has results.
+        """Call a function with the results of each tick, after its commit. Ticks without results are left out.
 
         After a crash the last tick may be delivered again, with the same number and the same rows. A program that
-        starts again and registers again gets what was committed since the last delivery, as far as it is stored."""
+        starts again and registers again gets what was committed since the last delivery, as far as it is stored.
+
+        If the function raises, the query is suspended from the next tick on. Register a correct one, which replaces it,
+        and then call `Engine.resume`: the tick that it failed on is delivered again, and the results of the ticks
+        between are missing.
+
+        Args:
+            deliver: called with the results as a DataFrame, and the number of the tick.
+
+        Returns:
+            The handle.
+
+        Raises:
+            ModelError: the results are delivered to a target outside of the home.
+
+        Example:
+            >>> handle = engine["rises"].foreach_tick(lambda results, tick: print(tick, results.count()))
+            >>> _ = engine.run_once()
+            1 1
+        """
         self._check_files()
         self._engine.deliver_to(self.name, deliver)
         return self
@@ -98,4 +161,6 @@ class QueryHandle:
             )
 
     def __repr__(self) -> str:
-        return f"<Query {self.name}: {self.query.title}>"
+        found = self._engine.suspended.get(self.name)
+        suspended = f", suspended since tick {found.tick}" if found is not None else ""
+        return f"<Query {self.name}: {self.query.title}{suspended}>"

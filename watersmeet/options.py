@@ -202,9 +202,9 @@ def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             raise ModelError(
-                f"unknown option {name}",
+                f"unknown option {name}" + (f": did you mean {close[0]}?" if close else ""),
                 detail="Options: " + "; ".join(f"{o.name} ({o.metadata['help']})" for o in known.values()) + ".",
-                hint=f"did you mean {close[0]}?" if close else "use one of these; names of Spark settings have a dot",
+                hint="use one of these; names of Spark settings have a dot",
             )
         own[name] = _converted(name, getattr(Options, name), value)
     return Options(**own), spark

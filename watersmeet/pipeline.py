@@ -48,7 +48,10 @@ class Pipeline:
 
     def with_stream(self, stream: Stream) -> Pipeline:
         if stream.name in self.streams:
-            raise ModelError(f"a stream named {stream.name} exists already", hint="choose another name")
+            raise ModelError(
+                f"a stream named {stream.name} exists already",
+                hint="rename one of the two; to declare it differently, stop the engine and declare it in a new one",
+            )
         if is_topic(stream):
             check_topic(stream)
         check_file_source(stream)
@@ -96,7 +99,11 @@ class Pipeline:
     def with_query(self, query: AnyQuery) -> Pipeline:
         name = query.name
         if name in self.queries:
-            raise ModelError(f"a query named {name} exists already", hint=f"drop it first: DROP QUERY {name}")
+            raise ModelError(
+                f"a query named {name} exists already",
+                hint=f"rename one of the two, or drop it first: watersmeet drop {name}, DROP QUERY {name}, "
+                f'or in Python engine.drop("{name}")',
+            )
         if len(self.queries) >= self.options.max_queries:
             raise ModelError(
                 f"the pipeline has {len(self.queries)} queries; the limit is {self.options.max_queries}",
@@ -175,7 +182,7 @@ def pointing_at(place: Place | None) -> Iterator[None]:
 
 
 def check_script(pipeline: Pipeline, script: str, file: str) -> tuple[Pipeline, list[WatersmeetError]]:
-    """The pipeline after a script and every error of the script, except those that only follow from another one.
+    """The pipeline after a script and the first error of each statement, except errors that only follow from another.
 
     An error follows from another if it points at the name of something whose own statement is wrong."""
     errors: list[WatersmeetError] = []

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.errors import RunError
+from watersmeet.errors import RunError, session_stopped
 from watersmeet.home.files import make_home, private
 from watersmeet.socket_folder import make_socket_folder
 from watersmeet.spark_reason import spark_reason
@@ -109,8 +109,13 @@ def check_session(session: SparkSession | None) -> None:
             hint='make a classic session: SparkSession.builder.master("local[*]").getOrCreate(), without remote(…), '
             "SPARK_REMOTE and spark.api.mode=connect; or leave it to the engine: Engine(home=…)",
         )
-    if session.sparkContext._jsc is None:
-        raise RunError("the Spark session is stopped", hint="make a new one: SparkSession.builder.getOrCreate()")
+    if (stopped := session_problem(session)) is not None:
+        raise stopped
+
+
+def session_problem(session: SparkSession | None) -> RunError | None:
+    """That a session was stopped while an engine uses it."""
+    return session_stopped() if session is not None and session.sparkContext._jsc is None else None
 
 
 def _check_classic(settings: Mapping[str, str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 # Control characters (C0, DEL, C1), and those that change the direction in which text is shown.
@@ -28,3 +30,8 @@ def json_text(value: Any) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def resume_hint(home: Path, query: str) -> str:
+    """What a message about a suspended query ends with."""
+    return f"when that is solved: watersmeet resume --home {shlex.quote(str(home))} {query}"

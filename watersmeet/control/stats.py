@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,32 @@ from watersmeet.runtime.udf.predicate_calls import complaints_in
 
 @dataclass(frozen=True)
 class StreamStats:
+    """What has arrived of a stream.
+
+    Attributes:
+        name: its name.
+        rows: the number of rows that were taken.
+        set_aside: by reason, the number of rows or files that were set aside.
+        newest: the newest event time, in microseconds.
+    """
+
     name: str
     rows: int
-    set_aside: Mapping[str, int]  # reason -> rows (or files)
+    set_aside: Mapping[str, int]
     newest: int | None
 
 
 @dataclass(frozen=True)
 class StoreStats:
+    """The state of a store.
+
+    Attributes:
+        name: a stream, or the streams of a materialized intermediate result.
+        rows: the number of rows in it.
+        bytes: the size of its files.
+        buckets: the number of its files.
+    """
+
     name: str
     rows: int
     bytes: int
@@ -39,49 +57,107 @@ class StoreStats:
 
 @dataclass(frozen=True)
 class OutboxStats:
-    """Results that wait to be delivered."""
+    """Results that wait to be delivered.
+
+    Attributes:
+        target: where they go.
+        ticks: the number of ticks that wait.
+        rows: the number of their rows.
+        tries: how many tries have failed in a row.
+        reason: the last failure.
+    """
 
     target: str
     ticks: int
     rows: int
-    tries: int  # that failed in a row
-    reason: str  # of the last failure
+    tries: int
+    reason: str
 
 
 @dataclass(frozen=True)
 class QueryStats:
+    """What a query has done.
+
+    Attributes:
+        name: its name.
+        since: its first tick; where that is not committed yet, the tick that was promised.
+        in_force: whether a committed tick has obeyed it.
+        results: the number of its results.
+        joins: the streams that it joins, as a text.
+        sql: its text.
+        folder: where its results go.
+        backfill: whether its first tick returned the results among stored rows.
+        latency: the seconds from the request to its activation; None if it was declared before the start.
+        failed_values: the number of values and conditions that could not be computed.
+        suspended: why it is not answered, and since which tick; None if it is.
+        outbox: the results that wait to be delivered to a target.
+    """
+
     name: str
-    since: int  # its first tick; where that is not committed yet, the tick that was promised
-    in_force: bool  # whether a committed tick has obeyed it
+    since: int
+    in_force: bool
     results: int
     joins: str
     sql: str
     folder: str
     backfill: bool
-    latency: float | None  # seconds from the request to its activation; None if it came with the pipeline
-    failed_values: int  # values and conditions that could not be computed
-    suspended: Suspension | None = None  # why it is not answered, and since which tick
-    outbox: OutboxStats | None = None  # of a query whose results are delivered to a target
+    latency: float | None
+    failed_values: int
+    suspended: Suspension | None = None
+    outbox: OutboxStats | None = None
 
 
 @dataclass(frozen=True)
 class Stats:
+    """The statistics of an engine: what `Engine.stats` returns.
+
+    Attributes:
+        running: whether an engine runs on the home.
+        tick: the last committed tick.
+        plan: the version of its plan.
+        streams: what has arrived.
+        stores: the state.
+        queries: what the queries have done.
+        predicates: for each registered predicate that has failed, its last failure.
+        ticks: the times of recent ticks, the oldest first.
+        deployments: for each change, the seconds from the request to its activation.
+        failure: what has ended the ticks of an engine in this process.
+    """
+
     running: bool
     tick: int
     plan: str
     streams: tuple[StreamStats, ...]
     stores: tuple[StoreStats, ...]
     queries: tuple[QueryStats, ...]
-    predicates: Mapping[str, str]  # registered predicate -> its last failure
-    ticks: tuple[TickTimes, ...]  # recent ones, the oldest first
-    deployments: tuple[float, ...]  # for each change, the seconds from the request to its activation
-    failure: str = ""  # of an engine in this process: what has ended its ticks
+    predicates: Mapping[str, str]
+    ticks: tuple[TickTimes, ...] = field(repr=False)  # too many to be shown in a cell of a notebook,
+    deployments: tuple[float, ...] = field(repr=False)  # as are these
+    failure: str = ""
 
     @property
     def state_bytes(self) -> int:
+        """The size of all stores, in bytes.
+
+        Example:
+            >>> engine.run_once().stats().state_bytes > 0
+            True
+        """
         return sum(store.bytes for store in self.stores)
 
     def as_json(self) -> dict[str, Any]:
+        """The statistics as `watersmeet stats --format json` prints them.
+
+        Returns:
+            A dictionary that `json.dumps` takes.
+
+        Raises:
+            Nothing.
+
+        Example:
+            >>> engine.run_once().stats().as_json()["queries"]
+            {'rises': 1}
+        """
         return {
             "running": self.running,
             "tick": self.tick,
@@ -188,13 +264,13 @@ def _queries(
             name,
             manifest.queries[name] if in_force else promised or manifest.tick + 1,
             in_force,
-            manifest.totals.results[name],
+            manifest.totals.results[name] if in_force else 0,  # until then, those of another query of that name
             query.joins,
             query.sql,
             query.folder,
             query.backfill,
             asked.latency if asked and not asked.declared else None,
-            manifest.totals.failed_values[name],
+            manifest.totals.failed_values[name] if in_force else 0,
             suspended.get(name) if in_force else None,
             outboxes.get(name),
         )

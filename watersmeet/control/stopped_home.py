@@ -77,7 +77,10 @@ def _described_after(
     name = change.query.name if isinstance(change, Add) else change.name
     if isinstance(change, Add):
         if name in known:
-            raise ModelError(f"there is already a query named {name}", hint=f"drop it first: watersmeet drop {name}")
+            raise ModelError(
+                f"a query named {name} exists already",
+                hint=f"drop it first: watersmeet drop {name}, or DROP QUERY {name} in the same request",
+            )
         added = Pipeline(home=home).with_query(change.query).queries[name]
         (described,) = describe(home, [added]).values()
         for other, one in known.items():

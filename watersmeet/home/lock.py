@@ -117,6 +117,11 @@ def _in_use(home: Path) -> StateError:
         process = (home / layout.LOCK).read_text("ascii", "replace").strip() or "unknown"
     except OSError:
         process = f"unknown: {layout.LOCK} was deleted"
+    if process == str(os.getpid()):  # cells of a notebook that are run again make a second engine
+        return StateError(
+            f"the home {home} is in use by process {process}, which is this one",
+            hint="stop the engine that was started before, engine.stop(), or use another home",
+        )
     return StateError(
         f"the home {home} is in use by process {process}",
         hint="stop that engine first, or start with another --home",

@@ -99,7 +99,7 @@ def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str
 
     Returns the queries with files that are neither where they were staged nor where they should be, and why."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.
-    waiting = [file for file in manifest.results if not os.path.exists(file.final)]
+    waiting = [file for file in manifest.results if not _is_published(file, manifest.tick)]
     lost: dict[str, str] = {}
     for at, file in enumerate(waiting):
         if at == 1:
@@ -107,10 +107,17 @@ def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str
         try:
             os.rename(file.staged, file.final)
         except (FileNotFoundError, NotADirectoryError, PermissionError) as problem:
-            _log.warning("%s with %d results of %s is missing: %s", file.final, file.rows, file.query, problem.strerror)
+            what = f"results of {file.query} ({file.rows:,})"
+            _log.warning("%s with %s is missing: %s", file.final, what, problem.strerror)
             if file.query in manifest.queries:  # not rows set aside
                 lost[file.query] = f"{file.final} cannot be published: {problem.strerror}"
     return lost
+
+
+def _is_published(file: ResultFile, tick: int) -> bool:
+    """Also if a start has put it aside since, because the pipeline declares another query of that name."""
+    final = Path(file.final)
+    return final.exists() or (layout.put_aside(final.parent, tick) / final.name).exists()
 
 
 def sync_published(home: Path, manifest: Manifest) -> dict[str, str]:

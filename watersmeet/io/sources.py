@@ -166,9 +166,16 @@ def columns_of(schema: StructType) -> tuple[Column, ...]:
     return tuple(Column(field.name, field.dataType.simpleString()) for field in schema.fields)
 
 
-def check_frame(name: str, frame: DataFrame) -> None:
-    if not frame.isStreaming:
+def check_frame(name: str, frame: DataFrame, time: str) -> None:
+    """Reject what a user took for a stream, and one without an event time."""
+    if not getattr(frame, "isStreaming", False):  # which a DataFrame of pandas does not have
         raise ModelError(
             f"stream {name}: the DataFrame is not a streaming DataFrame",
             hint='use spark.readStream, or engine.sql("CREATE STREAM …") for files',
+        )
+    if not time:
+        raise ModelError(
+            f"stream {name}: the column with the event time is not named",
+            detail=f"Its columns: {', '.join(frame.columns)}.",
+            hint=f'for example engine.stream("{name}", …, time="{frame.columns[0] if frame.columns else "at"}")',
         )

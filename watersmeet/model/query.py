@@ -46,20 +46,40 @@ class Output:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where results go: files of a format in a folder (None: under the home), the console, or a target outside."""
+    """Where results go: files in a folder, the console, or a target outside of the home.
+
+    Args:
+        format: parquet, json, csv, console, count, kafka, delta or postgres.
+        path: a folder, or what a target is named by, such as a topic; None: the folder of the query in the home.
+        options: pairs of names and values; docs/options.md lists them.
+
+    Example:
+        >>> engine.query("out", "SELECT * FROM bids [RANGE 1 SECOND]", watersmeet.Sink("json", "out")).folder.name
+        'out'
+    """
 
     format: str = "parquet"
-    path: str | None = None  # or what a target is named by, such as a topic
+    path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_delivered(self) -> bool:
-        """Whether results wait in the outbox until the target has them."""
+        """Whether results wait in the outbox until a target outside of the home has them.
+
+        Example:
+            >>> watersmeet.Sink("kafka", "rises").is_delivered
+            True
+        """
         return self.format not in _FORMATS
 
     @property
     def names_folder(self) -> bool:
-        """Whether `path` is a folder of this machine."""
+        """Whether `path` is a folder of this machine.
+
+        Example:
+            >>> watersmeet.Sink("json", "out").names_folder
+            True
+        """
         return not self.is_delivered or self.format in FOLDERS
 
 
@@ -130,7 +150,10 @@ class Query:
     @property
     def title(self) -> str:
         """What it reads, for people."""
-        return " ⋈ ".join(f"{alias.stream} {alias.name}" for alias in self.aliases)
+        named = [f"{alias.stream} {alias.name}" for alias in self.aliases]
+        if self.leaf is None:
+            return " ⋈ ".join(named)
+        return f"{' ⋈ '.join(named[:-1])} {self.leaf.kind.upper()} JOIN {named[-1]}"
 
     @cached_property
     def position(self) -> dict[str, int]:

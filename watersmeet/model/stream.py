@@ -29,6 +29,20 @@ def check_name(kind: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Column:
+    """A column of a stream.
+
+    Args:
+        name: its name; queries ignore its case.
+        type: a type of Spark SQL, such as BIGINT or DECIMAL(10, 2).
+
+    Raises:
+        ModelError: there is no such type, or it is not supported.
+
+    Example:
+        >>> watersmeet.Column("price", "BIGINT").type
+        'bigint'
+    """
+
     name: str
     type: str
 
@@ -37,12 +51,28 @@ class Column:
 
     @property
     def arrow(self) -> pa.DataType:
+        """The type as an Arrow type.
+
+        Example:
+            >>> watersmeet.Column("price", "BIGINT").arrow
+            DataType(int64)
+        """
         return arrow_type(self.type)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where Spark reads a declared stream from: a format, a path and the reader's options."""
+    """Where a declared stream is read from.
+
+    Args:
+        format: parquet, kafka, delta, or any other format of Spark's streaming reader.
+        path: a folder, or what the format is named by, such as a topic.
+        options: pairs of names and values; docs/options.md lists them.
+
+    Example:
+        >>> watersmeet.Source("parquet", "bids", (("maxFilesPerTrigger", "10"),)).path
+        'bids'
+    """
 
     format: str
     path: str
@@ -51,14 +81,36 @@ class Source:
 
 @dataclass(frozen=True)
 class Stream:
+    """A declared stream, as CREATE STREAM makes it. Durations are microseconds.
+
+    Args:
+        name: its name; `Engine.stream` gives it another one.
+        columns: its columns.
+        time: the column with the event time.
+        lateness: how far a row may be behind the newest row of earlier ticks.
+        source: where it is read from; None: a streaming DataFrame was handed over.
+        ahead: how far a row may be ahead of both the rows before it and the clock; None: no limit.
+        retain: how long rows are stored even if no query needs them; None: for ever.
+        idle: how long it may be silent before it stops holding back windows; None: for ever.
+
+    Raises:
+        ModelError: the name, a column, the event time or a duration is invalid.
+
+    Example:
+        >>> columns = (watersmeet.Column("at", "TIMESTAMP"), watersmeet.Column("auction", "BIGINT"))
+        >>> clicks = watersmeet.Stream("clicks", columns, "at", source=watersmeet.Source("json", "clicks"))
+        >>> engine.stream("clicks", clicks).column("AUCTION").type
+        'bigint'
+    """
+
     name: str
     columns: tuple[Column, ...]
     time: str
-    lateness: int = 0  # microseconds
-    source: Source | None = None  # None: a streaming DataFrame was handed over
-    ahead: int | None = DAY  # microseconds that a row may be ahead of the rows before it and of the clock; None: any
-    retain: int | None = 0  # microseconds that rows are kept whether a query needs them or not; None is UNBOUNDED
-    idle: int | None = None  # microseconds of silence after which it does not hold back windows; None: it always does
+    lateness: int = 0
+    source: Source | None = None
+    ahead: int | None = DAY
+    retain: int | None = 0
+    idle: int | None = None
 
     def __post_init__(self) -> None:
         check_name("stream", self.name)
@@ -93,7 +145,21 @@ class Stream:
         object.__setattr__(self, "time", time.name)
 
     def column(self, name: str) -> Column:
-        """The column of that name, ignoring case; raises with the names that exist."""
+        """The column of a name, ignoring case.
+
+        Args:
+            name: the name.
+
+        Returns:
+            The column.
+
+        Raises:
+            ModelError: there is no such column; the message has the names that exist.
+
+        Example:
+            >>> engine.streams[0].column("Price")
+            Column(name='price', type='bigint')
+        """
         for column in self.columns:
             if column.name.lower() == name.lower():
                 return column
@@ -104,4 +170,10 @@ class Stream:
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns as an Arrow schema.
+
+        Example:
+            >>> engine.streams[0].schema.names
+            ['at', 'auction', 'price']
+        """
         return pa.schema([(column.name, column.arrow) for column in self.columns])

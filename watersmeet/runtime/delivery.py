@@ -44,6 +44,7 @@ class Deliveries:
         self._queries: Callable[[], Mapping[str, AnyQuery]] = dict
         self._suspend: Callable[[str, str], None]
         self._newest: Callable[[], Manifest] | None = None  # while the engine runs
+        self._failing: dict[str, Deliver] = {}  # by query, the callable that raised when it was called last
         self._behind: set[str] = set()  # queries of which a tick may not have been delivered
         self._delivering = threading.RLock()  # a tick is committed, or somebody registers; both may do so inside
 
@@ -68,7 +69,9 @@ class Deliveries:
     def register(self, query: str, deliver: Deliver) -> None:
         """What was committed and not delivered to its predecessor, it gets at once: there may be no further tick."""
         with self._delivering:
-            self._callables.setdefault(query, []).append(deliver)
+            failing = self._failing.pop(query, None)  # which this one replaces: it would suspend the query again
+            others = [each for each in self._callables.get(query, []) if each is not failing]
+            self._callables[query] = [*others, deliver]
             self._behind.add(query)
             if self._newest is not None:
                 newest = self._newest()
@@ -143,11 +146,14 @@ class Deliveries:
     def _call(self, query: AnyQuery, deliver: Deliver, files: list[str], tick: int) -> None:
         try:
             deliver(set_up(self._spark().read, query).load([spark_path(file) for file in files]), tick)
+            if self._failing.get(query.name) is deliver:
+                del self._failing[query.name]
         except Exception as problem:
+            self._failing[query.name] = deliver
             raise RunError(
                 f"the callable of query {query.name} failed on tick {tick}: {type(problem).__name__}: {problem}",
                 detail="The tick is committed and its result files are complete; the callable has not processed them.",
-                hint="correct it, and resume the query: the tick is delivered again",
+                hint="register a correct one in its place, and resume the query: the tick is delivered again",
             ) from problem
 
     def _print(self, query: AnyQuery, files: list[str], tick: int) -> None:

@@ -359,7 +359,7 @@ class TickLoop:
         points.reach("commit.before", (garbage, {bucket.file for merge in merged for bucket in merge.job.inputs}))
         self.check_lock()
         self._committer.commit(manifest)
-        log_suspensions(self.manifest, manifest)
+        log_suspensions(self.home, self.manifest, manifest)
         self.manifest = manifest
         self._left = reports.leaves_windows
         self._flush = self._flush and (self._left or not tick.flush)

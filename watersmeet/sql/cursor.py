@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.model.secrets import KINDS, reference
-from watersmeet.sql.site import Site, Span
+from watersmeet.sql.site import Site, Span, backticks_hint
 from watersmeet.sql.syntax import Token
 
 
@@ -45,7 +45,8 @@ class Cursor:
     def name(self, kind: str) -> Token:
         token = self.peek()
         if token is None or token.kind not in ("word", "quoted"):
-            return self._missing(f"the name of a {kind}")
+            hint = backticks_hint(token.text) if token is not None and token.kind == "string" else ""
+            return self._missing(f"the name of a {kind}", hint)
         self.at += 1
         following = self.peek()
         # `a/b` and `9lives` are several tokens; say what names may be made of, not what was expected next.

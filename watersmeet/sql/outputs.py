@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from watersmeet.model import Column, ColumnRef, Expression, Output, SparkCall
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.scope import Member, Resolved, Scope
-from watersmeet.sql.site import Site, Span
+from watersmeet.sql.site import Site, Span, name_hint
 from watersmeet.sql.syntax import Item, Reference, Scalar
 
 
@@ -80,5 +80,5 @@ def _output(site: Site, scope: Scope, binder: Binder, item: Item, scalar: Scalar
         written = item.name.text if item.name else scalar.references()[0].parts[-1]
         return Output(written, value.type, value)
     if item.name is None:
-        site.fail(item.span, "a computed output needs a name", hint="add AS and a name")
+        site.fail(item.span, "a computed output needs a name", hint=name_hint(site, item.span))
     return Output(item.name.text, value.type, value)

@@ -14,7 +14,7 @@ from watersmeet.model import Column, Stream
 from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.stream import check_name
 from watersmeet.sql.functions.nested import field
-from watersmeet.sql.site import Site, Span
+from watersmeet.sql.site import Site, Span, as_written
 from watersmeet.sql.spark_types import Unsupported
 from watersmeet.sql.syntax import Name, Reference, Table
 
@@ -191,4 +191,4 @@ class Scope:
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     folded = {name.lower(): name for name in known}
     close = difflib.get_close_matches(written.lower(), folded, n=1)
-    return f"did you mean {folded[close[0]]}?" if close else ""
+    return f"did you mean {as_written(folded[close[0]])}?" if close else ""

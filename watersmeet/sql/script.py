@@ -52,9 +52,11 @@ class DropQuery:
 Statement = CreateStream | CreateQuery | DropQuery
 
 
-def parse_script(text: str, file: str = "") -> tuple[Statement, ...]:
-    """The statements of a script in order; raises SqlError at the first problem."""
-    return tuple(_statement(cursor) for cursor in _pieces(text, file))
+def parse_script(text: str, file: str = "", *, of_queries: bool = False) -> tuple[Statement, ...]:
+    """The statements of a script in order; raises SqlError at the first problem.
+
+    `of_queries`: the script is to change the queries of an engine, and a hint does not name streams."""
+    return tuple(_statement(cursor, of_queries) for cursor in _pieces(text, file))
 
 
 def parse_each(text: str, file: str = "") -> Iterator[Statement | SqlError]:
@@ -84,7 +86,7 @@ def _pieces(text: str, file: str) -> list[Cursor]:
     return [Cursor(site, piece) for piece in pieces if piece]
 
 
-def _statement(cursor: Cursor) -> Statement:
+def _statement(cursor: Cursor, of_queries: bool = False) -> Statement:
     if cursor.take("CREATE", "STREAM"):
         return _create_stream(cursor)
     if cursor.take("CREATE", "QUERY"):
@@ -102,7 +104,7 @@ def _statement(cursor: Cursor) -> Statement:
     cursor.site.fail(
         (first.start, cursor.tokens[:2][-1].end if words else first.end),
         f"statements that begin with {words or first.text} are not supported",
-        hint="use CREATE STREAM, CREATE QUERY or DROP QUERY",
+        hint=f"use {'' if of_queries else 'CREATE STREAM, '}CREATE QUERY or DROP QUERY",
     )
 
 

@@ -6,8 +6,23 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from watersmeet.errors import ModelError, Place, SqlError
+from watersmeet.model.stream import NAME_PATTERN
 
 Span = tuple[int, int]  # start and end (exclusive) in the text of a Site
+
+
+def in_backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def as_written(name: str) -> str:
+    """A name as SQL has it: in backticks, unless it is a plain word."""
+    return name if NAME_PATTERN.fullmatch(name) else in_backticks(name)
+
+
+def backticks_hint(name: str, alias: str = "") -> str:
+    """For a name in double quotes, which are quotes of a string."""
+    return f"write names in backticks: {f'{alias}.' if alias else ''}{in_backticks(name)}"
 
 
 @dataclass(frozen=True)
@@ -24,9 +39,16 @@ class Site:
         return Place(self.origin.text, base + span[0], base + span[1], self.origin.file)
 
     def fail(self, span: Span, problem: str, *, detail: str = "", hint: str = "") -> NoReturn:
-        raise SqlError(problem, detail=detail, hint=hint, place=self.place(span))
+        raise SqlError(problem, detail=detail, hint=hint, place=self.place(span)) from None
 
     def adopt(self, span: Span, error: ModelError, *, hint: str = "") -> NoReturn:
         """Give a model's complaint the place it is about."""
         place = self.place(span)
         raise SqlError(error.problem, detail=error.detail, hint=error.hint or hint, place=place) from None
+
+
+def name_hint(site: Site, span: Span) -> str:
+    """For an output without a name, which may be a column in double quotes."""
+    written = site.text[span[0] : span[1]]
+    is_in_quotes = written.startswith('"') and written.endswith('"')
+    return "add AS and a name" + (f"; if it is a column, {backticks_hint(written[1:-1])}" if is_in_quotes else "")

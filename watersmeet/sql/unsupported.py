@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from watersmeet.sql.functions.aggregates import rejected_aggregate
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import UnsupportedClause
 
@@ -33,7 +34,7 @@ _REASONS = {
     "column aliases": ("renaming columns in FROM is not supported", "use AS in the SELECT list"),
     "star": ("{} is not supported", "list the columns"),
     "inner star": ("* is not supported inside of an expression", "list the columns; count(*) counts rows"),
-    "aggregate": ("aggregate function {} is not supported", _AGGREGATE_HINT),
+    "aggregate": ("aggregate function {} needs a window with SLIDE or TUMBLE", _AGGREGATE_HINT),
     "window function": ("window functions (OVER) are not supported", _AGGREGATE_HINT),
     "table function": ("table function {} is not supported", "expand the value where the results are read"),
     "not deterministic": (
@@ -60,6 +61,8 @@ def reject(site: Site, found: UnsupportedClause) -> NoReturn:
     problem, hint = _REASONS[found.what]
     if found.what == "join" and found.written.startswith("FULL"):
         hint = "write two queries: a LEFT JOIN, and an ANTI JOIN of the other stream with the first"
+    if found.what == "aggregate" and (rejected := rejected_aggregate(found.written.lower())):
+        problem, hint = rejected.problem, rejected.hint
     if found.what == "clause":
         hint = _CLAUSE_HINTS.get(found.written, hint)
-    site.fail(found.span, problem.format(found.written), hint=hint)
+    site.fail(found.span, problem.replace("{}", found.written), hint=hint)

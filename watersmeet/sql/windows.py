@@ -32,6 +32,9 @@ class Windows:
     tokens: tuple[Token, ...]  # without those of the windows
 
 
+_KINDS = "RANGE r, RANGE r SLIDE s, TUMBLE r or UNBOUNDED"
+
+
 def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
     """Find all windows of one SELECT and blank them in `text`."""
     kept: list[Token] = []
@@ -51,6 +54,7 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
             spans.append(span)
             at = close + 1
             continue
+        _check_word(site, tokens[at : at + 3])
         kept.append(token)
         at += 1
     start = _trailing(kept)
@@ -65,6 +69,14 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
     for begin, end in spans:
         text = text[:begin] + "".join(char if char == "\n" else " " for char in text[begin:end]) + text[end:]
     return Windows(tuple(brackets), overall, text, tuple(kept))
+
+
+def _check_word(site: Site, tokens: tuple[Token, ...]) -> None:
+    """Reject a bracket that is meant as a window. In an array or a subscript few words come before a number."""
+    if [token.kind for token in tokens] != ["symbol", "word", "number"] or tokens[0].text != "[":
+        return
+    if not tokens[1].is_word("INTERVAL", "NOT", "CASE"):
+        site.fail(tokens[1].span, f"there is no window {tokens[1].text}", hint=f"use {_KINDS}")
 
 
 def _trailing(tokens: list[Token]) -> int | None:

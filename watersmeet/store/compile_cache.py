@@ -61,4 +61,22 @@ def _can_write(folder: Path) -> bool:
         return False
 
 
+def _announce_compiling() -> None:
+    """Say once that the loops are compiled: it takes long, and the user sees nothing else meanwhile."""
+    from numba.core import event  # noqa: PLC0415 - Numba reads its settings when it is imported
+
+    class Announcement(event.Listener):
+        def on_start(self, compiling: event.Event) -> None:  # not for loops that are in the cache
+            if compiling.data["dispatcher"].py_func.__module__.startswith("watersmeet."):
+                event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
+                when = "once" if CACHED else "at every start, because no cache folder can be written"
+                print(f"watersmeet: compiling its loops, {when}; about a minute", file=sys.stderr, flush=True)
+
+        def on_end(self, compiling: event.Event) -> None:
+            pass
+
+    event.register("numba:compile", Announcement())  # type: ignore[no-untyped-call]
+
+
 CACHED = choose_cache()
+_announce_compiling()

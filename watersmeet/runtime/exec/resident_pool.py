@@ -67,6 +67,7 @@ class Residents:
         self._key = secrets.token_bytes(32)
         self._names = itertools.count()
         self._jobs: dict[int, int] = {}  # by number, the residents of a job that have not been told to end
+        self._stages: dict[int, int] = {}  # by number of a job, the last stage that residents have come from
         self._job_numbers = itertools.count()
         self._group = f"watersmeet residents {secrets.token_hex(4)}"
         self._changed = threading.Condition()  # guards all that follows
@@ -152,6 +153,7 @@ class Residents:
             problem = raised
         with self._changed:
             self._jobs.pop(number, None)
+            self._stages.pop(number, None)
             self._fruitless += 1
             if problem is not None and not self._closed and (self._fruitless > TRIES or spark_has_ended(problem)):
                 self._fail(problem)
@@ -177,6 +179,7 @@ class Residents:
             limit_waiting(connection, self._seconds)
             with self._changed:
                 self._connected.update(hello.ranks)
+                self._stages[hello.job] = max(hello.stage, self._stages.get(hello.job, 0))
                 self._fruitless = 0
             try:
                 while (task := self._take(connection, hello)) is not None:
@@ -208,6 +211,8 @@ class Residents:
                     return None
                 if hello.job not in self._jobs:  # it has ended, and Spark is about to kill what is left of it
                     return None
+                if hello.stage < self._stages[hello.job]:
+                    return None  # Py4J repeats a call whose connection was cut off, and Spark runs the job twice
                 if Rank.TICK in hello.ranks and sum(self._jobs.values()) > max(1, self._enough):
                     self._jobs[hello.job] -= 1
                     return None

@@ -38,6 +38,7 @@ class Hello:
     """What a resident says of itself."""
 
     job: int
+    stage: int  # Spark's id of the stage: a later one than that of other residents of the job if it was begun twice
     attempt: int  # Spark's id of this try of the task
     process: int
     ranks: tuple[Rank, ...] = (Rank.TICK, Rank.AHEAD)  # what the connection is for
@@ -50,7 +51,7 @@ def resident(addresses: list[Address], key: bytes, job: int) -> Callable[[int, I
         list(items)  # a worker whose input was not read is not used again
         with connect(addresses, key) as connection:
             warm_up()
-            hello = Hello(job, task_context().taskAttemptId(), os.getpid())
+            hello = Hello(job, task_context().stageId(), task_context().taskAttemptId(), os.getpid())
             connection.send_bytes(pickle.dumps(hello))
             points.reach("resident.begin", connection)
             with (

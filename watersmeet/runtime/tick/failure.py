@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from watersmeet.errors import RunError, WatersmeetError
+from watersmeet.errors import RunError, WatersmeetError, session_stopped
 from watersmeet.home import layout
 from watersmeet.spark_reason import spark_reason
 
@@ -34,18 +35,24 @@ def explain_failure(problem: BaseException, home: Path, tick: int | None = None)
     if ran_out_of_memory(problem):
         return RunError("Spark's Java process ran out of memory", detail=_UNCHANGED, hint=f"{MORE_MEMORY} {home}")
     if spark_has_ended(problem):
-        return RunError(
-            "Spark's Java process has ended",
-            detail=_UNCHANGED,
-            hint=f"check spark.driver.memory and run again with the same home {home}: the run resumes there",
-        )
+        return session_stopped() if _java_answers() else _java_ended(home)
     advice = "correct the cause"
     if "Wrong basePath" in text:
         advice = "the input of a stream was moved: move it back"
+    elif "[FAILED_READ_FILE" in text:
+        advice = "move the file away, or put a readable one in its place,"
     return RunError(
         "a tick failed; nothing of it was committed, and the next run repeats it",
         detail=spark_reason(problem),
         hint=f"{advice} and run again with the same home {home}",
+    )
+
+
+def _java_ended(home: Path) -> RunError:
+    return RunError(
+        "Spark's Java process has ended",
+        detail=_UNCHANGED,
+        hint=f"check spark.driver.memory and run again with the same home {home}: the run resumes there",
     )
 
 
@@ -65,11 +72,33 @@ def is_full(problem: BaseException) -> bool:
 
 def spark_has_ended(problem: BaseException) -> bool:
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+    from pyspark.errors import PySparkException
 
     if isinstance(problem, Py4JJavaError):
         text = text_of(problem)
         return "SparkContext was shut down" in text or text.endswith(Py4JNetworkError.__name__) or _is_stopped()
-    return isinstance(problem, ConnectionError | Py4JError) or ("java." in text_of(problem) and _is_stopped())
+    if isinstance(problem, Py4JError) and _answers():
+        return False  # an interrupt of another call has cut off its connection
+    if isinstance(problem, ConnectionError | Py4JError):
+        return True
+    return (isinstance(problem, PySparkException) or "java." in text_of(problem)) and _is_stopped()
+
+
+def _answers() -> bool:
+    """Whether there is a Spark that runs."""
+    from pyspark import SparkContext
+
+    return SparkContext._jvm is not None and not _is_stopped()
+
+
+def _java_answers() -> bool:
+    from pyspark import SparkContext
+
+    java: Any = SparkContext._jvm
+    try:
+        return java is not None and bool(java.java.lang.System.nanoTime())
+    except Exception:
+        return False
 
 
 def _is_stopped() -> bool:
@@ -78,7 +107,9 @@ def _is_stopped() -> bool:
 
     context = SparkContext._active_spark_context
     try:
-        return context is not None and context._jsc is not None and bool(context._jsc.sc().isStopped())
+        if context is None or context._jsc is None:
+            return SparkContext._jvm is not None  # there was one
+        return bool(context._jsc.sc().isStopped())
     except Exception:  # nobody answers
         return True
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import AnyQuery, Leaf, WindowedQuery
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.guard import ExpressionError
-from watersmeet.terminal import visible
+from watersmeet.terminal import resume_hint, visible
 
 _log = logging.getLogger("watersmeet")
 
@@ -97,8 +98,9 @@ def _texts(query: AnyQuery) -> Iterator[str]:
         yield from (part.expression.text for part in keys if part.column is None)
 
 
-def log_suspensions(before: Manifest, after: Manifest) -> None:
+def log_suspensions(home: Path, before: Manifest, after: Manifest) -> None:
     """Say which queries a tick has suspended."""
     for name, one in after.suspended.items():
         if one != before.suspended.get(name):
-            _log.warning("query %s is suspended since tick %d: %s", name, one.tick, visible(one.reason))
+            why = f"{visible(one.reason)}; {resume_hint(home, name)}"
+            _log.warning("query %s is suspended since tick %d: %s", name, one.tick, why)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from watersmeet.sql.adapter.places import Places
-from watersmeet.sql.site import Site
+from watersmeet.sql.site import Site, backticks_hint
 
 # Fields that mean nothing for the result: quotes around a name, a hint for Spark's optimizer, the word OVER, and how
 # another dialect would have to write Spark's operators.
@@ -73,6 +73,10 @@ def check_all_read(site: Site, root: Any, places: Places, words: Mapping[str, st
     for node, name in unread(root):
         value = dict.get(node.args, name)
         listed = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, exp.Expr)]
+        if isinstance(node, exp.Literal) and isinstance(node.parent, exp.Column):  # a."b"
+            span = places.span(node)
+            hint = backticks_hint(node.name, node.parent.table)
+            site.fail(span, f"{site.text[span[0] : span[1]]} is a string, not a name", hint=hint)
         written = words.get(name, name.replace("_", " ").strip().upper())
         start, end = places.clause(written, [*listed, node])
         if name not in words and listed:  # the parser's name for it says nothing

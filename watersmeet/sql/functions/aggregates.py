@@ -53,14 +53,19 @@ def aggregate_entries() -> list[AggregateEntry]:
     return list(dict.fromkeys(AGGREGATE_TABLE.values()))
 
 
+def rejected_aggregate(name: str) -> Unsupported | None:
+    """Why an aggregate is not supported, wherever it is written."""
+    if name in AGGREGATE_TABLE:
+        return None
+    why, hint = _REJECTED.get(name, ("it is not in the table of aggregates", "docs/windows.md lists the aggregates"))
+    return Unsupported(f"aggregate function {name} is not supported: {why}", hint)
+
+
 def aggregate_type(name: str, arguments: Arguments, star: bool, distinct: bool) -> str:
     """The type of an aggregate; raises Unsupported. `star` is count(*)."""
-    entry = AGGREGATE_TABLE.get(name)
-    if entry is None:
-        why, hint = _REJECTED.get(
-            name, ("it is not in the table of aggregates", "docs/windows.md lists the aggregates")
-        )
-        raise Unsupported(f"aggregate function {name} is not supported: {why}", hint)
+    if rejected := rejected_aggregate(name):
+        raise rejected
+    entry = AGGREGATE_TABLE[name]
     like = f"write it like {entry.examples[0]}"
     if star:
         if name != "count" or distinct:

@@ -10,7 +10,7 @@ from watersmeet.model import Stream
 from watersmeet.sql import tree
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
-from watersmeet.sql.site import Site
+from watersmeet.sql.site import Site, name_hint
 from watersmeet.sql.spark_types import Unsupported, shown, widest
 from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over, without_parentheses
 from watersmeet.sql.windowed import resolved
@@ -139,7 +139,7 @@ class Resolver:
             written = item.value.parts[-1] if isinstance(item.value, Column) else ""
             name = item.name.text if item.name else written
             if not name and outermost:
-                self._site.fail(item.span, "a computed output needs a name", hint="add AS and a name")
+                self._site.fail(item.span, "a computed output needs a name", hint=name_hint(self._site, item.span))
             if item.name:
                 aliases.setdefault(name.lower(), value)
             drafts.append((name, value, item, ""))

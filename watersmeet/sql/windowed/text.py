@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
+from watersmeet.sql.site import in_backticks
 from watersmeet.sql.spark_types import nested, wider
 from watersmeet.sql.tree import Aggregate, Call, Node, Ordered, Over, SortKey
 from watersmeet.sql.windowed.groups import bare
@@ -58,14 +59,14 @@ class _Writer:
         prefix = "s"
         while any(output.label.lower().startswith(prefix) for output in query.outputs):
             prefix += "_"
-        shown = ", ".join(_quoted(output.label) for output in query.outputs)
+        shown = ", ".join(in_backticks(output.label) for output in query.outputs)
         if isinstance(query, Select) and not query.distinct:
             inner = self._select(query, self._sorting(prefix, [self._value(each.value) for each in query.order]))
         else:  # what it is ordered by is a matter of its outputs
             sorting = self._sorting(prefix, [self._of_outputs(query, each.value) for each in query.order])
             inner = f"SELECT {shown}{sorting} FROM ({self._plain(query)})"
         order = [_direction(f"`{prefix}{at}`", each) for at, each in enumerate(query.order)]
-        order += [_quoted(output.label) for output in query.outputs]
+        order += [in_backticks(output.label) for output in query.outputs]
         limit = f" LIMIT {query.limit}" if query.limit is not None else ""
         offset = f" OFFSET {query.offset}" if query.offset else ""
         return f"SELECT {shown} FROM ({inner}) ORDER BY {', '.join(order)}{limit}{offset}"
@@ -76,7 +77,7 @@ class _Writer:
     def _of_outputs(self, query: Query, value: Node) -> str:
         if isinstance(query, Select):
             place = [bare(known) for known in query.values].index(bare(value))
-            return _quoted(query.outputs[place].label)
+            return in_backticks(query.outputs[place].label)
         return self._value(value)
 
     def _plain(self, query: Query) -> str:
@@ -86,14 +87,14 @@ class _Writer:
         # The names of outputs are those of the left side.
         left, right = self.query(query.left), self.query(query.right)
         listed = ", ".join(
-            f"{_quoted(one.label)} AS {_quoted(output.label)}"
+            f"{in_backticks(one.label)} AS {in_backticks(output.label)}"
             for one, output in zip(query.left.outputs, query.outputs, strict=True)
         )
         return f"SELECT {listed} FROM (({left}) {query.operator} ({right}))"
 
     def _select(self, query: Select, more: str) -> str:
         pairs = zip(query.values, query.outputs, strict=True)
-        listed = ", ".join(f"{self._value(value)} AS {_quoted(output.label)}" for value, output in pairs)
+        listed = ", ".join(f"{self._value(value)} AS {in_backticks(output.label)}" for value, output in pairs)
         text = f"SELECT {'DISTINCT ' if query.distinct else ''}{listed}{more}"
         if query.source is not None:
             text += f" FROM {self._source(query.source)}"
@@ -108,9 +109,9 @@ class _Writer:
 
     def _source(self, source: Source) -> str:
         if isinstance(source, Scan):
-            return f"{_quoted(self._views[source.stream])} AS {_quoted(source.label)}"
+            return f"{in_backticks(self._views[source.stream])} AS {in_backticks(source.label)}"
         if isinstance(source, Subselect):
-            return f"({self.query(source.query)}) AS {_quoted(source.label)}"
+            return f"({self.query(source.query)}) AS {in_backticks(source.label)}"
         text = f"({self._source(source.left)} {_JOINS[source.kind]} {self._source(source.right)}"
         return f"{text} ON {self._value(source.on)})" if source.on is not None else f"{text})"
 
@@ -119,7 +120,11 @@ class _Writer:
     def _value(self, node: Node) -> str:
         match node:
             case Bound():
-                return f"{_quoted(node.relation)}.{_quoted(node.column)}" if node.relation else _quoted(node.column)
+                return (
+                    f"{in_backticks(node.relation)}.{in_backticks(node.column)}"
+                    if node.relation
+                    else in_backticks(node.column)
+                )
             case WindowEnd():
                 return _end(node.end)
             case Call():
@@ -135,7 +140,7 @@ class _Writer:
             case tree.CastTo():
                 return f"TRY_CAST({self._value(node.value)} AS {canonical_type(node.type)})"
             case tree.Field():
-                return f"{self._value(node.value)}.{_quoted(node.name)}"
+                return f"{self._value(node.value)}.{in_backticks(node.name)}"
         return _constant(node)
 
     def _call(self, node: Call) -> str:
@@ -250,10 +255,6 @@ def _end(end: bool) -> str:
 
 def _direction(text: str, order: Ordered | SortKey) -> str:
     return f"{text} {'DESC' if order.descending else 'ASC'} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _string(value: str) -> str:
