@@ -30,6 +30,7 @@ from watersmeet.home import layout
 
 LARGE, MIDDLE, SMALL = 200_000, 50_000, 20_000  # rows a stream and tick
 PLACES_FROM = 10  # ticks until Java has compiled what a shuffle runs
+PARTS = ("speed", "tick-sizes", "small-ticks", "places", "first-tick", "adaptation")
 STEADY_TICKS, STEADY_FROM = 240, 80  # behind the epochs in which it learns how the data is: process, first plans
 
 
@@ -46,32 +47,38 @@ class Target:
 
 
 def run(
+    parts: Annotated[list[str] | None, typer.Option("--part", help="one of several parts")] = None,
     peers: Annotated[bool, typer.Option(help="also Spark's own joins, Flink and Pathway")] = True,
     seconds: Annotated[float, typer.Option(min=5, help="how long rows arrive in small-ticks")] = 30.0,
 ) -> None:
     """Resident tasks against the peers and the embedded executor, P = 2, small ticks, the first tick, adaptation."""
+    chosen = parts or list(PARTS)
+    if unknown := [part for part in chosen if part not in PARTS]:
+        raise SystemExit(f"unknown parts: {', '.join(unknown)}; there are {', '.join(PARTS)}")
     others = ("spark", "flink", "pathway") if peers else ()
-    small = _three_way(SMALL, 30, ["joint", "embedded", *others, "duckdb"])
-    middle = _three_way(MIDDLE, 8, ["joint", *(name for name in others if name == "spark"), "duckdb"])
-    large = _three_way(LARGE, 16, ["joint", *(name for name in others if name != "spark"), "duckdb"])
-    places = _three_way(LARGE, 40, ["joint", "places"], PLACES_FROM)
-    steady = _three_way(SMALL, STEADY_TICKS, ["joint", "adaptive"], STEADY_FROM)
-    found = [
-        *_best(others, small, middle, large),
-        *([Target("60,000 rows a tick: × Spark", 20, _ratio(small, "joint", "spark"))] if peers else []),
-        Target("60,000 rows a tick: × embedded", 0.85, _ratio(small, "joint", "embedded")),
-        *(_small_ticks(seconds) if peers else []),
-        Target("600,000 rows a tick: P = 2 × P = 1", 0.5, _ratio(places, "places", "joint")),
-        Target("first tick after Spark is up, seconds", 2.5, first_tick(), at_most=True),
-        Target("adaptation on: × CPU of off", 1.05, _cpu(steady, "adaptive") / _cpu(steady, "joint"), at_most=True),
-    ]
-    runs = {
-        "60,000": small,
-        "150,000": middle,
-        "600,000": large,
-        "600,000, P = 1 and 2": places,
-        "60,000, steady": steady,
-    }
+    runs: dict[str, dict[str, Figures]] = {}
+    found: list[Target] = []
+    if "speed" in chosen:
+        small = runs["60,000"] = _three_way(SMALL, 30, ["joint", "embedded", *others, "duckdb"])
+        if peers:
+            found.append(Target("60,000 rows a tick: × Spark", 20, _ratio(small, "joint", "spark")))
+        found.append(Target("60,000 rows a tick: × embedded", 0.85, _ratio(small, "joint", "embedded")))
+    if "tick-sizes" in chosen:
+        runs["150,000"] = _three_way(MIDDLE, 8, ["joint", *(name for name in others if name == "spark"), "duckdb"])
+        runs["600,000"] = _three_way(LARGE, 16, ["joint", *(name for name in others if name != "spark"), "duckdb"])
+    if "speed" in chosen and "tick-sizes" in chosen:
+        found += _best(others, *runs.values())
+    if "small-ticks" in chosen and peers:
+        found += _small_ticks(seconds)
+    if "places" in chosen:
+        places = runs["600,000, P = 1 and 2"] = _three_way(LARGE, 40, ["joint", "places"], PLACES_FROM)
+        found.append(Target("600,000 rows a tick: P = 2 × P = 1", 0.5, _ratio(places, "places", "joint")))
+    if "first-tick" in chosen:
+        found.append(Target("first tick after Spark is up, seconds", 2.5, first_tick(), at_most=True))
+    if "adaptation" in chosen:
+        steady = runs["60,000, steady"] = _three_way(SMALL, STEADY_TICKS, ["joint", "adaptive"], STEADY_FROM)
+        cpu = _cpu(steady, "adaptive") / _cpu(steady, "joint")
+        found.append(Target("adaptation on: × CPU of off", 1.05, cpu, at_most=True))
     _show(runs, found)
 
 
@@ -170,9 +177,9 @@ def _show(runs: dict[str, dict[str, Figures]], found: list[Target]) -> None:
             speeds.add_row(rows, one.title, f"{one.rows_per_second:,.0f}", f"{cpu:.2f}" if cpu else "")
     Console().print(speeds, table_of("targets of the runtime", found))
     figures = {rows: {name: asdict(one) for name, one in systems.items()} for rows, systems in runs.items()}
-    write_picture(
-        "runtime", speed_bars("three-way join, 60,000 rows a tick: speed of each system", [*runs["60,000"].values()])
-    )
+    if "60,000" in runs:
+        title = "three-way join, 60,000 rows a tick: speed of each system"
+        write_picture("runtime", speed_bars(title, [*runs["60,000"].values()]))
     write_json("runtime", {"runs": figures, "targets": [asdict(target) for target in found]})
 
 

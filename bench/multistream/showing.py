@@ -60,7 +60,7 @@ def show(
 def markdown(told: dict[str, Any]) -> str:
     """One figure of bench/out/ as a table with a line about where and when it was measured."""
     machine = told["machine"]
-    size = "the short form" if told["short"] else "the whole"
+    command = "bench/run multistream" + (" --short" if told["short"] else "")
     where = f"{machine['date'][:10]} on {machine['cores']} cores"
     lines = [
         f"**{told['title']}**",
@@ -69,7 +69,7 @@ def markdown(told: dict[str, Any]) -> str:
         "|" + "---|" * len(told["columns"]),
         *(f"| {' | '.join(row)} |" for row in told["rows"]),
         "",
-        f"Measured {where}, {size}; load at the end {machine['load'][0]:.1f}.",
+        f"Measured {where} by `{command}`; load at the end {machine['load'][0]:.1f}.",
     ]
     return "\n".join(lines)
 
