@@ -1,4 +1,4 @@
-"""One Spark session for the whole run, Hypothesis profiles, and a limit for each test.
+"""One Spark session for each process of tests, and a limit for each test.
 
 The limit is the net below the tests' own ones: it ends calls of the product that would never return, such as
 `run_once()`. An alarm of the operating system interrupts whatever Python code the main thread is in, also where it
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -18,27 +17,19 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import is_hypothesis_test
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.register_assert_rewrite("tests.support")
+from tests.support.examples import PROFILE, load_profile  # noqa: E402 - after the line above
 
 STDERR = 2
-TEST_SECONDS = 600  # far beyond what the longest takes, also on a busy machine
-LONG_TEST_SECONDS = 3600  # of ./run test-faults, test-cluster and test-long, and of a search
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+TEST_SECONDS = 1800  # far beyond what the longest takes, also on a slow and busy machine
+LONG_TEST_SECONDS = 4 * 3600  # of ./run test-faults, test-cluster and test-long, and of a search
 
-settings.register_profile(
-    "default", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), print_blob=True
-)
-SEARCHED = int(os.environ.get("WATERSMEET_EXAMPLES", "2000"))  # for each test, in a search
-settings.register_profile("search", deadline=None, max_examples=SEARCHED, suppress_health_check=list(HealthCheck))
-settings.register_profile(  # for work on a failure: the first one found, as it is
-    "quick", settings.get_profile("default"), phases=(Phase.explicit, Phase.generate)
-)
-settings.load_profile(PROFILE)
+load_profile()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,11 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`./run test` has two processes. One of them runs all tests with the Spark session, so that there is one session;
-    the tests of any other file stay together, so that its fixtures are made once."""
     for item in items:
-        needs_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else str(item.path)))
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.random)
 
 
 class TookTooLong(BaseException):

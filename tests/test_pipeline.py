@@ -41,9 +41,10 @@ def test_a_change_leaves_the_pipeline_before_it_as_it_was() -> None:
 def test_what_does_not_fit_together_is_rejected() -> None:
     pipeline = Pipeline.read(SCRIPT, options=Options(max_queries=2))
     query = pipeline.query("other", SELECT)
-    with pytest.raises(ModelError, match="a stream named r exists already"):
+    with pytest.raises(ModelError, match=r"a stream named r exists already(.|\n)*rename one of the two"):
         pipeline.with_stream(pipeline.streams["r"])
-    with pytest.raises(ModelError, match="a query named q exists already"):
+    hint = "Hint: rename one of the two, or drop it first: watersmeet drop q,"
+    with pytest.raises(ModelError, match=rf"a query named q exists already\n(.*\n)*{hint}"):
         pipeline.with_query(pipeline.query("q", SELECT))
     with pytest.raises(ModelError, match="no query named nobody"):
         pipeline.without_query("nobody")

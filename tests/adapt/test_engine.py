@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.changing_streams import explosion, right_number, script
-from tests.support.waiting import eventually
+from tests.support.inside import keeper_of, opened
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
 from watersmeet.adapt.statistics_file import recall
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 def run(engine: Engine, kill: bool = False) -> None:
     """All ticks; each waits for the optimizer, so that a fast machine and a slow one take the same decisions."""
     with engine:
-        engine._open()
-        loop, follower = engine._loop, engine._keeper.follower
-        assert loop is not None
+        loop, follower = opened(engine), keeper_of(engine).follower
         if kill:  # a search that takes its time cannot have answered before it is killed
-            follower.options = replace(follower.options, searcher="improve", plan_seconds=60.0)
+            follower.options = replace(follower.options, searcher="improve", plan_seconds=PATIENCE)
 
         killed: set[int | None] = {None}
 
@@ -40,7 +39,7 @@ def run(engine: Engine, kill: bool = False) -> None:
                     eventually(lambda: follower.optimizer.pid not in killed)  # each request starts a new process
                     killed.add(follower.optimizer.pid)
                     os.kill(follower.optimizer.pid or 0, signal.SIGKILL)
-                follower.optimizer.wait(120)
+                follower.optimizer.wait(PATIENCE)
 
         loop.observers.append(Waiting())
         engine.run_once()
@@ -49,7 +48,7 @@ def run(engine: Engine, kill: bool = False) -> None:
 def test_the_plan_follows_the_data_and_results_stay_right(spark: SparkSession, tmp_path: Path) -> None:
     explosion(300, ticks=18, change=8, partners=30).write(tmp_path / "in")
     # By the costs of papers: with so few rows, what every tick costs anyway hides all differences.
-    engine = Engine(spark, home=tmp_path / "home", epoch=3, plan_seconds=0.5, costs="paper")
+    engine = Engine(spark, home=tmp_path / "home", epoch=3, plan_seconds=PATIENCE, costs="paper")
     engine.sql(script(tmp_path / "in"))
     run(engine)
     assert engine["q"].results().count() == right_number(tmp_path / "in") > 0

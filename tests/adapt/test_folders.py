@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.changing_streams import COLUMNS, TICKS_IN_WINDOW, explosion, right_number, script
+from tests.support.inside import feeds_of, keeper_of, opened
 from tests.support.plans import plan_by
 from watersmeet import Engine
 from watersmeet.adapt.measure import all_links
@@ -41,7 +42,11 @@ def outside_first(problem: Problem, **_: object) -> Solution:
     return plan_by(problem, prefer)
 
 
-@pytest.mark.parametrize("small", [spark_executor.FEW_BYTES, -1], ids=["a tick is one order", "a tick in parts"])
+@pytest.mark.parametrize(
+    "small",
+    [spark_executor.FEW_BYTES, pytest.param(-1, marks=pytest.mark.thorough)],
+    ids=["a tick is one order", "a tick in parts"],
+)
 def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
@@ -54,9 +59,8 @@ def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
     engine = Engine(spark, home=tmp_path / "home", epoch=3, adaptive="off", searcher="greedy")
     engine.sql(script(tmp_path / "in").replace(" WITH (maxFilesPerTrigger = 1)", ""))
     with engine:
-        engine._open()
-        loop, plan = engine._loop, engine._keeper.current
-        assert loop is not None and isinstance(loop.executor, SparkExecutor)
+        loop, plan = opened(engine), keeper_of(engine).current
+        assert isinstance(loop.executor, SparkExecutor)
         links = {frozenset(named_ends(link)) for link in all_links(plan.problem)}
         assert MIDDLE in links - {fact.measures for fact in step_facts(plan).values()}
         for tick in range(TICKS):
@@ -64,7 +68,7 @@ def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
                 file = f"{name}/{tick:06d}.parquet"
                 (tmp_path / "made" / file).rename(tmp_path / "in" / file)
             engine.start(once=True)
-            assert all(isinstance(feed, FolderFeed) for feed in engine._feeds.running.values())
+            assert all(isinstance(feed, FolderFeed) for feed in feeds_of(engine).running.values())
             engine.run_once()
         assert loop.manifest.tick == TICKS
     assert engine["q"].results().count() == right_number(tmp_path / "in")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.declarations import bigint_streams, continuous_query
 from tests.support.optimizer_problems import mixed_problem
+from tests.support.waiting import PATIENCE
 from watersmeet.model import Query, Stream
 from watersmeet.optimize.heuristic.incremental import extended
 from watersmeet.optimize.problem import Problem
@@ -81,7 +82,13 @@ def with_a_store() -> Plan:
             frozenset((("r", "a"), ("s", "a"))): 4e-3,
         },
     )
-    plan = make_plan(START, tuple(streams().values()), [query("first", CHAIN)], Options(searcher="exact"), statistics)
+    plan = make_plan(
+        START,
+        tuple(streams().values()),
+        [query("first", CHAIN)],
+        Options(searcher="exact", plan_seconds=PATIENCE),
+        statistics,
+    )
     assert plan.rules.materialized, "the test needs a plan with a materialized store"
     return plan
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.declarations import bigint_streams
+from tests.support.waiting import PATIENCE
 from watersmeet.adapt.decisions import changes, largest, reason
 from watersmeet.adapt.measure import REMEMBERED, Measurements, all_links, learned, live_rows, measure_tick
 from watersmeet.adapt.statistics_file import recall, remember
@@ -61,7 +62,7 @@ def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifes
             data = {"ts": pa.array(times, pa.timestamp("us"))}
             data |= {column: pa.array(rng.integers(0, KEYS[f"{name}.{column}"], ROWS)) for column in columns}
             reports.append(Gather(order, plan.rules.store(name), True, name).run(pa.table(data).to_batches()))
-        probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result(60))
+        probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result(PATIENCE))
         after, _ = tick.finished(reports, probed)
         sketches = {(report.stream, part): made for report in reports for part, made in report.sketches.items()}
         total = total.plus(measure_tick(manifest, after, plan, facts, sketches, 0.5))

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.changing_streams import COLUMNS, explosion, right_number, script
+from tests.support.inside import keeper_of
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
 from watersmeet.adapt.statistics_file import recall
@@ -19,7 +21,7 @@ BUDGET = DEFAULT_SIZE * len(COLUMNS)  # enough for what is assumed of streams of
 
 
 def declared(folder: Path) -> Engine:
-    engine = Engine(home=folder / "home", executor="local", epoch=3, plan_seconds=0.5, storage_budget=BUDGET)
+    engine = Engine(home=folder / "home", executor="local", epoch=3, plan_seconds=PATIENCE, storage_budget=BUDGET)
     engine.sql(script(folder / "in"))
     return engine
 
@@ -39,7 +41,7 @@ def test_a_home_whose_streams_exceed_the_budget_stays_usable(tmp_path: Path, cap
     arrive(range(6))
     with declared(tmp_path) as engine:
         engine.run_once()
-        assert engine._keeper.current.over_budget == 0, "nothing was known when the plan was made"
+        assert keeper_of(engine).current.over_budget == 0, "nothing was known when the plan was made"
     assert not caplog.messages
     known = recall(tmp_path / "home")
     assert known is not None and sum(known.sizes.values()) > BUDGET

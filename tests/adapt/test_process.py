@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.adapt.test_incremental import with_a_store
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.adapt.optimizer_process import NICENESS, OptimizerProcess
 from watersmeet.optimize.search import verify
 from watersmeet.optimize.statistics import Statistics
@@ -29,7 +29,7 @@ def optimizer() -> Iterator[OptimizerProcess]:
 def request(**changes: object) -> Request:
     """A plan made without knowledge, and statistics for which S ⋈ T ⋈ U should be kept."""
     known = with_a_store()
-    options = Options(plan_seconds=0.5)
+    options = Options(plan_seconds=PATIENCE)
     plan = make_plan(START, known.streams, known.queries, replace(options, materialize="off"), Statistics())
     asked = Request(plan.streams, plan.queries, options, known.problem.statistics, 0.2, plan.solution, plan.rules)
     return replace(asked, **changes)  # type: ignore[arg-type]
@@ -38,28 +38,28 @@ def request(**changes: object) -> Request:
 def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess) -> None:
     asked = request()
     optimizer.ask(7, asked)
-    optimizer.wait(120)
+    optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert answer.number == 7
     assert answer.proposal.solution.cost == pytest.approx(propose(asked).solution.cost)
     verify(problem_of(asked.queries, asked.options, asked.statistics), answer.proposal.solution)
     assert optimizer.answer() is None, "an answer is given once"
-    assert psutil.Process(optimizer.pid).nice() == os.nice(0) + NICENESS, "ticks come first"
+    assert psutil.Process(optimizer.pid).nice() == min(19, os.nice(0) + NICENESS), "ticks come first"
 
 
 def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optimizer: OptimizerProcess) -> None:
-    optimizer.ask(1, request(options=Options(plan_seconds=60.0, searcher="improve")))
+    optimizer.ask(1, request(options=Options(plan_seconds=PATIENCE, searcher="improve")))
     eventually(lambda: optimizer.pid is not None)
     first = optimizer.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    optimizer.wait(120)
+    optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert "process ended" in answer.failure
     optimizer.ask(2, request())
-    optimizer.wait(120)
+    optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert optimizer.pid != first
@@ -69,7 +69,7 @@ def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
     asked = request()
     streams_alone = problem_of(asked.queries, asked.options, asked.statistics).least_storage
     optimizer.ask(1, replace(asked, options=Options(searcher="left-deep", storage_budget=streams_alone)))
-    optimizer.wait(120)
+    optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert answer.failure.startswith("ModelError: ")
@@ -77,7 +77,7 @@ def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
 
 
 def test_closing_ends_the_process(optimizer: OptimizerProcess) -> None:
-    optimizer.ask(1, request(options=Options(plan_seconds=60.0, searcher="improve")))
+    optimizer.ask(1, request(options=Options(plan_seconds=PATIENCE, searcher="improve")))
     eventually(lambda: optimizer.pid is not None)
     pid = optimizer.pid
     optimizer.close()

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.changing_streams import COLUMNS, explosion, right_number, script
+from tests.support.inside import keeper_of, opened
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
 from watersmeet.adapt.measure import Measurements, StepCount
@@ -84,16 +86,14 @@ def test_weights_stay_within_a_factor_of_the_shipped_ones(times: float, bound: f
 
 def run(engine: Engine) -> None:
     """All ticks; each waits for the optimizer."""
-    engine._open()
-    loop, follower = engine._loop, engine._keeper.follower
-    assert loop is not None
+    loop, follower = opened(engine), keeper_of(engine).follower
 
     class Waiting:
         def gathered(self, reports: object) -> None:
             pass
 
         def committed(self, manifest: Manifest) -> None:
-            follower.optimizer.wait(120)
+            follower.optimizer.wait(PATIENCE)
 
     loop.observers.append(Waiting())
     engine.run_once()
@@ -104,7 +104,7 @@ def test_an_engine_measures_its_weights_and_filters_and_knows_them_after_a_resta
     narrow = "SELECT s.id AS s FROM s [RANGE 5 SECONDS], t [RANGE 1 SECONDS] WHERE s.b = t.b AND s.id % 4 = 1"
 
     def declared() -> Engine:
-        engine = Engine(home=tmp_path / "home", executor="local", epoch=4, plan_seconds=0.5)
+        engine = Engine(home=tmp_path / "home", executor="local", epoch=4, plan_seconds=PATIENCE)
         engine.sql(script(tmp_path / "in"))
         engine.query("narrow", narrow)
         return engine
@@ -150,15 +150,15 @@ def test_a_better_plan_is_looked_for_beside_the_first_ticks(
     def bad(problem: Problem, **_: object) -> Solution:
         return replace(simple_plan(problem), searcher="greedy")
 
-    engine = Engine(home=home, executor="local", adaptive="off", epoch=3, plan_seconds=1.0, searcher=searcher)
+    engine = Engine(home=home, executor="local", adaptive="off", epoch=3, plan_seconds=PATIENCE, searcher=searcher)
     engine.sql(script(tmp_path / "in"))
     with engine:
         monkeypatch.setattr("watersmeet.plan.planner.optimize", bad)
-        engine._open()
-        first = engine._keeper.current.solution
+        opened(engine)
+        first = keeper_of(engine).current.solution
         monkeypatch.undo()
         run(engine)
-        last = engine._keeper.current.solution
+        last = keeper_of(engine).current.solution
         assert engine.stats().queries[0].results == right_number(tmp_path / "in")
     told = decisions(home)
     assert told[0].kind == "start" and told[0].unit == "seconds"

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.aggregate.slices import Slices, as_text, given_by
+from tests.support.examples import examples
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
 from watersmeet.model.predicate import KeyPart
 from watersmeet.model.query import Output
@@ -147,7 +148,7 @@ def _aggregate(partial: JoinPartial, of: Any) -> str:
 
 
 @given(st.data(), st.fixed_dictionaries(dict.fromkeys(STREAMS, rows)), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_aggregates_of_joins_are_those_of_the_join(
     data: st.DataObject, found: dict[str, list[dict[str, Any]]], ticks: int
 ) -> None:

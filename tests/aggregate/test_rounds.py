@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.aggregate.test_slice_cache import STORE, bucket
+from tests.support.examples import examples
 from watersmeet.aggregate import rounds as module
 from watersmeet.aggregate import windows
 from watersmeet.aggregate.answers import Due
@@ -32,7 +33,7 @@ def due(name: str, span: Span) -> Due:
     return Due(WindowedQuery(name, span.grid, body, OUTPUTS), (Reading(STORE, ROWS, ()),), span)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     st.sampled_from([Grid(100, 10), Grid(30, 30), Grid(70, 20)]), st.sampled_from([1, 400, 3000, 1 << 40]), st.randoms()
 )

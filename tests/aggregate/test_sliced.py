@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.aggregate.slices import Slices, as_text, given_by
+from tests.support.examples import examples
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
 from watersmeet.model.query import Output
 from watersmeet.model.windowed import Grid, Partial, Sliced, WindowedQuery
@@ -136,7 +137,7 @@ def _aggregates(partial: Partial, condition: Expression | None) -> list[str]:
 
 
 @given(st.data(), rows, st.integers(1, 4), st.sampled_from(["matrix", "tree"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_windows_are_those_of_a_batch(data: st.DataObject, found: list[dict[str, Any]], ticks: int, form: str) -> None:
     asked = [data.draw(queries(f"q{number}")) for number in range(data.draw(st.integers(1, 4)))]
     found = sorted(found, key=lambda row: row["at"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bench.optimizer.ajoin_paper import Eq2, HalfChanged, Side, grouped, reordered, reordering
 from tests.optimize.test_searchers import problems
+from tests.support.examples import examples
 from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.problem import Problem
@@ -84,7 +85,7 @@ def test_half_of_the_queries_changed_since_the_last_full_plan() -> None:
 
 
 @given(problems(budget=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_plans_are_complete(problem: Problem) -> None:
     try:
         plan = reordering(problem)

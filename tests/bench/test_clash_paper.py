@@ -9,7 +9,9 @@ from hypothesis import given, settings
 
 from bench.optimizer.clash_paper import PaperProgram, candidates, paper, partitioned, solve_paper
 from tests.optimize.test_searchers import problems
+from tests.support.examples import examples
 from tests.support.optimizer_problems import graph
+from tests.support.waiting import PATIENCE
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize, verify
@@ -93,16 +95,16 @@ def test_the_printed_program_costs_no_less_than_ours_when_priced_alike() -> None
     pytest.importorskip("highspy")
     for layouts in ("one", "many"):
         problem = Problem((Q1, Q2), partitions=4, layouts=layouts)
-        result = solve_paper(problem, 20.0)
+        result = solve_paper(problem, PATIENCE)
         assert result.optimal
         assert result.objective <= result.solution.cost + 1e-6  # copies and results have no price in it
-        assert optimize(problem, searcher="exact", time_limit=20.0).cost <= result.solution.cost + 1e-6
+        assert optimize(problem, searcher="exact", time_limit=PATIENCE).cost <= result.solution.cost + 1e-6
 
 
 @pytest.mark.skipif(find_spec("highspy") is None, reason="no solver")
 @given(problems(largest=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_a_proof_is_below_the_plan_of_the_printed_program(problem: Problem) -> None:
-    best, printed = optimize(problem, searcher="exact", time_limit=20.0), paper(problem, 20.0)
+    best, printed = optimize(problem, searcher="exact", time_limit=PATIENCE), paper(problem, PATIENCE)
     verify(problem, printed)
     assert not best.optimal or best.cost <= printed.cost * (1 + 1e-6)

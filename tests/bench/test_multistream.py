@@ -121,7 +121,7 @@ def test_a_table_of_the_page_is_renewed() -> None:
     assert "| plan | rows |\n|---|---|\n| flat | 7 |" in filled
     assert "old" not in filled
     assert filled.endswith("after\n<!-- table 8b -->\nkept\n<!-- end -->\n")
-    assert "2026-01-02 on 2 cores, the short form; load at the end 1.2" in filled
+    assert "2026-01-02 on 2 cores by `bench/run multistream --short`; load at the end 1.2" in filled
 
 
 def test_a_tiny_run_counts_what_it_probes_and_stores(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from bench.optimizer.multistream_chain import chain, chain_tree, linear_order, materialize, valid
 from tests.optimize.test_searchers import problems
+from tests.support.examples import examples
 from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph
@@ -80,7 +81,7 @@ def is_chain(query: QueryGraph) -> bool:
 
 
 @given(problems(budget=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_plans_of_chains_are_complete_and_cost_what_they_say(problem: Problem) -> None:
     if all(is_chain(query) for query in problem.queries):
         verify(problem, chain(problem))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,13 @@ def pipeline(tmp_path: Path) -> Path:
     path = tmp_path / "pipeline.sql"
     path.write_text(GOOD)
     return path
+
+
+@contextlib.contextmanager
+def not_ignored(number: signal.Signals) -> Iterator[None]:
+    """A signal that would end the process, though the tests may have been started with nohup."""
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import watersmeet
-from tests.cli.conftest import GOOD, Command
+from tests.cli.conftest import GOOD, Command, not_ignored
+from watersmeet.cli.demo.show import next_commands, pipeline_text
 from watersmeet.engine import Engine
+from watersmeet.home import layout
+from watersmeet.home.lock import home_lock
 from watersmeet.model import AnyQuery
 from watersmeet.session import check_java
 from watersmeet.sql import build_query, parse_script
@@ -20,7 +29,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("this command must not start Spark")
 
-    monkeypatch.setattr("watersmeet.engine.make_session", fail)
+    monkeypatch.setattr("watersmeet.lifecycle.make_session", fail)
 
 
 def test_version_and_help(command: Command) -> None:
@@ -44,6 +53,13 @@ def test_check_notes_folders_that_are_missing(command: Command, pipeline: Path) 
     notes = [line for line in command("check", pipeline).stdout.splitlines() if line.startswith("note:")]
     assert len(notes) == 1
     assert str(pipeline.parent / "data" / "items") in notes[0]
+
+
+def test_check_notes_what_is_probably_misspelt(command: Command, pipeline: Path) -> None:
+    pipeline.write_text(GOOD + "CREATE STREAM s (at TIMESTAMP) TIMESTAMP BY at FROM paquet 'data';")
+    result = command("check", pipeline)
+    assert result.exit_code == 0, "Spark may have a source of this name"
+    assert "note: stream s: the format paquet is unknown here; did you mean parquet?" in result.stdout.splitlines()
 
 
 def test_check_reports_every_error_with_its_place(command: Command, pipeline: Path) -> None:
@@ -226,13 +242,34 @@ def test_demo_keeps_its_hands_off_other_folders(command: Command, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_help_does_not_wait_for_what_only_plans_need() -> None:
+    heavy = "{'numba', 'duckdb', 'pyspark', 'highspy', 'sqlglot'}"
+    loaded = f"import sys, watersmeet.cli; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_commands_that_the_demo_ends_with_work_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "my demo" / "home"
+    results = layout.results(home, "high_bids")
+    results.mkdir(parents=True)
+    pq.write_table(pa.table({"item": ["a kite"]}), results / "1.parquet")
+    (tmp_path / "my demo" / "pipeline.sql").write_text(pipeline_text())
+    monkeypatch.chdir(tmp_path)
+    commands = [line for line in next_commands(home).splitlines()[2:] if line and not line.startswith("#")]
+    assert len(commands) == 3
+    done = subprocess.run(" && ".join(commands), shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "9 queries over 3 streams" in done.stdout and "a kite" in done.stdout
+    assert "top_categories" in (tmp_path / "my demo" / "plan.svg").read_text()
+
+
 def test_an_unexpected_error_is_short_and_logged(
     command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("something nobody thought of")
 
-    monkeypatch.setattr("watersmeet.engine.make_session", fail)
+    monkeypatch.setattr("watersmeet.lifecycle.make_session", fail)
     result = command("run", pipeline, "--home", tmp_path / "home")
     assert result.exit_code == 70
     assert "Traceback" not in result.output
@@ -242,21 +279,28 @@ def test_an_unexpected_error_is_short_and_logged(
     assert "Traceback" in log.read_text()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_interrupted_while_starting(
-    command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    monkeypatch.setattr("watersmeet.lifecycle.make_session", lambda *_: os.kill(os.getpid(), number))
+    with not_ignored(signal.SIGHUP):
+        result = command("run", pipeline, "--home", tmp_path / "home")
+    assert result.exit_code == code
+    assert "interrupted before the first tick; nothing was changed" in result.stderr
 
-    monkeypatch.setattr("watersmeet.engine.make_session", interrupt)
-    assert command("run", pipeline, "--home", tmp_path / "home").exit_code == 130
+
+def test_a_home_in_use_is_rejected_before_spark_starts(command: Command, pipeline: Path, tmp_path: Path) -> None:
+    with home_lock(tmp_path / "home"):
+        result = command("run", pipeline, "--home", tmp_path / "home")
+    assert (result.exit_code, f"is in use by process {os.getpid()}" in result.stderr) == (1, True), result.output
 
 
 def test_without_java_it_says_what_to_install(
     command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
-    monkeypatch.setattr("watersmeet.engine.make_session", lambda *_: check_java())
+    monkeypatch.setattr("watersmeet.lifecycle.make_session", lambda *_: check_java())
     result = command("run", pipeline, "--home", tmp_path / "home")
     assert result.exit_code == 1
     assert "Java 17" in result.stderr

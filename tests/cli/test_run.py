@@ -15,7 +15,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.processes import watersmeet_run
-from tests.support.waiting import eventually, join
+from tests.support.waiting import PATIENCE, eventually, join
+from watersmeet.cli.demo import show
 from watersmeet.cli.sample_project import write_sample
 
 if TYPE_CHECKING:
@@ -116,7 +117,10 @@ def test_the_summary_names_folders_that_exist(command: Command, shop: Path, spar
     assert len(named) == 3 and all(Path(folder).is_dir() for folder in named), result.stdout
 
 
-@pytest.mark.parametrize("moved", ["all", "home", "input"])
+@pytest.mark.parametrize(
+    "moved",
+    ["all", pytest.param("home", marks=pytest.mark.thorough), pytest.param("input", marks=pytest.mark.thorough)],
+)
 def test_what_was_moved_goes_on(
     command: Command, shop: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moved: str
 ) -> None:
@@ -173,7 +177,7 @@ def test_sigterm_ends_after_the_tick_and_the_next_run_goes_on(
     Path("tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(Path("tmp").absolute()))
     with watersmeet_run("pipeline.sql", "--home", "home", log=Path("run.log")) as run:
-        eventually(lambda: run.has_ended or any(line.startswith("tick") for line in run.said()), 120)
+        eventually(lambda: run.has_ended or any(line.startswith("tick") for line in run.said()))
         code = run.terminate()
     said = run.said()
     assert code == 0, said
@@ -188,7 +192,8 @@ def test_sigterm_ends_after_the_tick_and_the_next_run_goes_on(
     _check_shop()
 
 
-def test_demo(command: Command, tmp_path: Path, spark: SparkSession) -> None:
+def test_demo(command: Command, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(show, "CATCH_UP", PATIENCE)
     home = tmp_path / "demo"
     result = command("demo", "--seconds", "2", "--rate", "500", "--home", home)
     assert result.exit_code == 0, result.output

@@ -14,9 +14,7 @@ import psutil
 import pyspark
 
 from tests.support.processes import environment, kill_tree
-from tests.support.waiting import eventually
-
-PATIENCE = 120  # seconds until a process of the cluster must be ready
+from tests.support.waiting import PATIENCE, eventually
 
 
 class Cluster:
@@ -66,7 +64,7 @@ class Cluster:
                 subprocess.Popen([*command, *arguments], stdout=output, stderr=output, cwd=self.folder, env=settings)
             )
         process = self.processes[-1]
-        eventually(lambda: ready in log.read_text() or process.poll() is not None, PATIENCE, f"{name} was not ready")
+        eventually(lambda: ready in log.read_text() or process.poll() is not None, f"{name} was not ready")
         assert process.poll() is None, f"{name}: {log.read_text()[-3000:]}"
 
 

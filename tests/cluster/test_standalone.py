@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.standalone import Cluster, standalone
 from tests.support.faults.victim import Run, Victim, check_results, check_state, clean_start
 from tests.support.strangers import answer_to_a_stranger, check_rejected
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.session import SECRET_VARIABLE
 
 pytestmark = pytest.mark.cluster
@@ -93,7 +93,7 @@ def test_executors_are_killed_from_outside(cluster: Cluster, victim: Callable[..
         assert run.process.poll() is None
         executor = cluster.executors()[0]
         executor.kill()
-        executor.wait(60)
+        executor.wait(PATIENCE)
         killed += 1
     run.wait()
     assert home.last_code == 0 and killed == 2

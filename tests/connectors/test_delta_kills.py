@@ -22,6 +22,7 @@ def flow(tmp_path: Path, say: Callable[[str], None]) -> Iterator[StoreFlow]:  # 
     end_leftovers(tmp_path)
 
 
+@pytest.mark.soak
 def test_three_kills(flow: StoreFlow) -> None:
     """Those that tell most: before the table has a tick, when it has it and nobody knows, and beside a compaction."""
     flow.feed(40)

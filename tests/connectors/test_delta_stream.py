@@ -14,7 +14,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.support.deaths import Died, dying_at, silent_threads
+from tests.support.inside import abandon
 from tests.support.parquet_input import append_file, seconds_after_epoch
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.errors import InputError, ModelError, SqlError
 from watersmeet.home import layout
@@ -130,10 +132,10 @@ def test_a_death_at_any_point(tmp_path: Path, point: str) -> None:
         with dying_at(point), silent_threads():
             try:
                 engine.start(once=True)
-                engine.wait(10)
+                engine.wait(PATIENCE)
             except Died:
                 pass
-        engine._held.close()
+        abandon(engine)
     tables.live()
     tables.check()
 
@@ -156,8 +158,8 @@ def test_what_a_tick_reads_is_written_down_before_it_begins(tmp_path: Path) -> N
     engine = tables.engine()
     with dying_at("tick.begin"), silent_threads():
         engine.start(once=True)
-        engine.wait(10)
-    engine._held.close()
+        engine.wait(PATIENCE)
+    abandon(engine)
     log = load_ranges(tables.home, "0")
     assert log is not None and log.batch == 0 and load_newest(tables.home).tick == 0
     begin, end = log.ranges["l"]

@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.brokers.hanging import leave_hanging
 from tests.support.brokers.kafka import KafkaBroker, running_broker
+from tests.support.waiting import PATIENCE
 from watersmeet import points
 from watersmeet.io.connectors.kafka.target import KafkaTarget
 from watersmeet.io.connectors.protocol import Sender
@@ -140,7 +141,7 @@ def test_a_second_kill_while_a_tick_hangs(trusting_broker: KafkaBroker, point: s
             arguments = (sender_to(broker), point, killed)
             life = multiprocessing.get_context("spawn").Process(target=deliver_and_kill, args=arguments)
             life.start()
-            life.join(300)
+            life.join(PATIENCE)
             assert life.exitcode == (0 if killed else -signal.SIGKILL)
             deliver(sender_to(broker))
         assert found_in(broker) == expected(TICKS)
@@ -168,7 +169,6 @@ def deliver(sender: Sender, strike: points.Subscriber | None = None) -> None:
     if strike is not None:
         points.subscribe(strike)
     try:
-        limit = time.monotonic() + 600
         while last < TICKS:
             target = KafkaTarget(sender)
             try:
@@ -179,7 +179,6 @@ def deliver(sender: Sender, strike: points.Subscriber | None = None) -> None:
                     target.commit(tick, rows(tick))
                     last = tick
             except ConnectionError:
-                assert time.monotonic() < limit
                 time.sleep(0.25)
             finally:
                 target.close()

@@ -21,10 +21,10 @@ from tests.support.faults.kafka_program import JOIN, STREAMS
 from tests.support.faults.strikes import Strikes
 from tests.support.faults.victim import end_leftovers
 from tests.support.processes import ROOT, environment, kill_tree
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.connectors
 
-PATIENCE = 900
 TICK = ["positions.before", "tick.begin", "gather.after", "probe.after", "manifest.draft", "manifest.linked"]
 AFTER = ["publish.before", "discard.before", "tick.end"]
 DELIVERY = ["target.open", "target.recovered", "target.commit", "target.written", "target.acknowledged"]

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from tests.support.brokers.kafka import KafkaBroker
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.errors import InputError
 from watersmeet.home.manifest import load_newest
@@ -248,7 +248,7 @@ def delete_before(reading: Reading, offset: int) -> None:
     """What retention does, at once."""
     admin = reading.broker.admin()
     part = TopicPartition(reading.topic, 0, offset)
-    admin.delete_records([part])[part].result(30)
+    admin.delete_records([part])[part].result(PATIENCE)
 
 
 def test_a_missing_topic_and_an_unreachable_broker(reading: Reading) -> None:

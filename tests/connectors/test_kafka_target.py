@@ -18,7 +18,7 @@ import pytest
 from tests.support.brokers.kafka import KafkaBroker
 from tests.support.brokers.registry import running_registry
 from tests.support.poisoned import HEALTHY, VICTIM, Poisoned
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
 
@@ -79,7 +79,7 @@ def test_the_newest_tick_is_known_from_the_topic_itself(sending: Sending) -> Non
 
 def _deleted(admin: Any, group: str) -> bool:
     try:
-        admin.delete_consumer_groups([group])[group].result(30)
+        admin.delete_consumer_groups([group])[group].result(PATIENCE)
     except Exception as problem:
         return "NOT_FOUND" in str(problem)
     return True

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deaths import Died, dying_at, silent_threads
+from tests.support.deaths import dying_at, silent_threads
+from tests.support.inside import abandon, run_until_death
 from tests.support.poisoned import HEALTHY, VICTIM, Poisoned
 from tests.support.waiting import eventually
 from watersmeet.control.stats import stats_of_home
@@ -105,17 +106,9 @@ def test_a_death_at_any_point(delivered: Delivered, point: str) -> None:
     delivered.live()
     delivered.feed()
     engine = delivered.engine()
-    with dying_at(point), silent_threads():
-        try:
-            engine.start(once=True)
-            engine.wait(10)
-            engine._outbox.drain(0.5)
-        except Died:
-            pass
-        with engine._outbox._changed:
-            engine._outbox._closed = True
-            engine._outbox._changed.notify_all()
-    engine._held.close()
+    with dying_at(point) as died, silent_threads():
+        run_until_death(engine, died)
+    abandon(engine)
     delivered.live()
     delivered.check_delivered()
 

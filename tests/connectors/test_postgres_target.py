@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.stores.postgres_server import PostgresServer
 from tests.support.stores.postgres_targets import close_all, close_targets, opened  # noqa: F401 - a fixture
 from tests.support.stores.results import batches, rows_of, sender
@@ -79,7 +80,7 @@ def test_of_two_processes_that_write_a_tick_one_succeeds(postgres: PostgresServe
         target.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(moves=st.lists(st.tuples(st.sampled_from(["new", "repeat", "reopen", "abort"]), st.integers(0, 3)), max_size=10))
 def test_each_tick_once_whatever_happens(postgres_server: PostgresServer, moves: list[tuple[str, int]]) -> None:
     close_targets()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.stores.postgres_server import PostgresServer
 from tests.support.stores.postgres_targets import close_all, close_targets, opened  # noqa: F401 - a fixture
 from tests.support.stores.results import EVERY_TYPE, VALUES, batches, every_value
@@ -75,7 +76,7 @@ _MICROS = 1_000_000
 _YEARS = st.integers(-200_000_000_000 * _MICROS, 9_000_000_000_000 * _MICROS)  # 4368 BC to 287168 AD
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     texts=st.lists(st.one_of(st.none(), st.text(st.characters(codec="utf-8"))), min_size=1, max_size=5),
     number=st.floats(width=64),

@@ -30,7 +30,7 @@ def running(tmp_path: Path) -> Iterator[Path]:
     script.write_text(create_both(tmp_path) + f"CREATE QUERY scripted AS {JOIN};")
     home = tmp_path / "home"
     with watersmeet_run(script, "--home", home, log=tmp_path / "run.log") as run:
-        eventually(lambda: any((home / "manifests").glob("*.json")) or run.has_ended, 120)
+        eventually(lambda: any((home / "manifests").glob("*.json")) or run.has_ended)
         yield home
 
 
@@ -89,22 +89,28 @@ def test_commands_against_a_running_pipeline(running: Path, tmp_path: Path) -> N
 
 
 def test_a_home_without_an_engine_says_so_at_once(tmp_path: Path) -> None:
-    for arguments in (("add", f"CREATE QUERY q AS {JOIN}"), ("drop", "q"), ("explain",)):
+    requests = (("add", f"CREATE QUERY q AS {JOIN}"), ("drop", "q"), ("resume", "q"), ("explain",))
+    for arguments in (*requests, ("list",), ("stats",)):
+        result = command(*arguments, "--home", tmp_path)
+        assert result.exit_code == 1
+        assert f"{tmp_path} is not the home of an engine" in result.stderr
+    with home_lock(tmp_path):  # an engine was to start here, and has not come far
+        pass
+    for arguments in requests:
         result = command(*arguments, "--home", tmp_path)
         assert result.exit_code == 1
         assert f"no engine is running on the home {tmp_path}" in result.stderr
         assert "Hint: start one" in result.stderr
-    for name in ("list", "stats"):
-        result = command(name, "--home", tmp_path)
-        assert result.exit_code == 1
-        assert "is not the home of an engine" in result.stderr
 
 
 def test_wrong_use(tmp_path: Path) -> None:
     assert "cannot be the name" in command("drop", "--home", tmp_path, "a;b").stderr
-    assert "cannot be read" in command("add", "--home", tmp_path, tmp_path / "gone.sql").stderr
+    assert "gone.sql cannot be read: No such file" in command("add", "--home", tmp_path, tmp_path / "gone.sql").stderr
+    assert "Hint: use CREATE QUERY or DROP QUERY\n" in command("add", "--home", tmp_path, "SELEC foo").stderr
     assert command("explain").exit_code == 2
-    assert command("explain", "--home", tmp_path, "--searcher", "greedy").exit_code == 2
+    for option, value in {"--searcher": "greedy", "--what-if": "SELECT 1", "--set": "partitions=2"}.items():
+        wrong = command("explain", "--home", tmp_path, option, value)
+        assert (wrong.exit_code, f"Invalid value for {option}" in wrong.stderr) == (2, True), wrong.stderr
     assert command("list", "--home", tmp_path, "--format", "xml").exit_code == 2
 
 

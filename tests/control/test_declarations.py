@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.commands import command
 from tests.support.deaths import Died, silent_threads, subscribed
+from tests.support.inside import abandon, opened, run_feeds
 from tests.support.two_streams import create, write
 from watersmeet import Engine, Sink
 from watersmeet.control.change_log import read_entries
@@ -64,12 +65,10 @@ class World:
 
         engine = self.declared(script)
         with subscribed(reached), silent_threads(), contextlib.suppress(Died):
-            engine._open(accept=True)
-            engine._feeds.start(engine.pipeline.streams, engine._frames, once=True)
-            for feed in engine._feeds.running.values():
-                assert feed.wait(60)
+            opened(engine, accept=True)
+            run_feeds(engine)
         assert died.is_set()
-        engine._held.close()
+        abandon(engine)
 
     def changes(self) -> list[tuple[str, str, int]]:
         """What was logged of queries since the first start."""
@@ -132,6 +131,14 @@ def test_a_changed_query_is_shown_and_has_to_be_accepted(
     world.run(edited(text))
     assert not caplog.text
     assert world.since() == {"q": 2}
+
+
+def test_results_that_were_put_aside_are_not_missed(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.run(f"CREATE QUERY q AS {JOIN};")
+    world.run(edited(OTHER), accept=True)  # without new input: no tick has obeyed it yet
+    assert [(one.since, one.in_force, one.results) for one in stats_of_home(world.home).queries] == [(3, False, 0)]
+    world.run(edited(OTHER))
+    assert "missing" not in caplog.text
 
 
 @pytest.mark.parametrize(

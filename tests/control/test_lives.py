@@ -21,7 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.support.deaths import Died, silent_threads, subscribed
 from tests.support.examples import examples
 from tests.support.files_as_frames import FilesAsFrames
+from tests.support.inside import abandon, feeds_of, opened, run_feeds
 from tests.support.two_streams import write
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.control import compaction
 from watersmeet.home.layout import tick_of
@@ -128,15 +130,13 @@ class World:
         with subscribed(reached), silent_threads():
             try:
                 # As Engine.run_once, without the thread that serves requests: it would outlive the death.
-                self.engine._open()
+                opened(self.engine)
                 for name in self.added:
                     self._listen(self.engine, name)
-                self.engine._feeds.start(self.engine.pipeline.streams, self.engine._frames, once=True)
-                for feed in list(self.engine._feeds.running.values()):
-                    assert feed.wait(60)
+                run_feeds(self.engine)
                 if not died.is_set():
-                    assert self.engine.wait(60)
-                self.engine._feeds.running.clear()
+                    assert self.engine.wait(PATIENCE)
+                feeds_of(self.engine).running.clear()
             except Died:
                 pass
         if died.is_set():
@@ -147,7 +147,7 @@ class World:
 
     def die(self) -> None:
         """Nothing is finished; the operating system takes back the lock."""
-        self.engine._held.close()
+        abandon(self.engine)
         self.engine = self._start()
 
     def stop(self) -> None:
@@ -350,7 +350,7 @@ class Lives(RuleBasedStateMachine):
         self.world.add(name)
 
 
-Lives.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=15, deadline=None)
+Lives.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=15)
 test_lives_in_any_order = Lives.TestCase
 
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.two_streams import JOIN, create_both, write
+from tests.support.waiting import PATIENCE, join
 from watersmeet import Engine
 from watersmeet.cli.app import app
 from watersmeet.control.changes import Add, Asked, Drop, InForce, read_changes
@@ -191,18 +192,18 @@ def test_a_check_that_hangs_blocks_nobody_else(engine: Engine, tmp_path: Path) -
     def bound(binder: bind.Binder, *arguments: object) -> object:
         if threading.current_thread() is thread:
             hanging.set()
-            released.wait(60)
+            released.wait(PATIENCE)
         return real(binder, *arguments)  # type: ignore[arg-type]
 
     thread = threading.Thread(target=lambda: engine.query("slow", f"{JOIN} AND l.id + r.id > 0"))
     with mock.patch.object(bind.Binder, "bound", bound):
         thread.start()
-        assert hanging.wait(60)
+        assert hanging.wait(PATIENCE)
         engine.query("other", f"{JOIN} AND l.id + r.id > 0")
         engine.drop("standing")
         write(tmp_path / "l", [(2, 2, 1)])
         engine.run_once()
         assert set(load_newest(engine.home).queries) == {"other"}
         released.set()
-        thread.join(60)
+        join(thread)
     assert "slow" in engine.pipeline.queries

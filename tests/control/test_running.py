@@ -13,8 +13,9 @@ import duckdb
 import pytest
 
 from tests.support.change_log import requested
+from tests.support.inside import loop_of, published
 from tests.support.two_streams import JOIN, create, create_both, pairs, write
-from tests.support.waiting import eventually, join
+from tests.support.waiting import PATIENCE, eventually, join
 from watersmeet import Engine
 from watersmeet.control.changes import Add, Asked, Drop, InForce
 from watersmeet.control.mailbox import Mailbox, Request
@@ -56,7 +57,7 @@ def running(declare: Declare) -> Iterator[Engine]:
 
 def ask(engine: Engine, script: str) -> int:
     """What another process does; the tick that it is told."""
-    return Mailbox(engine.home).ask(Request("change", script=script, folder=str(engine.home)), 60).tick
+    return Mailbox(engine.home).ask(Request("change", script=script, folder=str(engine.home)), PATIENCE).tick
 
 
 def fed(engine: Engine, tmp_path: Path, stream: str, rows: list[tuple[int, int, int]]) -> None:
@@ -64,6 +65,7 @@ def fed(engine: Engine, tmp_path: Path, stream: str, rows: list[tuple[int, int, 
     total = sum(one.rows for one in engine.stats().streams) + len(rows)
     write(tmp_path / stream, rows)
     eventually(lambda: sum(one.rows for one in engine.stats().streams) == total)
+    published(engine)
 
 
 # Results ---------------------------------------------------------------------------------------------
@@ -103,6 +105,7 @@ def test_each_life_of_a_query_has_the_results_of_its_ticks(declare: Declare, tmp
         over.set()
         join(feeder)
         eventually(lambda: all(stream.rows == sum(written) for stream in engine.stats().streams))
+        published(engine)
     for name in ("a", "b", "c"):
         assert results(engine.home, name) == expected(engine.home, name), name
         assert expected(engine.home, name)
@@ -194,7 +197,7 @@ def test_invalid_requests_are_rejected_with_the_reason_and_disturb_nothing(decla
     with engine:
         engine.start()
         fed(engine, tmp_path, "l", [(1, 1, 7)])
-        plan, tick = engine._loop and engine._loop.plan, engine.stats().tick
+        plan, tick = loop_of(engine).plan, engine.stats().tick
         for script, fragment, line, column in wrong:
             with pytest.raises(SqlError) as caught:
                 ask(engine, script)
@@ -206,8 +209,7 @@ def test_invalid_requests_are_rejected_with_the_reason_and_disturb_nothing(decla
             ask(engine, " ; ")
         with pytest.raises(ModelError, match="a query named q exists already"):
             engine.query("q", JOIN)
-        assert engine._loop is not None
-        assert engine._loop.plan is plan
+        assert loop_of(engine).plan is plan
         assert [handle.name for handle in engine.queries] == ["q"]
         assert requested(engine.home) == []
         assert not (engine.home / "results" / "p").exists()
@@ -357,4 +359,4 @@ def test_a_failure_without_data_reaches_whoever_waits(
     monkeypatch.setattr("watersmeet.runtime.committer.commit", full)
     running.drop("q")
     with pytest.raises(WatersmeetError, match="is full"):
-        running.wait(60)
+        running.wait(PATIENCE)

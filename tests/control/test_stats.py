@@ -14,6 +14,7 @@ from watersmeet.cli.app import app
 from watersmeet.control.change_log import Entry, append_entries
 from watersmeet.control.description import write_description
 from watersmeet.control.stats import stats_of_home
+from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import BucketInfo, Manifest, commit
@@ -46,6 +47,7 @@ def engine(tmp_path: Path) -> Engine:
     bucket = BucketInfo("l", "state/l/x.bucket", 90, 1234, 0, 0, 5, 1, 2)
     commit(home, Manifest(2, newest={"l": 5}, buckets=(bucket,), totals=totals, plan="v", queries={"q": 1}))
     write_description(home, [handle.query for handle in engine.queries])
+    layout.rejected(home, "files").mkdir(parents=True)
     append_entries(home, [Entry(1.0, 3, "add", "added", 0.25, JOIN)])
     log_tick(home, TickTimes(2, 10, 5, 0.2, 0.1, 0.01, 0.0))
     Calls(complaints={"near": "ValueError: no idea"}).tell(home, 2)
@@ -61,6 +63,8 @@ def test_the_command_shows_every_count_that_the_api_does(engine: Engine) -> None
     for number, reason in enumerate(Reason, 1):
         assert f"{number} {reason.replace('_', ' ')}" in shown
     assert "8 unreadable files" in shown, "of a stream without a row"
+    assert f"files: what was set aside is in {engine.home}/rejected/files\n" in shown
+    assert "l: what" not in shown, "nothing is there"
     assert ["q", "12", "7"] in [line.split() for line in shown.splitlines()]
     assert "predicate near: ValueError: no idea (tick 2)" in shown
 

@@ -15,7 +15,7 @@ import pytest
 from tests.fault.stepwise import Stepwise
 from tests.support.faults.workload import make_case
 from tests.support.processes import python_process
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.errors import StateError
 from watersmeet.home import layout
@@ -189,7 +189,7 @@ def test_a_second_engine_is_rejected_while_the_first_lives(running: Stepwise, ho
         assert "stop that engine first" in failure.value.hint and "another --home" in failure.value.hint
     assert snapshot(running.home) == before
     os.kill(holder.pid, signal.SIGKILL)
-    holder.wait(60)
+    holder.wait(PATIENCE)
     with home_lock(running.home):
         running.restart()
         running.run_until(TICKS)

@@ -1,9 +1,11 @@
-"""The kills that tell most, on two homes, cheap enough for every run; `test_kills.py` and `test_residents.py` have the
-rest."""
+"""The kills that tell most; the first test is cheap enough for every commit. `test_kills.py` and `test_residents.py`
+have the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import pytest
 
 from tests.support.faults.victim import Victim, check_results, check_state, clean_start
 from watersmeet.home.manifest import load_newest
@@ -20,8 +22,9 @@ def test_three_kills_lose_and_double_nothing(victim: Callable[..., Victim]) -> N
     check_state(home)
 
 
+@pytest.mark.soak
 def test_residents_that_break_do_not_stop_the_engine(victim: Callable[..., Victim]) -> None:
-    home = victim(ticks=8, options=["--resident-seconds", "3"])
+    home = victim(ticks=8, options=["--resident-seconds", "10"])
     # One is killed with an order in its hands, one is cut off before it can reply, one is stopped while it writes, and
     # the job of all of them is cancelled.
     home.finish("resident.order:2", "resident.reply:3:connection", "gather.write:16:stop", "resident.order:6:jobs")
@@ -31,6 +34,7 @@ def test_residents_that_break_do_not_stop_the_engine(victim: Callable[..., Victi
     check_state(home)
 
 
+@pytest.mark.soak
 def test_kills_around_what_spark_computes(victim: Callable[..., Victim]) -> None:
     home = victim(ticks=8, options=["--by-spark"])
     # A task dies when Spark has computed and nothing is probed yet, another one with a bucket half written.

@@ -15,6 +15,7 @@ from tests.support.answers import check_answers
 from tests.support.case_engine import engine_for, write_input
 from tests.support.cases import Case
 from tests.support.faults.workload import make_case
+from tests.support.waiting import PATIENCE
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.tick.failure import explain_failure
@@ -31,10 +32,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False, timeout=60).returncode:
+    if subprocess.run(mount, capture_output=True, check=False, timeout=PATIENCE).returncode:
         pytest.skip("a small file system cannot be mounted here")
     yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=60)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=PATIENCE)
 
 
 class Ballast:

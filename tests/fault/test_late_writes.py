@@ -11,6 +11,7 @@ from tests.fault.stepwise import Stepwise
 from tests.support.faults.victim import Victim, check_results, check_state, clean_start, state_files
 from tests.support.faults.workload import make_case
 from tests.support.processes import python_process
+from tests.support.waiting import PATIENCE
 from watersmeet.home import layout
 from watersmeet.home.layout import STAGING
 from watersmeet.home.manifest import load_earlier, load_newest
@@ -100,7 +101,7 @@ def test_an_orphan_writes_after_the_engine_recovered_and_went_on(victim: Callabl
         kept.write_bytes(content[: len(content) // 2] if path.suffix in (".bucket", ".staged") else content)
     with python_process(ORPHAN, home.home, home.folder / "kept", died_in + 3) as orphan:
         home.finish()
-        assert orphan.wait(60) == 0
+        assert orphan.wait(PATIENCE) == 0
     check_results(home)
     assert all(path.exists() for path in left), "the orphan has written"
     clean_start(home)

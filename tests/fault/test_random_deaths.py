@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fault.stepwise import Stepwise
 from tests.support.cases import Case, cases
+from tests.support.examples import examples
 from tests.support.faults.workload import make_case
 from tests.support.plans import plans
 
@@ -21,7 +22,7 @@ stories = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ENDS), st.sample
 
 
 @given(case=cases(max_streams=3, max_queries=4, max_rows=20, max_ticks=6), story=stories, data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_deaths_and_changes_of_partitions_do_not_show(
     case: Case, story: list[tuple[int, str, int]], data: st.DataObject
 ) -> None:

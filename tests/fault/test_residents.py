@@ -56,7 +56,7 @@ WAYS = {
     "connection": "cut off",
     "jobs": "cancelled",  # all jobs of Spark
 }
-SHORT = ["--resident-seconds", "3"]  # without a sign of life
+SHORT = ["--resident-seconds", "10"]  # without a sign of life
 
 
 def test_every_point_of_a_task_is_struck() -> None:

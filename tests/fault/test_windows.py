@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import duckdb
 import pyarrow.compute as pc
+import pytest
 
 from tests.support.faults.program import WINDOWED
 from tests.support.faults.victim import Victim, check_state, clean_start
@@ -14,6 +15,7 @@ from tests.support.windowed import in_windows, plain
 from watersmeet.model.windowed import Grid
 
 SECOND = 1_000_000
+pytestmark = pytest.mark.soak
 GRIDS = {"per_customer": ("orders", Grid(8 * SECOND, 4 * SECOND)), "payers": ("payments", Grid(6 * SECOND, 6 * SECOND))}
 
 

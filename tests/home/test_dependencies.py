@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.inside import loop_of
 from tests.support.two_streams import write
 from watersmeet import Engine, Sink
 from watersmeet.errors import StateError
@@ -235,7 +236,7 @@ def test_a_change_after_the_last_commit_is_no_damage(world: World) -> None:
     with world.engine() as engine:
         engine.run_once()
         engine.start()
-        engine._loop.finish() if engine._loop else None  # no tick comes any more
+        loop_of(engine).finish()  # no tick comes any more
         engine.query("added", JOIN)
     world.start()
     with world.engine() as engine:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.processes import python_process
 from tests.support.two_streams import create, write
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.errors import StateError
 from watersmeet.home import layout, lock
@@ -86,7 +86,7 @@ def test_the_lock_file_is_deleted_under_an_idle_engine(tmp_path: Path) -> None:
         eventually(lambda: len(results(tmp_path)) == 4)
         assert (home / layout.LOCK).read_text() == str(first.pid), "it is made again before the commit"
         (tmp_path / "stop").touch()
-        first.wait(60)
+        first.wait(PATIENCE)
         assert not (tmp_path / "failed").exists()
     feed(tmp_path, 3)
     with made(tmp_path) as again:
@@ -103,7 +103,7 @@ def test_where_folders_cannot_be_locked_the_first_stops(tmp_path: Path, monkeypa
             second.start()
             feed(tmp_path, 2)
             eventually(lambda: (tmp_path / "failed").exists() and len(results(tmp_path)) == 4)
-            first.wait(60)
+            first.wait(PATIENCE)
         said = (tmp_path / "failed").read_text()
         assert "was deleted or replaced while the engine ran" in said
         assert "Nothing of this tick is committed" in said
@@ -120,6 +120,14 @@ def _deleted(home: Path) -> None:
 def _replaced(home: Path) -> None:
     (home / layout.LOCK).unlink()
     (home / layout.LOCK).write_text("1")
+
+
+def test_a_second_engine_of_the_same_process_is_told_so(tmp_path: Path) -> None:
+    """As in a notebook whose cells are run again."""
+    with home_lock(tmp_path / "home"):
+        with pytest.raises(StateError, match="which is this one") as rejected, home_lock(tmp_path / "home"):
+            pass
+        assert "engine.stop()" in rejected.value.hint
 
 
 @pytest.mark.parametrize("trouble", [_deleted, _replaced])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import clock_of
 from tests.support.waiting import eventually
 from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
-from watersmeet.io import folders
+from watersmeet.io import folders, listing
 from watersmeet.io.folders import Folder, InputFile, Piece, is_folder, read_piece, share
 from watersmeet.io.positions import Noted, load_positions
 from watersmeet.io.taken_files import Stamp, TakenFiles
@@ -253,11 +253,15 @@ def test_a_folder_that_has_not_changed_is_not_listed(
     assert (names(folder), listed) == (["below/100"], [str(tmp_path / "below")])
 
 
-def test_a_name_that_came_within_one_instant_of_the_clock_is_found(tmp_path: Path) -> None:
+def test_a_name_that_came_within_one_instant_of_the_clock_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = clock_of(monkeypatch, listing)
     folder, _ = folder_of(tmp_path)
     for number in range(50):
         touch(tmp_path / f"{number}", number)
         date = tmp_path.stat().st_mtime_ns
+        clock.now = date / 1e9
         assert names(folder) == [f"{number}"]
         os.utime(tmp_path, ns=(date, date))
         touch(tmp_path / f"{number} at once", number)
@@ -275,8 +279,11 @@ def test_a_file_in_a_folder_with_a_false_date_is_found_by_the_round(tmp_path: Pa
     assert [name for _ in range(3) for name in names(folder)] == ["b"]
 
 
-def test_a_file_that_could_not_be_read_is_tried_when_it_has_settled(tmp_path: Path) -> None:
-    folder, taken = folder_of(tmp_path, settle=0.3)
+def test_a_file_that_could_not_be_read_is_tried_when_it_has_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = clock_of(monkeypatch, folders)
+    folder, taken = folder_of(tmp_path, settle=3)
     path = tmp_path / "a"
     path.write_bytes(b"half")
     folder.look()
@@ -285,25 +292,28 @@ def test_a_file_that_could_not_be_read_is_tried_when_it_has_settled(tmp_path: Pa
     taken.give_back("a")
     assert (names(folder), folder.is_changing) == ([], True)
     for _ in range(4):  # it grows for longer than it takes to settle
-        time.sleep(0.1)
+        clock.pass_by(1)
         with path.open("ab") as file:
             file.write(b"more")
         assert names(folder) == []
-    files = eventually_taken(folder)
+    clock.pass_by(2.9)
+    assert names(folder) == []
+    clock.pass_by(0.1)
+    files = looked_and_taken(folder)
     assert files == {"a": Stamp(20, path.stat().st_mtime_ns)}
     assert folder.rejected(files, ["a"]) == (set(), {"a"})
     taken.set_aside("a", files["a"])
     assert (names(folder), folder.is_changing) == ([], False)
     path.write_bytes(b"another")  # what was set aside and changes is tried again
-    assert list(eventually_taken(folder)) == ["a"]
+    for _ in range(2):  # by the round
+        assert names(folder) == []
+    clock.pass_by(3)
+    assert list(looked_and_taken(folder)) == ["a"]
 
 
-def eventually_taken(folder: Folder) -> dict[str, Stamp]:
-    def look() -> dict[str, Stamp]:
-        folder.look()
-        return folder.take()
-
-    return eventually(look)
+def looked_and_taken(folder: Folder) -> dict[str, Stamp]:
+    folder.look()
+    return folder.take()
 
 
 def test_an_old_file_that_cannot_be_read_is_set_aside_at_once(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import pytest
 
 from tests.support.commands import command
 from tests.support.deaths import Died, silent_threads, subscribed
+from tests.support.inside import abandon, opened, run_feeds
 from tests.support.two_streams import create, write
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine, Sink
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
@@ -179,12 +181,10 @@ def test_a_home_that_died_before_its_first_tick_keeps_its_folder(tmp_path: Path)
 
     engine = world.engine("one")
     with subscribed(reached), silent_threads():
-        engine._open()
-        engine._feeds.start(engine.pipeline.streams, engine._frames, once=True)
-        for feed in engine._feeds.running.values():
-            feed.wait(60)
+        opened(engine)
+        run_feeds(engine)
     assert died.is_set()
-    engine._held.close()
+    abandon(engine)
     assert (world.out / layout.OWNER).exists()
     world.run("one")
     world.check()
@@ -218,7 +218,7 @@ def test_of_two_homes_at_once_one_gets_the_folder(tmp_path: Path, is_stale: bool
 
     def claimed(tag: str) -> str:
         owner = made_home(tmp_path, tag)
-        ready.wait(60)
+        ready.wait(PATIENCE)
         try:
             claim("q", tmp_path, sink, owner)
         except ModelError:

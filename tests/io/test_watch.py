@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, join
 from watersmeet.home.counters import Reason
 from watersmeet.io import folders, watch
 from watersmeet.io.folders import Folder
@@ -69,7 +69,7 @@ def test_what_is_new_is_found_without_listing(tmp_path: Path, watching: Watch, l
 
 
 def test_a_file_is_found_when_it_is_closed(tmp_path: Path, watching: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_OPEN", 60.0)
+    monkeypatch.setattr(watch, "_OPEN", math.inf)
     folder = folder_of(tmp_path, watching)
     assert names(folder) == []
     with (tmp_path / "a").open("wb") as file:
@@ -182,12 +182,10 @@ def test_waiting_ends_with_a_change_or_a_call(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, watching)
     assert names(folder) == []
     for end in ((tmp_path / "a").touch, watching.wake):
-        timer = threading.Timer(0.05, end)
-        timer.start()
-        began = time.monotonic()
-        watching.wait(60)
-        assert time.monotonic() - began < 50
-        timer.join()
+        waiting = threading.Thread(target=watching.wait, args=(10 * PATIENCE,), daemon=True)
+        waiting.start()
+        end()
+        join(waiting)
         assert names(folder) in (["a"], [])
     watching.close()
     watching.wake()  # somebody may come too late

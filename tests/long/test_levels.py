@@ -25,7 +25,7 @@ import pytest
 from bench.charts import Panel, panels
 from tests.long.feeding import AHEAD, STREAMS, WINDOW, Reader, Writer, committed, periods_read
 from tests.support.processes import ROOT, environment, kill_tree
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.control.mailbox import Answer, Mailbox, Request
 from watersmeet.home import layout
 
@@ -34,7 +34,6 @@ pytestmark = pytest.mark.long
 EVERY = 50  # ticks from one change to the next
 BREAKS = 10  # changes from one suspension to the next
 TEMPORARY = 4  # queries that come and go, at a time
-PATIENCE = 300  # seconds
 GROWTH = 1.25  # more than that from the second fifth of the run to the last is growth,
 SPARE = 12  # but for a few files; sizes are in bytes
 SAMPLE = 7  # of these many queries that came and went, one is compared with the oracle
@@ -146,7 +145,7 @@ class LongRun:
                 self._measure(manifest.tick)
 
     def finish(self) -> None:
-        eventually(lambda: periods_read(committed(self.home)) == self.writer.period, PATIENCE, "rows were not read")
+        eventually(lambda: periods_read(committed(self.home)) == self.writer.period, "rows were not read")
         assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0
@@ -169,7 +168,7 @@ class LongRun:
         self.temporary.append(added)
         if dropped is not None:
             dropped.latest = self.writer.period
-            eventually(lambda: self._feed_until(tick), PATIENCE)
+            eventually(lambda: self._feed_until(tick))
             self.reader.forget(dropped.name)
         if number % BREAKS == BREAKS - 1:
             self._break()
@@ -182,11 +181,11 @@ class LongRun:
         moved = self._outside.with_name("moved")
         self._outside.rename(moved)
         self._outside.touch()
-        eventually(lambda: self._feed_until(0) and "outside" in committed(self.home).suspended, PATIENCE)
+        eventually(lambda: self._feed_until(0) and "outside" in committed(self.home).suspended)
         self._outside.unlink()
         moved.rename(self._outside)
         tick = self._request(Request("resume", script="outside")).tick
-        eventually(lambda: self._feed_until(tick), PATIENCE)
+        eventually(lambda: self._feed_until(tick))
         assert "outside" not in committed(self.home).suspended
         self.suspensions += 1
 
@@ -268,7 +267,7 @@ def long_run(folder: Path) -> Iterator[LongRun]:
     finally:
         if process.poll() is None:
             kill_tree(process.pid)
-        process.wait(60)
+        process.wait(PATIENCE)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

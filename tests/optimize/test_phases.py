@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.support.examples import seeds
 from tests.support.optimizer_problems import graph, mixed_problem
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.joingraph import Subquery
@@ -49,7 +50,7 @@ def test_walks_of_one_start_run_in_one_phase_where_they_may() -> None:
         assert phases.chosen[start, within("tu")] == phases.chosen[start, CHAIN.whole] == 2
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40)))
 def test_rows_are_there_before_they_are_probed(seed: int) -> None:
     chance = random.Random(seed)
     problem = mixed_problem(chance, relations=5, queries=4, largest=5, materialize=True)

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimize.brute_force import Layouts
+from tests.support.examples import examples
 from tests.support.optimizer_problems import graph, mixed_problem, paper_problem
+from tests.support.waiting import PATIENCE
 from watersmeet.errors import ModelError
 from watersmeet.optimize.heuristic.annealing import Choices, improve
 from watersmeet.optimize.heuristic.draft_plan import Draft
@@ -52,7 +54,7 @@ def problems(
 
 
 @given(problems(budget=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_plans_are_complete_and_cost_what_they_say(problem: Problem) -> None:
     plans: list[Solution] = [fast(problem), improve(problem, iterations=ITERATIONS), individual(problem)]
     assert plans[1].cost <= plans[0].cost * (1 + 1e-9)
@@ -70,7 +72,7 @@ def test_plans_are_complete_and_cost_what_they_say(problem: Problem) -> None:
 
 
 @given(problems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_sharing_never_costs_more_than_each_query_alone(problem: Problem) -> None:
     # With filters the store of a stream that is shared has more rows than each query alone would need.
     problem = replace(problem, demands={})
@@ -80,7 +82,7 @@ def test_sharing_never_costs_more_than_each_query_alone(problem: Problem) -> Non
 
 
 @given(problems(budget=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_more_search_never_costs_more(problem: Problem) -> None:
     """Also with several places: the queries' own plans put together have one placement for each store, too."""
     names = ("improve", "greedy", "individual")
@@ -91,18 +93,18 @@ def test_more_search_never_costs_more(problem: Problem) -> None:
 
 @pytest.mark.skipif(find_spec("highspy") is None, reason="no solver")
 @given(problems(largest=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_a_proof_is_below_every_other_plan(problem: Problem) -> None:
-    best = optimize(problem, searcher="exact", time_limit=20.0)
+    best = optimize(problem, searcher="exact", time_limit=PATIENCE)
     if not best.optimal:
         return
     for name in ("improve", "greedy", "individual", "flat"):
-        limit = 0.2 if name == "improve" else 20.0
+        limit = 0.2 if name == "improve" else PATIENCE
         assert best.cost <= optimize(problem, searcher=name, time_limit=limit).cost * (1 + 1e-6), name
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_the_order_of_the_queries_changes_nothing(problem: Problem, chance: random.Random) -> None:
     order = chance.sample(problem.queries, len(problem.queries))
     shuffled = [
@@ -117,7 +119,7 @@ def test_the_order_of_the_queries_changes_nothing(problem: Problem, chance: rand
 
 
 @given(problems(materialize=True, budget=True), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_the_cost_kept_by_a_draft_is_the_price_of_its_plan(problem: Problem, seed: int) -> None:
     draft = first_draft(Space(problem))
     chance = random.Random(seed)
@@ -141,7 +143,7 @@ def test_the_cost_kept_by_a_draft_is_the_price_of_its_plan(problem: Problem, see
 
 
 @given(problems(largest=4, materialize=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_a_query_alone_is_exact(problem: Problem) -> None:
     """Against all probe orders under all single layouts."""
     layouts = "one" if problem.layouts == "many" else problem.layouts
@@ -227,7 +229,7 @@ def test_queries_without_a_plan_are_rejected() -> None:
 
 def test_the_default_proves_small_problems_where_a_solver_is_installed() -> None:
     problem = paper_problem(10, 5, 3)
-    plan = optimize(problem, time_limit=5.0)
+    plan = optimize(problem, time_limit=PATIENCE)
     if find_spec("highspy"):
         assert plan.optimal
     assert plan.cost <= optimize(problem, searcher="greedy").cost

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.support.examples import seeds
 from tests.support.optimizer_problems import IN_TUPLES, graph, link, theta_link
+from tests.support.waiting import PATIENCE
 from watersmeet.optimize import joingraph, search
 from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.heuristic import annealing, greedy, incremental, individual
@@ -166,10 +168,10 @@ def test_a_proof_for_the_others_beside_a_large_query(partitions: int) -> None:
     small = [graph("one", "r0.k1 = r1.k1", "r0.k2 = r2.k2"), graph("two", "r0.k1 = r1.k1", "r1.k3 = r3.k3")]
     asked = problem(*small, star(MANY), partitions=partitions)
     first = optimize(asked, searcher="greedy")
-    best = exact(asked, time_limit=20.0, start=first)
+    best = exact(asked, time_limit=PATIENCE, start=first)
     verify(asked, best)
     assert 0 < best.bound <= best.cost <= first.cost * (1 + 1e-9)
-    wide = exact(problem(star(MANY)), time_limit=20.0)
+    wide = exact(problem(star(MANY)), time_limit=PATIENCE)
     assert wide.bound == 0.0
 
 
@@ -192,7 +194,7 @@ def test_few_combinations_of_layouts_are_priced(
     assert max(efforts) <= 1.5 * individual.FLAT
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(12)))
 def test_layouts_one_after_the_other_are_as_good_as_all_combinations(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

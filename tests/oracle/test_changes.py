@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support.answers import oracle_answers, stored_answers
 from tests.support.cases import Case, QueryCase, StreamCase, cases
 from tests.support.declarations import continuous_query
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.plans import plans
 from watersmeet.model import Query
@@ -98,7 +99,7 @@ def live(data: st.DataObject, case: Case, lived: list[Life], home: Path, retaine
 
 
 @given(st.data(), cases(max_queries=5, max_rows=20, max_ticks=6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_life_of_a_query_over_kept_streams_gives_the_oracles_results(data: st.DataObject, case: Case) -> None:
     lived = data.draw(lives(case))
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +113,7 @@ def test_every_life_of_a_query_over_kept_streams_gives_the_oracles_results(data:
 
 
 @given(st.data(), cases(max_queries=5, max_rows=20, max_ticks=6))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_without_retain_a_query_has_at_least_what_arrives_in_its_life(data: st.DataObject, case: Case) -> None:
     """How much history is still stored depends on the other queries; what is emitted is right in any case."""
     lived = data.draw(lives(case))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.answers import oracle_answers, stored_answers
 from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import no_indexes, plans
@@ -52,7 +53,7 @@ def check_counts(engine: InProcess, counted: set[str]) -> None:
 
 
 @given(cases())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_counts_without_indexes_are_the_oracles(case: Case) -> None:
     names = {query.name for query in case.queries}
     with no_indexes(), tempfile.TemporaryDirectory() as folder:
@@ -63,7 +64,7 @@ def test_counts_without_indexes_are_the_oracles(case: Case) -> None:
 
 
 @given(st.data(), cases(thetas=(0, 0, 0, 2)))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_counts_are_the_oracles(data: st.DataObject, case: Case) -> None:
     """All queries count, or some do, so that a step has ends of both kinds."""
     names = [query.name for query in case.queries]
@@ -76,7 +77,7 @@ def test_counts_are_the_oracles(data: st.DataObject, case: Case) -> None:
 
 
 @given(st.data(), cases(max_queries=6, max_rows=20, max_ticks=6, thetas=(0, 0, 0, 2)))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_plan_counts_what_the_oracle_does(data: st.DataObject, case: Case) -> None:
     """Also where the last step probes a materialized store, where short lists are multiplied, and where the walk looks
     up after every row."""

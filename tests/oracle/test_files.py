@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.deaths import dying_at, silent_threads
+from tests.support.examples import seeds
+from tests.support.inside import abandon, opened, run_feeds
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.two_streams import JOIN
 from watersmeet import Engine
@@ -87,10 +89,9 @@ class Life:
             engine.sql(SQL.format(name=name, folder=self.folder / name))
         engine.query("q", JOIN)
         with dying_at(death), silent_threads():
-            engine._open()
-            engine._feeds.start(engine.pipeline.streams, engine._frames, once=True)
-            engine._feeds.running["0"].wait(60)
-        engine._held.close()
+            opened(engine)
+            run_feeds(engine)
+        abandon(engine)
         if not death:
             self.whole = [file for name in "lr" for file in (self.folder / name).iterdir() if self.is_whole(file)]
 
@@ -115,7 +116,7 @@ def encoded(rows: pa.Table) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(12)))
 def test_every_file_is_read_once_whatever_happens_to_it(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

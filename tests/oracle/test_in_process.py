@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.answers import check_answers
 from tests.support.cases import Case, cases
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.plans import no_indexes
 from watersmeet.home.counters import Reason
@@ -33,7 +34,7 @@ def run_case(case: Case, home: Path) -> InProcess:
 
 
 @given(cases())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_random_queries_give_the_oracles_results(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = run_case(case, Path(folder))
@@ -42,7 +43,7 @@ def test_random_queries_give_the_oracles_results(case: Case) -> None:
 
 
 @given(cases(max_streams=3, max_queries=4, max_rows=12), st.randoms(use_true_random=False))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_ticks_of_one_row_and_one_tick_for_all_give_the_same(case: Case, random: Random) -> None:
     arrivals = [stream.name for stream in case.streams for _ in range(stream.rows.num_rows)]
     random.shuffle(arrivals)
@@ -62,7 +63,7 @@ def test_ticks_of_one_row_and_one_tick_for_all_give_the_same(case: Case, random:
 
 
 @given(cases(max_queries=5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_stores_without_indexes_give_the_oracles_results(case: Case) -> None:
     with no_indexes(), tempfile.TemporaryDirectory() as folder:
         engine = run_case(case, Path(folder))
@@ -71,7 +72,7 @@ def test_stores_without_indexes_give_the_oracles_results(case: Case) -> None:
 
 
 @given(cases(max_rows=25, max_queries=5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_keys_whose_hashes_all_collide_give_the_oracles_results(case: Case) -> None:
     """Different values with equal codes are told apart by value before a result leaves."""
 

@@ -19,6 +19,7 @@ from tests.oracle.test_changes import live, lives, with_arrivals
 from tests.oracle.test_counts import check_counts, counting_engine
 from tests.support.answers import check_answers, oracle_answers, stored_answers
 from tests.support.cases import SECOND, Case, QueryCase, StreamCase, bracket
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.leaf_cases import LeafQuery, leaf_cases
 from tests.support.parquet_input import EPOCH, TIMESTAMP
@@ -28,7 +29,7 @@ from watersmeet.runtime.tick import tick as ticks
 
 
 @given(leaf_cases())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_random_queries_give_the_oracles_results(case: Case) -> None:
     """Any form, one to three preserved aliases, NULL keys, restarts, one and three places, one to three tasks."""
     with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +39,7 @@ def test_random_queries_give_the_oracles_results(case: Case) -> None:
 
 
 @given(st.data(), leaf_cases(max_rows=15, max_ticks=4))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_plan_does_not_matter(data: st.DataObject, case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = InProcess(Path(folder), case)
@@ -51,7 +52,7 @@ def test_the_plan_does_not_matter(data: st.DataObject, case: Case) -> None:
 
 
 @given(leaf_cases(max_rows=20, max_ticks=4))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_neither_tasks_nor_chunks_matter(case: Case) -> None:
     """Up to three tasks probe a tick, two rows at a time: of partners in different ones, one is the first."""
     with (
@@ -65,7 +66,7 @@ def test_neither_tasks_nor_chunks_matter(case: Case) -> None:
 
 
 @given(leaf_cases(max_ticks=12, late=True))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_late_rows_are_no_partners_and_have_none(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = InProcess(Path(folder), case)
@@ -87,7 +88,7 @@ def in_time(stream: StreamCase) -> StreamCase:
 
 
 @given(st.data(), leaf_cases())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_counts_are_the_oracles(data: st.DataObject, case: Case) -> None:
     names = [query.name for query in case.queries]
     counted = set(data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True)))
@@ -99,7 +100,7 @@ def test_counts_are_the_oracles(data: st.DataObject, case: Case) -> None:
 
 
 @given(st.data(), leaf_cases(max_rows=15, max_ticks=5))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_life_of_a_query_over_kept_streams_gives_the_oracles_results(data: st.DataObject, case: Case) -> None:
     """With BACKFILL and without; a result is found in one tick, and the lives that have that tick have the result."""
     lived = data.draw(lives(case))
@@ -117,7 +118,7 @@ def test_every_life_of_a_query_over_kept_streams_gives_the_oracles_results(data:
 
 
 @given(st.data(), leaf_cases(max_rows=20, max_ticks=5))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_flush_decides_all_absences_so_far_and_none_twice(data: st.DataObject, case: Case) -> None:
     """After any tick: rows come, the engine restarts and another flush finds nothing new. One and three places."""
     at = data.draw(st.integers(0, case.ticks - 1))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.answers import check_answers
 from tests.support.case_engine import engine_for, write_input
 from tests.support.cases import Case, cases
+from tests.support.examples import examples
 from tests.support.leaf_cases import leaf_cases
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     ids=["resident tasks", "spark's source", "jobs"],
 )
 @given(case=st.one_of(cases(max_queries=8, max_ticks=4), leaf_cases(max_ticks=4)), whole=st.booleans())
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_random_queries_on_spark_give_the_oracles_results(
     spark: SparkSession, case: Case, whole: bool, files: str, residents: str
 ) -> None:

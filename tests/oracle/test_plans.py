@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.answers import check_answers
 from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plan_by, plans
@@ -23,7 +24,7 @@ from watersmeet.store.bucket import verify_file
 
 
 @given(st.data(), cases(max_queries=6, max_rows=20, max_ticks=6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> None:
     """Also when the plan changes between ticks: a store that is new is filled from what is stored."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

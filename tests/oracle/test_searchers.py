@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import bench.optimizer.searchers  # noqa: F401  # adds the papers' to the table
 from tests.support.answers import check_answers
 from tests.support.cases import Case, cases
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import stream_of
@@ -24,7 +25,7 @@ from watersmeet.optimize.statistics import Statistics
 @given(
     case=cases(max_queries=4, max_rows=15, max_ticks=3), sizes=st.lists(st.integers(1, 1000), min_size=4, max_size=4)
 )
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_the_plans_of_every_searcher_give_the_oracles_results(searcher: str, case: Case, sizes: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         engine = InProcess(Path(folder), case)

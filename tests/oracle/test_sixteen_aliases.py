@@ -71,7 +71,7 @@ def queries(oracle: bool) -> dict[str, str]:
     return texts | {kind.lower(): _leaf(kind, oracle) for kind in ("SEMI", "ANTI")}
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_every_shape_gives_the_oracles_results(tmp_path: Path, partitions: int) -> None:
     """Some are declared before the start, the others are added after a tick, beside them."""
     with Engine(home=tmp_path / "home", executor="local", partitions=partitions) as engine:

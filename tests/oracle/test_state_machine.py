@@ -20,6 +20,7 @@ from tests.oracle.test_changes import Life, expected
 from tests.support.answers import stored_answers
 from tests.support.cases import Case, StreamCase, cases
 from tests.support.declarations import continuous_query
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.plans import plans
 from watersmeet.model import Query, Sink
@@ -152,5 +153,5 @@ class Changes(RuleBasedStateMachine):
         return sum(row["matches"] for row in rows if row["query"] == name)
 
 
-Changes.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+Changes.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=15)
 test_changes_in_any_order = Changes.TestCase

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.answers import check_answers
 from tests.support.cases import Case, QueryCase, StreamCase, cases
+from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plans
@@ -78,7 +79,7 @@ def crossed(condition: str, others: str = "") -> QueryCase:
 
 
 @given(st.data(), cases(max_streams=3, max_queries=3, max_rows=12, max_ticks=4, thetas=(4, 2)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_random_predicates_under_any_plan_give_the_oracles_results(data: st.DataObject, case: Case) -> None:
     """Two to five aliases, all or half of the predicates no equalities, anything materialized, one and three places."""
     with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +160,7 @@ SHAPES = {  # MultiStream, Fig. 6
     links=st.lists(st.sampled_from(LINKS), min_size=3, max_size=3),
     cuts=st.lists(st.integers(0, 10), min_size=2, max_size=2),
 )
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_all_tree_shapes_give_the_oracles_results(
     shape: str, partitions: int, orders: list[list[int]], links: list[str], cuts: list[int]
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.adapt.test_incremental import with_a_store
+from tests.support.waiting import PATIENCE
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.solution import allows, price
 from watersmeet.optimize.statistics import Statistics
@@ -14,7 +15,7 @@ from watersmeet.options import Options
 from watersmeet.plan.comparison import NOTICEABLE, Comparison
 from watersmeet.plan.planner import CHANGE, START, Plan, Request, make_plan, problem_of, propose
 
-OPTIONS = Options(plan_seconds=0.5)
+OPTIONS = Options(plan_seconds=PATIENCE)
 IN_STORE = with_a_store()
 
 
@@ -55,7 +56,7 @@ def test_a_start_an_epoch_and_a_restart_agree(partners: float) -> None:
     """The plan that an engine starts with is not replaced by the same data, and a plan for other data is, by it."""
     statistics = known(partners)
     first = make_plan(START, IN_STORE.streams, IN_STORE.queries, OPTIONS, statistics)
-    assert first.solution.cost == pytest.approx(optimize(first.problem).cost)
+    assert first.solution.cost == pytest.approx(optimize(first.problem, time_limit=PATIENCE).cost)
     again = propose(asked(first, statistics))
     assert not again.is_worth_it
     assert again.rules.version == first.rules.version

@@ -30,11 +30,29 @@ def pipeline() -> Pipeline:
 def test_explain_names_classes_slices_and_reasons(pipeline: Pipeline) -> None:
     text = show_plan(pipeline, None, "text")
     assert "1 min of bids by auction  ⇒ days, hour" in text
-    assert "hour: 1 h every 1 min of bids, by slices\n" in text
-    assert "days: 2 d of bids, by slices\n" in text
-    assert "distinct_ones: 90 s of bids, by slices\n" in text
-    assert "middle: 90 s of bids, by batch\n" in text
+    assert "hour: 1 h every 1 min of bids, from partial aggregates of slices (class slices)\n" in text
+    assert "days: 2 d of bids, from partial aggregates of slices (class slices)\n" in text
+    assert "distinct_ones: 90 s of bids, from partial aggregates of slices (class slices)\n" in text
+    assert "middle: 90 s of bids, by Spark SQL over the rows of each window (class batch)\n" in text
     assert "Spark computes each window from its rows, because median has no partial aggregates" in text
+
+
+def test_windowed_queries_have_no_price_rather_than_none(pipeline: Pipeline) -> None:
+    text = show_plan(pipeline, None, "text")
+    assert text.endswith("\ncosts\n  the price of windowed queries is not estimated yet")
+    assert "µs" not in text and "optimal" not in text
+    assert "the price of windowed queries is not estimated yet" in show_plan(pipeline, None, "svg")
+    assert json.loads(show_plan(pipeline, None, "json"))["unpriced"] == ["hour", "days", "distinct_ones", "middle"]
+    join = "SELECT a.id FROM bids b, auctions a WHERE b.auction = a.id WINDOW 1 HOUR"
+    mixed = show_plan(pipeline.with_query(pipeline.query("joined", join)), None, "text")
+    assert "  not in these costs: hour, days, distinct_ones, middle; the price of windowed queries is not " in mixed
+
+
+def test_they_are_in_the_drawing_with_what_they_share(pipeline: Pipeline) -> None:
+    drawing = show_plan(pipeline, None, "svg")
+    for shown in ("hour", "days", "distinct_ones", "middle", "1 min slices by auction", "rows of bids"):
+        assert f">{shown}</text>" in drawing
+    assert "4 queries over 1 stream" in drawing and "3 stores of slices instead of 4" in drawing
 
 
 def test_json_has_them_too(pipeline: Pipeline) -> None:
@@ -52,12 +70,13 @@ def test_json_has_them_too(pipeline: Pipeline) -> None:
 def test_what_if_says_which_slices_one_more_query_shares(pipeline: Pipeline) -> None:
     counting = "SELECT auction, count(*) AS n FROM bids [TUMBLE 1 HOUR] GROUP BY auction"
     shared = what_one_more_adds(pipeline, counting, None)
-    assert "its windows are computed by slices" in shared
+    assert shared.startswith("its windows are computed from partial aggregates of slices\n")
+    assert "the price of windowed queries is not estimated yet" in shared and "µs" not in shared
     assert "shared with days, hour" in shared
     alone = what_one_more_adds(pipeline, "SELECT max(category) AS m FROM auctions [TUMBLE 1 HOUR]", None)
     assert "for it alone" in alone
     slow = what_one_more_adds(pipeline, "SELECT median(price) AS m FROM bids [TUMBLE 1 HOUR]", None)
-    assert "its windows are computed by batch: Spark computes each window" in slow
+    assert "its windows are computed by Spark SQL over the rows of each window: Spark computes each window" in slow
 
 
 @pytest.mark.parametrize(

@@ -69,3 +69,24 @@ def test_callable_that_raises(poisoned: Poisoned) -> None:
         engine.run_once()
         assert ticks[:2] == [1, 2] and ticks[2] >= 5
         poisoned.check()
+
+
+def test_a_callable_that_raised_is_replaced_by_the_next(poisoned: Poisoned) -> None:
+    poisoned.declare(PLAIN)
+    ticks: list[int] = []
+
+    def fail(files: object, tick: int) -> None:
+        raise ValueError("a mistake")
+
+    with mock.patch.object(Engine, "spark", FilesAsFrames()), poisoned.running() as engine:
+        engine[VICTIM].foreach_tick(fail)
+        for _ in range(2):
+            poisoned.feed()
+            engine.run_once()
+        assert "a mistake" in poisoned.reason()
+        engine[VICTIM].foreach_tick(lambda files, tick: ticks.append(tick))
+        assert "the results of ticks 2 to" in engine.resume(VICTIM)
+        poisoned.feed()
+        engine.run_once()
+        assert ticks[0] == 1 and len(ticks) > 1
+        poisoned.check()

@@ -107,6 +107,6 @@ class SuspendedLives(Lives):
             self.check_victim()
 
 
-SuspendedLives.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=15, deadline=None)
+SuspendedLives.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=15)
 test_suspended_lives_in_any_order = SuspendedLives.TestCase
 del Lives  # it is run where it is from

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.inside import published
 from tests.support.poisoned import HUGE, SLOW, VICTIM, Poisoned, repeated
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.errors import WatersmeetError
@@ -32,6 +33,7 @@ def fed(poisoned: Poisoned, engine: Engine, **values: object) -> None:
         return all(stream.rows == poisoned.rows for stream in engine.stats().streams)
 
     eventually(is_done)
+    published(engine)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,9 @@ def test_lost_folder_and_resumption(spark: SparkSession, tmp_path: Path, options
         fed(poisoned, engine)
         poisoned.check()
         with pytest.raises(WatersmeetError, match="results cannot be written"):
-            Mailbox(engine.home).ask(Request("resume", script=VICTIM), 60)
+            Mailbox(engine.home).ask(Request("resume", script=VICTIM), PATIENCE)
         folder.unlink()
-        answer = Mailbox(engine.home).ask(Request("resume", script=VICTIM), 60)
+        answer = Mailbox(engine.home).ask(Request("resume", script=VICTIM), PATIENCE)
         assert f"to {answer.tick - 1} are missing" in answer.text
         fed(poisoned, engine)
         eventually(lambda: VICTIM not in engine.newest.suspended)
@@ -93,8 +95,8 @@ def test_requests_that_cannot_be_checked_block_nobody(spark: SparkSession, tmp_p
         mailbox = Mailbox(engine.home)
         for at in range(2):
             with pytest.raises(WatersmeetError):
-                mailbox.ask(Request("change", script=f"CREATE QUERY e{at} AS {PLAIN} AND {endless} > l.id"), 60)
-            mailbox.ask(Request("change", script=f"CREATE QUERY q{at} AS {PLAIN}"), 60)
+                mailbox.ask(Request("change", script=f"CREATE QUERY e{at} AS {PLAIN} AND {endless} > l.id"), PATIENCE)
+            mailbox.ask(Request("change", script=f"CREATE QUERY q{at} AS {PLAIN}"), PATIENCE)
         fed(poisoned, engine)
         assert {"q0", "q1"} <= set(engine.newest.queries)
         poisoned.check()

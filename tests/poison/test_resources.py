@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.deaths import passing
+from tests.support.inside import published
 from tests.support.poisoned import SLOW, VICTIM, Poisoned
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, happens, join
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
 from watersmeet.model import Sink
@@ -100,13 +101,13 @@ def test_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
         except RunError as problem:
             problems.append(problem)
 
-    engine.start()
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    time.sleep(1)  # the tick has begun
-    engine.stop()
-    waiting.join(60)
-    assert not waiting.is_alive()
+    with passing("gather.after") as probing:
+        engine.start()
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        happens(probing)
+        engine.stop()
+    join(waiting)
     assert load_newest(poisoned.home).tick == 1
     del poisoned.declared[VICTIM]
     with poisoned.running() as engine:
@@ -120,10 +121,12 @@ def test_a_drop_ends_the_work_for_a_query_in_the_running_tick(tmp_path: Path) ->
     poisoned.declare(ENDLESS, Sink("count"))
     poisoned.feed(count=400)
     with poisoned.running() as engine:
-        engine.start()
-        time.sleep(1)  # the tick has begun
+        with passing("gather.after") as probing:
+            engine.start()
+            happens(probing)
         engine.drop(VICTIM)
         eventually(lambda: all(stream.rows == poisoned.rows for stream in engine.stats().streams))
+        published(engine)
         poisoned.check()
         poisoned.feed()
         eventually(lambda: all(stream.rows == poisoned.rows for stream in engine.stats().streams))

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.change_log import requested
+from tests.support.inside import loop_of
 from tests.support.poisoned import VICTIM, Poisoned
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
@@ -314,7 +315,7 @@ def test_a_resumption_outlives_a_kill_before_its_tick(poisoned: Poisoned) -> Non
         _break(poisoned, engine)
         first = poisoned.suspended[VICTIM]
         engine.resume(VICTIM)
-        engine._loop._finished = True  # type: ignore[union-attr]  # no tick follows, as after a kill
+        loop_of(engine).finish()  # no tick follows, as after a kill
     assert [entry.kind for entry in requested(poisoned.home)] == ["resume"]
     with poisoned.running() as engine:
         _break(poisoned, engine, "again")
@@ -332,10 +333,11 @@ def test_suspended_queries_are_shown(poisoned: Poisoned, caplog: pytest.LogCaptu
         engine.run_once()
         assert not caplog.messages
         _break(poisoned, engine)
-        assert caplog.messages == [f"query {VICTIM} is suspended since tick 2: poison"]
+        hint = f"when that is solved: watersmeet resume --home {poisoned.home} {VICTIM}"
+        assert caplog.messages == [f"query {VICTIM} is suspended since tick 2: poison; {hint}"]
         (shown,) = (query.suspended for query in engine.stats().queries if query.name == VICTIM)
         view = Watch(engine).look()
-        assert next(part for part in as_line(view).split(",") if VICTIM in part).count("(suspended)") == 1
+        assert as_line(view).endswith(" · 1 suspended")
         console = Console(width=200, record=True, file=io.StringIO())
         console.print(as_table(view))
         assert f"{VICTIM} is suspended since tick 2: poison" in console.export_text()

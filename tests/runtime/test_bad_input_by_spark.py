@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -142,6 +143,19 @@ def test_a_csv_header_with_other_names_stops_the_tick_if_the_schema_is_not_enfor
     (tmp_path / "x/1.csv").write_text("ts,n,id\n2026-01-01T00:00:01Z,one,1\n")
     with pytest.raises(WatersmeetError):
         engine.run_once()
+
+
+def test_a_compressed_file_that_is_cut_short_stops_the_tick(spark: SparkSession, tmp_path: Path) -> None:
+    engine = engine_reading(spark, tmp_path, "csv")
+    whole = gzip.compress("".join(f"2026-01-01T00:00:01Z,{each},{each * 7919}\n" for each in range(2000)).encode())
+    (tmp_path / "x/1.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(WatersmeetError, match=r"1\.csv\.gz[^\n]*\nHint: move the file away, or put a readable one"):
+        engine.run_once()
+    (tmp_path / "x/1.csv.gz").unlink()
+    (tmp_path / "x/2.csv.gz").write_bytes(whole)
+    with engine:
+        engine.run_once()
+        assert len(rows(engine)) == 2000
 
 
 @pytest.mark.parametrize("kind", ["json", "xml", "orc"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from tests.support.inside import published
 from tests.support.parquet_input import TIMESTAMP, append_file, seconds_after_epoch
 from tests.support.waiting import eventually
 from watersmeet import Engine
@@ -73,7 +74,8 @@ class Both:
             engine.wait(0.01)  # raises what has failed
             return all(stream.rows == self.ticks * ROWS for stream in engine.stats().streams)
 
-        eventually(is_done, 120)
+        eventually(is_done)
+        published(engine)
 
     def expected(self, sql: str, newer_than: int = -1) -> list[tuple[object, ...]]:
         """What a batch over the same files gives, of results whose last member is newer than some row."""
@@ -107,7 +109,11 @@ def columns_of(engine: Engine, stream: str) -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize(
     ("files", "options"),
-    [("", {}), ("", {"partitions": 2}), ("/*.parquet", {"residents": "0"})],
+    [
+        ("", {}),
+        pytest.param("", {"partitions": 2}, marks=pytest.mark.thorough),
+        pytest.param("/*.parquet", {"residents": "0"}, marks=pytest.mark.thorough),
+    ],
     ids=["residents", "two partitions", "structured streaming and jobs"],
 )
 def test_results_are_those_of_a_batch(

@@ -163,7 +163,11 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("partitions", "small", "large_merge"),
-    [(1, spark_executor.FEW_BYTES, tick.LARGE_MERGE), (1, -1, 0), (3, -1, tick.LARGE_MERGE)],
+    [
+        (1, spark_executor.FEW_BYTES, tick.LARGE_MERGE),
+        (1, -1, 0),
+        pytest.param(3, -1, tick.LARGE_MERGE, marks=pytest.mark.thorough),
+    ],
     ids=["a tick is one order", "in parts, with merges beside the ticks", "three places"],
 )
 def test_the_demo_with_a_backfill_merges_and_a_restart(

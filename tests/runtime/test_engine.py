@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.inside import ends, holding_up, loop_of
 from tests.support.two_streams import JOIN, create, create_both, pairs, write
-from tests.support.waiting import eventually, join
+from tests.support.waiting import eventually, happens, join
 from watersmeet import Engine, Sink
 from watersmeet.errors import ModelError, SqlError, StateError
-from watersmeet.runtime.feed.streaming import StreamingFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +122,9 @@ def test_queries_and_streams_come_and_go_while_it_runs(engine: Engine, tmp_path:
 
 
 @pytest.mark.parametrize("files", ["", "/*.parquet"])  # read by the engine, and by Spark
-def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, tmp_path: Path, files: str) -> None:
+def test_an_engine_stops_while_a_batch_waits_for_its_turn(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str
+) -> None:
     write(tmp_path / "l", [(1, 1, 7), (3, 3, 7)])
     write(tmp_path / "r", [(1, 10, 7)])
     engine = Engine(spark, home=tmp_path / "home")
@@ -131,19 +132,20 @@ def test_an_engine_stops_while_a_batch_waits_for_its_turn(spark: SparkSession, t
     query = engine.query("q", JOIN)
     engine.start()
     eventually(lambda: engine.stats().tick >= 1)
-    loop = engine._loop
-    assert loop is not None
-    with loop._taking_turn(None):  # as if a tick were running
+    loop = loop_of(engine)
+    run, comes = loop.run, threading.Event()
+
+    def noted(*batch: Any) -> None:
+        comes.set()
+        run(*batch)
+
+    monkeypatch.setattr(loop, "run", noted)
+    with holding_up(loop):
         write(tmp_path / "l", [(4, 4, 7)])
-        (running,) = engine._feeds.running.values()
-        if isinstance(running, StreamingFeed):
-            status = running._query
-            eventually(lambda: bool(status.status["isTriggerActive"]) and "addBatch" not in status.status["message"])
-        else:
-            time.sleep(0.5)  # until the feed has found the file and waits
+        happens(comes)
         stopping = threading.Thread(target=engine.stop)
         stopping.start()
-        time.sleep(1)
+        eventually(lambda: ends(engine))
     join(stopping)
     engine.run_once()  # the batch that was left is taken up
     assert pairs(query.results()) == [(1, 10), (3, 10), (4, 10)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkAttributeError
 
+from tests.support.inside import loop_of
 from tests.support.parquet_input import seconds_after_epoch, write_file
 from tests.support.waiting import eventually
 from watersmeet import Engine, __version__, worker_check
@@ -72,8 +74,7 @@ def failed(folder: Path) -> Engine:
     """An engine whose first tick has failed, and nobody has waited for it."""
     engine = engine_on(folder, executor="local")
     engine.start()
-    assert engine._loop is not None
-    engine._loop.executor.submit = _broken  # type: ignore[method-assign, assignment]
+    loop_of(engine).executor.submit = _broken  # type: ignore[method-assign, assignment]
     write_file(folder / "in", 0, pa.table({"at": seconds_after_epoch([1]), "k": pa.array([1], pa.int32())}))
     eventually(lambda: engine.failure is not None)
     return engine
@@ -189,3 +190,48 @@ def test_what_a_python_task_raised_is_in_the_message(spark: SparkSession) -> Non
     with pytest.raises(Exception) as caught:
         spark.sql("SELECT raise_error('boo')").collect()
     assert spark_reason(caught.value).startswith("[USER_RAISED_EXCEPTION] boo")
+
+
+STOPPED_BELOW = """
+import sys
+from watersmeet import Engine
+from watersmeet.errors import RunError
+from watersmeet.session import make_session
+
+spark = make_session("local[2,4]")
+engine = Engine(spark, sys.argv[1] + "/home")
+if sys.argv[2] == "files":
+    engine.sql(f"CREATE STREAM s (at TIMESTAMP, k INT) TIMESTAMP BY at FROM parquet '{sys.argv[1]}/in';")
+else:
+    rows = spark.readStream.format("rate").load().withColumnsRenamed({"timestamp": "at", "value": "k"})
+    engine.stream("s", rows, time="at")
+query = engine.query("q", "SELECT k FROM s [RANGE 1 SECOND] x")
+engine.start()
+while sys.argv[2] != "files" and not engine.stats().tick:
+    pass
+spark.stop()
+for call in (engine.wait, engine.stop, query.results, engine.start):
+    print(engine, str(engine.failure).splitlines()[0], sep="; ")
+    try:
+        call()
+    except RunError as problem:
+        print(call.__name__, problem.problem, bool(problem.hint))
+"""
+
+
+@pytest.mark.parametrize("source", ["files", pytest.param("rate", marks=pytest.mark.thorough)])
+def test_a_session_that_was_stopped_below_an_engine(tmp_path: Path, source: str) -> None:
+    (tmp_path / "in").mkdir()
+    command = [sys.executable, "-c", STOPPED_BELOW, str(tmp_path), source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    problem = "the Spark session was stopped"
+    shown = f"<Engine home: 1 stream, 1 query, failed: {problem}>; {problem}"
+    assert done.stdout.splitlines() == [
+        shown,
+        f"wait {problem} True",
+        shown,
+        shown,
+        f"results {problem} True",
+        shown,
+        f"start {problem} True",
+    ], done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 import zlib
 from pathlib import Path
 
@@ -14,13 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.clock import clock_of
 from tests.support.deaths import dying_at, silent_threads
+from tests.support.inside import abandon, feeds_of
 from tests.support.parquet_input import seconds_after_epoch
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.cli.app import app
 from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
+from watersmeet.io import folders
+from watersmeet.io.folders import Folder
 from watersmeet.io.positions import load_positions
 
 OLD = 1_700_000_000  # seconds: long settled
@@ -61,8 +64,24 @@ def write_old(path: Path, data: bytes, second: int = OLD) -> None:
     os.utime(path, (second, second))
 
 
+def looks_at(monkeypatch: pytest.MonkeyPatch) -> list[Folder]:
+    """The looks at folders that have ended: two for each of both folders, and what was written before them is seen."""
+    looks: list[Folder] = []
+    look = Folder.look
+
+    def noted(self: Folder) -> None:
+        look(self)
+        looks.append(self)
+
+    monkeypatch.setattr(Folder, "look", noted)
+    return looks
+
+
 @pytest.mark.parametrize("begin", [0, 100])
-def test_a_file_that_is_still_being_written_is_read_once_it_is_complete(tmp_path: Path, begin: int) -> None:
+def test_a_file_that_is_still_being_written_is_read_once_it_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: int
+) -> None:
+    clock, looks = clock_of(monkeypatch, folders), looks_at(monkeypatch)
     whole = content(1, 2, 3)
     path = tmp_path / "x/1.parquet"
     with engine_on(tmp_path, settle_seconds=1) as engine:
@@ -73,7 +92,10 @@ def test_a_file_that_is_still_being_written_is_read_once_it_is_complete(tmp_path
         for size in range(begin, len(whole), 100):  # for longer than it takes to settle
             with path.open("ab") as file:
                 file.write(whole[size : size + 100])
-            time.sleep(0.15)
+            before = len(looks)
+            eventually(lambda before=before: len(looks) > before + 4)  # type: ignore[misc]
+            clock.pass_by(0.9)
+        clock.pass_by(0.1)
         eventually(lambda: ids(tmp_path / "home", "all_x") == [1, 2, 3, 4])
         assert aside(engine) == {}
     assert not layout.rejected_files(tmp_path / "home", "x").exists()
@@ -146,7 +168,7 @@ def test_a_kill_around_an_unreadable_file_loses_nothing_and_repeats_nothing(
     write_old(tmp_path / "x/2.parquet", content(2))
     with dying_at(point), silent_threads():
         engine.start(once=True)
-        assert engine._feeds.running["0"].wait(60)
+        assert feeds_of(engine).running["0"].wait(PATIENCE)
     tick = load_newest(home).tick
     assert tick == (1 if point == "publish.before" else 0)
     abandon(engine)
@@ -160,13 +182,6 @@ def test_a_kill_around_an_unreadable_file_loses_nothing_and_repeats_nothing(
     assert aside(engine) == ({} if completed and not was_committed else {"unreadable files": 1})
 
 
-def abandon(engine: Engine) -> None:
-    """What the death of the process would do: give back the lock, and nothing else."""
-    assert engine._server is not None
-    engine._server.stop()
-    engine._held.close()
-
-
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_file_that_is_rewritten_is_counted_once_and_not_read_again(tmp_path: Path, in_place: bool) -> None:
     path = tmp_path / "x/1.parquet"
@@ -175,7 +190,8 @@ def test_a_file_that_is_rewritten_is_counted_once_and_not_read_again(tmp_path: P
         engine.start()
         eventually(lambda: ids(tmp_path / "home", "all_x") == [1])
         if in_place:
-            path.write_bytes(content(1, 2, 3))
+            with path.open("r+b") as file:  # in one step: no look finds an empty file
+                file.write(content(1, 2, 3))
         else:
             (tmp_path / "x/_new").write_bytes(content(1, 2, 3))
             (tmp_path / "x/_new").rename(path)

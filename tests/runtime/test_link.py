@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.waiting import join
+from tests.support.waiting import PATIENCE, join
 from watersmeet.runtime.exec import link
 from watersmeet.runtime.exec.link import Listener, connect, limit_waiting
 
@@ -37,9 +37,9 @@ def test_whoever_knows_the_key_is_connected(by: str) -> None:
     with listening("127.0.0.1") as (listener, arrived):
         address = listener.addresses[by == "tcp"]
         large = os.urandom(1 << 20)
-        with connect(["/nowhere/at/all", address], KEY) as task, arrived.get(timeout=30) as driver:
-            limit_waiting(task, 30)
-            limit_waiting(driver, 30)
+        with connect(["/nowhere/at/all", address], KEY) as task, arrived.get(timeout=PATIENCE) as driver:
+            limit_waiting(task, PATIENCE)
+            limit_waiting(driver, PATIENCE)
             for message in (b"x", large):
                 echo = threading.Thread(target=lambda: driver.send_bytes(driver.recv_bytes()))
                 echo.start()
@@ -53,7 +53,7 @@ def test_whoever_has_another_key_is_turned_away() -> None:
         with pytest.raises(AuthenticationError):
             connect(listener.addresses, b"another")
         with connect(listener.addresses, KEY):
-            arrived.get(timeout=30)
+            arrived.get(timeout=PATIENCE)
         assert arrived.empty()
 
 
@@ -62,12 +62,12 @@ def test_a_task_does_not_believe_a_driver_that_lacks_the_key(tmp_path: Path) -> 
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
-        listening.settimeout(30)
+        listening.settimeout(PATIENCE)
         listening.listen()
 
         def pretend() -> None:
             accepted, _ = listening.accept()
-            limit_waiting(accepted, 30)
+            limit_waiting(accepted, PATIENCE)
             with Connection(accepted.detach()) as connection:
                 connection.send_bytes(b"#CHALLENGE#" + bytes(20))
                 connection.recv_bytes()
@@ -102,17 +102,26 @@ def test_a_task_does_not_wait_for_ever_for_a_silent_driver(tmp_path: Path, monke
         assert isinstance(raised[0], OSError)
 
 
-def test_silent_connections_are_given_up_and_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "GREETING_SECONDS", 0.2)
-    with listening() as (listener, arrived), contextlib.ExitStack() as held:
-        silent = []
-        for _ in range(20):
-            one = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+@contextlib.contextmanager
+def silent_connections(listener: Listener) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as held:
+        made = [held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in range(20)]
+        for one in made:
             one.connect(listener.addresses[0])
-            one.settimeout(30)
-            silent.append(one)
-        with connect(listener.addresses, KEY), arrived.get(timeout=30):
-            pass
+            one.settimeout(PATIENCE)
+        yield made
+
+
+def test_silent_connections_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "GREETING_SECONDS", PATIENCE)
+    with listening() as (listener, arrived), silent_connections(listener):
+        connect(listener.addresses, KEY).close()
+        arrived.get(timeout=PATIENCE).close()
+
+
+def test_silent_connections_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "GREETING_SECONDS", 0.2)
+    with listening() as (listener, _), silent_connections(listener) as silent:
         for one in silent:
             while one.recv(1000):  # the challenge, then the end
                 pass
@@ -129,7 +138,7 @@ def test_a_moment_without_free_files_does_not_end_the_listening(monkeypatch: pyt
 
     monkeypatch.setattr("watersmeet.runtime.exec.link.socket.socket", Short)
     with listening() as (listener, arrived):
-        with connect(listener.addresses, KEY), arrived.get(timeout=30):
+        with connect(listener.addresses, KEY), arrived.get(timeout=PATIENCE):
             pass
         assert not failing
 

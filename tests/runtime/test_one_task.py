@@ -14,6 +14,7 @@ from tests.support.cases import Case, QueryCase, StreamCase
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plan_by
+from tests.support.waiting import PATIENCE
 from watersmeet.errors import StateError
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Ruleset
@@ -140,7 +141,7 @@ def test_the_engines_own_process_does_not_wait_for_a_merge_beside_the_ticks(tmp_
     engine.run()
     assert not merging.done()
     with open(tmp_path / "fifo", "wb"):
-        (report,) = merging.result(60)
+        (report,) = merging.result(PATIENCE)
     assert isinstance(report.failure, StateError), "what it read is no bucket"
     engine.loop.executor.close()
     check_answers(engine.case, tmp_path)

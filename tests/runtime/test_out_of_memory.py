@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import watersmeet_run
+from tests.support.waiting import PATIENCE
 from watersmeet.errors import RunError
 from watersmeet.home import layout
 from watersmeet.model import Column, Source, Stream
@@ -57,7 +58,7 @@ assert spark_has_ended(problem) and not spark_has_ended(ValueError("of Python"))
 
 @pytest.mark.soak
 def test_what_fails_while_spark_ends_follows_from_that() -> None:
-    run = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=300)
+    run = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
 
 
@@ -76,11 +77,11 @@ def test_a_line_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytes
     command = ("pipeline.sql", "--once", "--home", "home", "--set", "spark.driver.memory=512m")
     for _ in range(2):  # each start meets it
         with watersmeet_run(*command, log=Path("run.log")) as run:
-            assert run.process.wait(600) == 1, run.said()
+            assert run.process.wait(PATIENCE) == 1, run.said()
         said = "\n".join(run.said())
         assert f"stream s: Spark's Java process ran out of memory, probably by {tmp_path}/in/bomb.json.gz" in said
         assert "Traceback" not in said and "Exception" not in said, said
     Path("in/bomb.json.gz").write_bytes(b"")
     with watersmeet_run(*command, log=Path("run.log")) as run:
-        assert run.process.wait(600) == 0, run.said()
+        assert run.process.wait(PATIENCE) == 0, run.said()
     assert any("s: 1 rows" in line for line in run.said()), run.said()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.inside import ends, opened
 from tests.support.joining_engine import declare
 from tests.support.two_streams import JOIN, pairs
 from tests.support.waiting import eventually, join
@@ -28,12 +29,11 @@ class Heard:
     """What the engine did, in the order in which it did it: ("gather", tick), ("probe", tick), ("commit", tick)."""
 
     def __init__(self, engine: Engine) -> None:
-        engine._open()
-        assert engine._loop is not None
+        loop = opened(engine)
         self.events: list[tuple[str, int]] = []
         self.then: Callable[[str, int], None] = lambda what, tick: None
-        engine._loop.observers.append(self)
-        executor = engine._loop.executor
+        loop.observers.append(self)
+        executor = loop.executor
         self._submit = executor.submit
         executor.submit = self.submit  # type: ignore[method-assign]
 
@@ -116,7 +116,7 @@ def test_a_stop_in_the_middle_leaves_no_file_that_the_manifest_does_not_name(
         if (what, tick) == (moment, 3):
             assert ("gather", 4) in heard.events, "there is something to leave behind"
             stopping.start()
-            eventually(lambda: one.engine._loop is None or one.engine._loop._finished)
+            eventually(lambda: ends(one.engine))
 
     heard.then = stop
     one.engine.start()

@@ -54,7 +54,7 @@ def check(wanted: dict[QueryHandle, list[tuple[int, ...]]]) -> None:
         assert pairs(query.results()) == sorted(rows), query.name
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.thorough), 3])
 def test_bands_scans_and_registered_predicates(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     write(tmp_path, range(3))
     with Engine(spark, home=tmp_path / "home", partitions=partitions) as engine:
@@ -77,7 +77,7 @@ def test_bands_scans_and_registered_predicates(spark: SparkSession, tmp_path: Pa
         assert "no idea" in engine.complaints()["breaks"]
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_predicates_that_run_away_or_end_their_process(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     """They are off, and all other queries of the same ticks have their results."""
     write(tmp_path, range(2))

@@ -21,8 +21,8 @@ import pytest
 
 from tests.support.deaths import subscribed
 from tests.support.joining_engine import JoiningEngine, declare
-from tests.support.residents import connected_residents
-from tests.support.waiting import eventually, join
+from tests.support.residents import ConnectedResidents, connected_residents
+from tests.support.waiting import PATIENCE, eventually, join
 from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo, load_newest
 from watersmeet.runtime.exec import resident_pool as residents
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def processes(monkeypatch: pytest.MonkeyPatch) -> ConnectedResidents:
     """The processes that are connected as residents, as the operating system names them."""
     return connected_residents(monkeypatch)
 
 
 @pytest.fixture
 def running(spark: SparkSession, tmp_path: Path, processes: list[int]) -> Iterator[JoiningEngine]:
-    made = declare(spark, tmp_path, resident_seconds=2)
+    made = declare(spark, tmp_path)
     with made.engine:
         made.engine.start()
         made.tick()
@@ -136,7 +136,7 @@ def test_ticks_do_not_wait_for_a_merge_and_leave_its_process_to_it_if_there_is_a
         assert not merging.done()
         assert len(taken) >= 4 and (one.residents._beside in taken) == (residents == 1)
         let_it_end(tmp_path / "home")
-        (report,) = merging.result(60)
+        (report,) = merging.result(PATIENCE)
         assert isinstance(report.failure, StateError), "what it read is no bucket"
         one.tick()
     one.check()
@@ -160,7 +160,7 @@ def test_without_a_connection_for_it_a_merge_is_done_between_the_ticks(
         one.tick()
         assert set(one.residents._connected) == {Rank.TICK, Rank.AHEAD}
         order = MergeOrder(str(tmp_path / "home"), 1, "x", (MergeJob((missing("nothing"),), 0),), (Derived(),))
-        (report,) = one.executor.submit(order, Rank.BESIDE).result(60)
+        (report,) = one.executor.submit(order, Rank.BESIDE).result(PATIENCE)
         assert isinstance(report.failure, StateError)
         one.tick()
     one.check()
@@ -258,10 +258,11 @@ def test_the_job_of_the_residents_is_cancelled(
         running.tick()
 
 
-def test_a_resident_that_hangs_is_replaced(running: JoiningEngine, processes: list[int]) -> None:
+def test_a_resident_that_hangs_is_replaced(running: JoiningEngine, processes: ConnectedResidents) -> None:
     stopped = list(processes)
     for victim in stopped:  # both, so that the next order meets one of them
         os.kill(victim, signal.SIGSTOP)
+        processes.lose_patience(victim)
     try:
         running.tick(2)
         met = [victim for victim in stopped if victim not in processes]
@@ -300,7 +301,7 @@ def test_whoever_lacks_the_key_gets_nothing_and_disturbs_nothing(running: Joinin
 def _connected(address: str) -> Connection:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.connect(address)
-    limit_waiting(made, 30)
+    limit_waiting(made, PATIENCE)
     return Connection(made.detach())
 
 

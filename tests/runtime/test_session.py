@@ -32,6 +32,7 @@ def test_the_ports_of_the_driver_are_on_loopback(spark: SparkSession) -> None:
     assert {connection.laddr.ip.removeprefix("::ffff:") for connection in listening} == {"127.0.0.1"}
 
 
+@pytest.mark.thorough
 def test_code_that_many_queries_generate_is_compiled_once(spark: SparkSession) -> None:
     """Windows come again and again, of queries with hundreds of classes together."""
     compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()  # type: ignore[union-attr]

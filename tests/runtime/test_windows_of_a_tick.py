@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
 from watersmeet.model import Column, ColumnRef, Output, Stream, WindowedQuery
@@ -120,7 +121,7 @@ def arrivals(random: Random, streams: tuple[Stream, ...], now: int) -> dict[str,
 grids = st.sampled_from([Grid(10, 10), Grid(10, 5), Grid(12, 5), Grid(30, 1), Grid(7, 3)])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(grids, st.integers(0, 12), st.integers(1, 3), st.sampled_from([1, 3, 1000]), st.randoms(use_true_random=False))
 def test_every_window_is_answered_once_with_its_rows(
     grid: Grid, lateness: int, count: int, limit: int, random: Random
@@ -149,7 +150,7 @@ def test_every_window_is_answered_once_with_its_rows(
     assert all(info.tau_max >= marks[info.store] - 1 for info in world.manifest.buckets), "others are not needed"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(grids, grids, st.booleans(), st.randoms(use_true_random=False))
 def test_queries_come_and_go(first: Grid, second: Grid, backfill: bool, random: Random) -> None:
     streams = (stream("a", 5), stream("b", 2))

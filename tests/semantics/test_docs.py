@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 from tests.semantics.test_by_spark import ALL as COMPUTED
@@ -57,7 +58,7 @@ def sections() -> dict[str, str]:
         "counts": counts(),
         "table": listed(),
         "by spark": listed_by_spark(),
-        "rejected": ", ".join(f"`{name}`" for name in sorted(REJECTED)) + ".",
+        "rejected": textwrap.fill(", ".join(f"`{name}`" for name in sorted(REJECTED)) + ".", 120),
     }
 
 

@@ -35,7 +35,7 @@ OTHER_NAMES = [
 ]
 EXAMPLES = list(dict.fromkeys([*(example for entry in entries() for example in entry.examples), *CASTS, *OTHER_NAMES]))
 ALL = [case for example in EXAMPLES for case in expanded(example)]
-SAMPLE = ALL[:: max(1, len(ALL) // 200)]
+SAMPLE = ALL[:: max(1, len(ALL) // 60)]
 ROWS = table()
 WIDE = Stream(
     "wide",

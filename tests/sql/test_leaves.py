@@ -35,6 +35,7 @@ def test_all_ways_to_write_a_leaf(query: Build, sql: str, kind: str) -> None:
     found = query(sql)
     assert found.leaf is not None
     assert (found.leaf.kind, [alias.name for alias in found.aliases]) == (kind, ["a", "b"])
+    assert found.title == f"wide a {kind.upper()} JOIN wide b"
     assert [(each.left, each.right) for each in found.equalities] in ([("a", "b")], [("b", "a")])
     assert str(found.by_name["b"].filter) == '"x" > 1'
     assert found.by_name["a"].filter is None

@@ -6,6 +6,7 @@ import pytest
 
 from watersmeet.errors import Place, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
+from watersmeet.pipeline import Pipeline
 from watersmeet.sql import CreateQuery, CreateStream, DropQuery, build_query, parse_duration, parse_script
 
 STREAM = "CREATE STREAM s (a INT, ts TIMESTAMP) TIMESTAMP BY ts FROM parquet 'p'"
@@ -214,3 +215,27 @@ def test_rejected(text: str, line: int, column: int, fragment: str) -> None:
     place = caught.value.place
     assert place is not None
     assert (place.line, place.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("select", "shown"),
+    [
+        ('c."User ID" FROM c [RANGE 1 HOUR]', '"User ID" is a string, not a name'),
+        ('c."User ID" FROM c [RANGE 1 HOUR]', "write names in backticks: c.`User ID`"),
+        ('sum(c."User ID") AS s FROM c [TUMBLE 1 HOUR]', "write names in backticks: c.`User ID`"),
+        ('"User ID" FROM c [RANGE 1 HOUR]', "if it is a column, write names in backticks: `User ID`"),
+        ('"User ID" FROM c [TUMBLE 1 HOUR]', "if it is a column, write names in backticks: `User ID`"),
+        ("c.UserID FROM c [RANGE 1 HOUR]", "did you mean `User ID`?"),
+        ("c.UserID FROM c [TUMBLE 1 HOUR]", "did you mean `User ID`?"),
+    ],
+)
+def test_a_name_in_double_quotes_is_told_of_backticks(select: str, shown: str) -> None:
+    stream = "CREATE STREAM c (at TIMESTAMP, `User ID` BIGINT) TIMESTAMP BY at FROM parquet 'c';"
+    with pytest.raises(SqlError) as caught:
+        Pipeline.read(f"{stream} CREATE QUERY q AS SELECT {select};")
+    assert shown in str(caught.value)
+
+
+def test_a_column_in_double_quotes_is_told_of_backticks() -> None:
+    with pytest.raises(SqlError, match="write names in backticks: `User ID`"):
+        Pipeline.read("""CREATE STREAM c (at TIMESTAMP, "User ID" BIGINT) TIMESTAMP BY at FROM parquet 'c';""")

@@ -54,6 +54,9 @@ class Installed:
         }
 
     def run(self, *arguments: str, **more: str) -> str:
+        return self.run_fully(*arguments, **more).stdout.strip()
+
+    def run_fully(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, *arguments],
             env={**self.environment, **more},
@@ -63,7 +66,7 @@ class Installed:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        return done
 
 
 @pytest.fixture
@@ -117,6 +120,14 @@ def test_the_choice_of_the_user(installed: Installed, tmp_path: Path) -> None:
 def test_without_any_place_nothing_is_cached(installed: Installed) -> None:
     nowhere = f"import tempfile; tempfile.tempdir = {str(installed.blocked)!r}"
     assert installed.run("-c", nowhere + PROGRAM) == "False None"
+
+
+def test_whoever_waits_for_the_compiler_is_told(installed: Installed, tmp_path: Path) -> None:
+    first, second = (installed.run_fully("-c", PROGRAM, NUMBA_CACHE_DIR=str(tmp_path / "mine")) for _ in range(2))
+    assert first.stderr.count("compiling its loops, once") == 1
+    assert second.stderr == ""
+    uncached = installed.run_fully("-c", f"import tempfile; tempfile.tempdir = {str(installed.blocked)!r}" + PROGRAM)
+    assert "compiling its loops, at every start" in uncached.stderr
 
 
 def test_a_user_without_a_home_folder(installed: Installed, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.existence import clear_found
@@ -26,7 +27,7 @@ NONE = np.empty(0, np.int64)
     st.booleans(),
     st.booleans(),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_bits_of_queries_with_a_partner_are_cleared(
     stored: list[tuple[int, int, int]],
     asking: list[tuple[int, int, int, int, int]],

@@ -23,15 +23,30 @@ def subscribed(subscriber: points.Subscriber) -> Iterator[None]:
 
 
 @contextmanager
-def dying_at(point: str) -> Iterator[None]:
-    """Nothing behind the point happens."""
+def passing(point: str) -> Iterator[threading.Event]:
+    """An event that comes when the point is passed."""
+    event = threading.Event()
+
+    def tell(reached: str, about: object) -> None:
+        if reached == point:
+            event.set()
+
+    with subscribed(tell):
+        yield event
+
+
+@contextmanager
+def dying_at(point: str) -> Iterator[threading.Event]:
+    """Nothing behind the point happens. The event comes when it was reached."""
+    died = threading.Event()
 
     def die(reached: str, about: object) -> None:
         if reached == point:
+            died.set()
             raise Died(point)
 
     with subscribed(die):
-        yield
+        yield died
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.inside import loop_of, published
 from tests.support.two_streams import JOIN, create_both, pairs, write
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.spark import SparkExecutor
@@ -36,14 +37,16 @@ class JoiningEngine:
         for _ in range(count):
             self.write()
             eventually(self.caught_up)
+            published(self.engine)
 
     def check(self) -> None:
         assert pairs(self.engine["q"].results()) == [(number, 0) for number in range(self.written)]
 
     @property
     def executor(self) -> SparkExecutor:
-        assert self.engine._loop is not None and isinstance(self.engine._loop.executor, SparkExecutor)
-        return self.engine._loop.executor
+        executor = loop_of(self.engine).executor
+        assert isinstance(executor, SparkExecutor)
+        return executor
 
     @property
     def residents(self) -> Residents:
@@ -54,7 +57,7 @@ class JoiningEngine:
 def declare(spark: SparkSession, folder: Path, with_options: str = "", **options: Any) -> JoiningEngine:
     write(folder / "r", [(1, 0, 7)])
     (folder / "l").mkdir(parents=True)
-    engine = Engine(spark, home=folder / "home", **options)
+    engine = Engine(spark, home=folder / "home", **{"stop_seconds": PATIENCE, **options})
     engine.sql(create_both(folder, with_options))
     engine.query("q", JOIN)
     return JoiningEngine(folder, engine)

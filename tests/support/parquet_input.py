@@ -24,9 +24,10 @@ def seconds_after_epoch(seconds: Iterable[float]) -> pa.Array:
 def write_file(folder: Path, number: int, rows: pa.Table) -> None:
     """The file of that number: Spark takes files in the order of their times, the engine in that of their names."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{number:06d}.parquet"
-    pq.write_table(rows, path)
-    os.utime(path, (_FIRST_WRITTEN + number, _FIRST_WRITTEN + number))
+    draft = folder / "_draft"  # of which an engine that is running takes no notice
+    pq.write_table(rows, draft)
+    os.utime(draft, (_FIRST_WRITTEN + number, _FIRST_WRITTEN + number))
+    draft.rename(folder / f"{number:06d}.parquet")
 
 
 def append_file(folder: Path, rows: pa.Table) -> None:

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from tests.support.parquet_input import append_file, seconds_after_epoch
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.home.manifest import Suspension, load_newest
 from watersmeet.model import Sink
@@ -76,7 +77,13 @@ class Poisoned:
         self.declared[name] = select, sink
 
     def engine(self) -> Engine:
-        settings: dict[str, Any] = {"executor": "local", "plan_seconds": 0.05, "tick": "1 millisecond", **self.options}
+        settings: dict[str, Any] = {
+            "executor": "local",
+            "plan_seconds": 0.05,
+            "tick": "1 millisecond",
+            "stop_seconds": PATIENCE,
+            **self.options,
+        }
         engine = Engine(self.spark, home=self.home, **settings)
         for name in ("l", "r"):
             engine.sql(
@@ -133,7 +140,7 @@ class Poisoned:
         assert set(self.suspended) == {name}, self.suspended
         return self.suspended[name].reason
 
-    def check(self) -> None:
+    def check(self, when: str = "") -> None:
         """The healthy queries have the oracle's results."""
         with duckdb.connect() as oracle:
             for name in ("l", "r"):
@@ -141,7 +148,7 @@ class Poisoned:
                 oracle.execute(f"CREATE TABLE {name} AS SELECT ts::TIMESTAMP AS ts, id, k FROM {files}")
             for name, sql in _ORACLE.items():
                 expected = Counter(oracle.execute(sql.format(near=_NEAR)).fetchall())
-                assert self.results(name) == expected, name
+                assert self.results(name) == expected, f"{name} {when}"
                 assert expected
 
     def results(self, name: str = VICTIM) -> Counter[tuple[Any, ...]]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -50,11 +52,11 @@ class WatersmeetRun:
     def said(self) -> list[str]:
         return self._log.read_text().splitlines()
 
-    def terminate(self, seconds: float = 60) -> int:
+    def terminate(self) -> int:
         """SIGTERM to everything that belongs to the command, as a supervisor does it; returns the exit code."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
-        return self.process.wait(seconds)
+        return self.process.wait(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -68,7 +70,7 @@ def watersmeet_run(*arguments: object, log: Path) -> Iterator[WatersmeetRun]:
                 run.terminate()
             except subprocess.TimeoutExpired:
                 kill_tree(run.process.pid)
-                run.process.wait(60)
+                run.process.wait(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -79,4 +81,4 @@ def python_process(program: str, *arguments: object) -> Iterator[subprocess.Pope
         yield process
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(PATIENCE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 
+from tests.support.waiting import PATIENCE
+
 _RPC_REQUEST = 3  # of Spark's frames: length, type, number, length of the body, body
 
 
@@ -12,9 +14,9 @@ def answer_to_a_stranger(port: int, host: str = "127.0.0.1") -> bytes:
     """What a port of Spark replies to a message without authentication."""
     body = b"no message of Spark"
     frame = struct.pack(">bqi", _RPC_REQUEST, 7, len(body)) + body
-    with socket.create_connection((host, port), 10) as stranger:
+    with socket.create_connection((host, port), PATIENCE) as stranger:
         stranger.sendall(struct.pack(">q", len(frame) + 8) + frame)
-        stranger.settimeout(60)
+        stranger.settimeout(PATIENCE)
         said = b""
         while len(said) < 8 or len(said) < struct.unpack(">q", said[:8])[0]:
             more = stranger.recv(1 << 16)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from tests.oracle.windowed.queries import continuous, declaration, one_stream, rows, two_streams
 from tests.oracle.windowed.test_slices import POINTS
+from tests.support.examples import examples
 from tests.support.windowed import WindowedRun
 from watersmeet.model.windowed import Continuous, Factorized
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 3]))
 def test_random_joins_with_restarts_and_deaths(random: Random, partitions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +37,7 @@ def test_random_joins_with_restarts_and_deaths(random: Random, partitions: int) 
         run.check()
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 3]))
 def test_aggregates_of_continuous_joins(random: Random, partitions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.windowed.queries import declaration, one_stream, rows
+from tests.support.examples import examples
 from tests.support.windowed import WindowedRun
 
 POINTS = (
@@ -27,7 +28,7 @@ POINTS = (
 randoms = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(randoms, st.sampled_from([1, 3]), st.sampled_from([1, 2]))
 def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int, tasks: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +47,7 @@ def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int
         run.check()
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(randoms, st.sampled_from([1, 3]))
 def test_queries_come_and_go(random: Random, partitions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -41,14 +41,16 @@ def with_nulls(random: Random, table: pa.Table) -> pa.Table:
     return table
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.thorough), 3])
 def test_without_spark(tmp_path: Path, partitions: int) -> None:
     queries = windowed_texts("tpch", "1 HOUR SLIDE 15 MINUTES")
     assert len(queries) == 14
     run_without_spark(tmp_path / "home", "tpch", queries, ticks(partitions, 6), partitions)
 
 
-@pytest.mark.parametrize(("partitions", "few"), [(1, batch_windows.FEW_ROWS), (3, 0)])
+@pytest.mark.parametrize(
+    ("partitions", "few"), [(1, batch_windows.FEW_ROWS), pytest.param(3, 0, marks=pytest.mark.thorough)]
+)
 def test_on_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, few: int
 ) -> None:

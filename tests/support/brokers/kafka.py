@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -20,11 +19,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.support.brokers.maven import jars, java, maven
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.io.connectors.kafka.hanging import ends
 
 ARTIFACTS = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
-_READY_SECONDS = 90
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -75,7 +73,7 @@ class KafkaBroker:
 
     def _run(self, *arguments: str) -> None:
         done = subprocess.run(
-            [*self._java(), *arguments], capture_output=True, text=True, timeout=_READY_SECONDS, check=False
+            [*self._java(), *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -125,14 +123,14 @@ class KafkaBroker:
 
     def _wait(self) -> None:
         admin = self.admin()
-        end = time.monotonic() + _READY_SECONDS
-        while True:
+
+        def replies() -> bool:
             assert self._process is not None and self._process.poll() is None, self._log()
-            try:
-                if admin.list_topics(timeout=1).brokers:
-                    return
-            except Exception:
-                assert time.monotonic() < end, self._log()
+            with suppress(KafkaException):
+                return bool(admin.list_topics(timeout=1).brokers)  # asked again until it replies
+            return False
+
+        eventually(replies, "the broker was not ready")
 
     def _log(self) -> str:
         return (self._folder / "broker.log").read_text()[-3000:]
@@ -147,7 +145,7 @@ class KafkaBroker:
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(PATIENCE)
             self._process = None
 
     def pause(self) -> None:
@@ -170,7 +168,10 @@ class KafkaBroker:
     def create(self, topic: str, partitions: int = 1, **config: str) -> None:
         named = {name.replace("_", "."): value for name, value in config.items()}
         admin = self.admin()  # one that is let go ends what it was asked for
-        admin.create_topics([NewTopic(topic, partitions, 1, config=named)], operation_timeout=30)[topic].result(30)
+        asked = admin.create_topics(
+            [NewTopic(topic, partitions, 1, config=named)], operation_timeout=PATIENCE, request_timeout=PATIENCE
+        )
+        asked[topic].result(PATIENCE)
 
         def leads() -> bool:
             """A broker knows of a new topic before it leads its partitions."""
@@ -178,23 +179,20 @@ class KafkaBroker:
                 return len(ends(admin, topic, list(range(partitions)), False, 10)) == partitions
             return False
 
-        eventually(leads, 30, f"{topic} has no leaders")
+        eventually(leads, f"{topic} has no leaders")
 
     def delete(self, topic: str) -> None:
         admin = self.admin()
-        admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
-        end = time.monotonic() + 30
-        while topic in admin.list_topics(timeout=10).topics:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        admin.delete_topics([topic], operation_timeout=PATIENCE, request_timeout=PATIENCE)[topic].result(PATIENCE)
+        eventually(lambda: topic not in admin.list_topics(timeout=PATIENCE).topics, f"{topic} was not deleted")
 
     def forget_group(self, group: str) -> None:
         admin = self.admin()
-        admin.delete_consumer_groups([group])[group].result(30)
+        admin.delete_consumer_groups([group])[group].result(PATIENCE)
 
     def grow(self, topic: str, partitions: int) -> None:
         admin = self.admin()
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
 
     def send(self, topic: str, values: list[bytes | None], **more: Any) -> None:
         """Messages, all of which are stored afterwards, in this order; `more` of all of them: key, headers, partition,
@@ -209,7 +207,7 @@ class KafkaBroker:
                 except BufferError:
                     producer.poll(0.1)
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(PATIENCE) == 0
         assert not any(lost), lost
 
     def messages(self, topic: str, isolation: str = "read_committed") -> list[Any]:
@@ -228,11 +226,10 @@ def read_all(settings: dict[str, Any], topic: str, isolation: str = "read_commit
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        left, end = set(partitions), time.monotonic() + 120
+        left = set(partitions)
         while left:
-            assert time.monotonic() < end, f"the end of {topic} is not reached"
             for message in consumer.consume(1000, 1.0):
                 problem = message.error()
                 if problem is None:

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE
+
 FOLDER = Path(__file__).parents[3] / ".connectors"
 
 
@@ -35,7 +37,7 @@ def jars(name: str, *artifacts: str, excluded: tuple[str, ...] = ()) -> Path:
         f"-DoutputDirectory={draft}",
         "-DincludeScope=runtime",
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
     draft.rename(libraries)
     return libraries

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.faults.strikes import BROKER_VARIABLE, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine, points
 
 STREAMS = ("orders", "payments", "parcels")
@@ -35,7 +35,7 @@ def build(given: argparse.Namespace) -> Engine:
         home=given.home,
         plan_seconds=0.05,
         tick="1 millisecond",
-        stop_seconds=240,
+        stop_seconds=PATIENCE,
         partitions=given.partitions,
         **settings,
     )
@@ -72,7 +72,7 @@ def main() -> None:
     with build(given) as engine:
         engine.run_once()
         # A run does not wait for deliveries that have failed; this one does.
-        eventually(lambda: not engine.stats().as_json()["outbox"], 300)
+        eventually(lambda: not engine.stats().as_json()["outbox"])
     print("done", flush=True)
 
 

@@ -162,8 +162,8 @@ def cancel_jobs(engine: Engine, asked: Path) -> None:
     """As somebody does who presses the button in Spark's own pages, when a strike asks for it."""
     while True:
         if asked.exists():
-            asked.unlink()
             engine.spark.sparkContext.cancelAllJobs()
+            asked.unlink()
         time.sleep(0.02)
 
 

@@ -19,8 +19,8 @@ from tests.support.faults.stores_program import JOIN, RESULTS, STREAMS
 from tests.support.faults.strikes import Strikes
 from tests.support.processes import ROOT, environment, kill_tree
 from tests.support.stores.postgres_server import PostgresServer
+from tests.support.waiting import PATIENCE
 
-PATIENCE = 900
 _AT = datetime(2030, 1, 1, tzinfo=UTC)
 _SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int64()), ("item", pa.int64())])
 

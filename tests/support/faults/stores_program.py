@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support.faults.daemon import Armed
 from tests.support.faults.strikes import BROKER_VARIABLE, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
+from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.model import Sink
 
@@ -37,7 +38,7 @@ def build(given: argparse.Namespace) -> Engine:
         home=given.home,
         plan_seconds=0.05,
         tick="1 millisecond",
-        stop_seconds=240,
+        stop_seconds=PATIENCE,
         partitions=given.partitions,
         **settings,
     )

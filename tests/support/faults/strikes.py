@@ -14,13 +14,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
 
 from tests.support.processes import kill_tree
+from tests.support.waiting import eventually
 
 FOLDER_VARIABLE = "WATERSMEET_STRIKES"
 DRIVER_VARIABLE = "WATERSMEET_STRIKES_DRIVER"
@@ -75,7 +75,7 @@ class Strikes:
                     same.shutdown(socket.SHUT_RDWR)
             elif victim == "jobs":
                 (self.folder / CANCEL).touch()
-                time.sleep(1)  # so that the point is where it happens
+                eventually(lambda: not (self.folder / CANCEL).exists())  # so that the point is where it happens
             elif victim != PASS:
                 _kill(victim)
             return

@@ -21,7 +21,7 @@ from tests.support.faults.program import OUTSIDE
 from tests.support.faults.strikes import FOLDER_VARIABLE, IN_TURN, Strikes
 from tests.support.faults.workload import make_case
 from tests.support.processes import ROOT, environment, kill_tree
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.home.layout import STAGING
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import load, load_earlier, load_newest
@@ -30,7 +30,6 @@ from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.store.bucket import verify_file
 
-PATIENCE = 600  # seconds, far beyond what any run takes: a run that hangs must not hang the tests for ever
 SIGKILLED = -9
 FAILED = 1
 
@@ -132,7 +131,7 @@ class Run:
 
     def wait_for_lines(self, count: int) -> None:
         """Until the program has told so many lines of progress, or has ended."""
-        eventually(lambda: len(self.lines()) >= count or self.process.poll() is not None, PATIENCE)
+        eventually(lambda: len(self.lines()) >= count or self.process.poll() is not None)
 
     def tail(self) -> str:
         return "\n".join(line for line in self.log.read_text().splitlines() if "leaked" not in line)[-6000:]

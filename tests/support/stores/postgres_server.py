@@ -14,7 +14,6 @@ import stat
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from typing import Any
 import psycopg
 
 from tests.support.processes import ROOT
+from tests.support.waiting import eventually
 
 HOW_TO_INSTALL = "install Postgres (Debian, Ubuntu: sudo apt install postgresql; macOS: brew install postgresql)"
 USER, PORT = "postgres", 54329  # the port is only a part of the socket's name
-_START_SECONDS = 120.0
 _LONGEST_PATH = 80  # characters of a folder with a socket, of which Linux allows 107
 
 
@@ -129,15 +128,13 @@ class PostgresServer:
 
     def wait(self) -> None:
         """Until it replies."""
-        end = time.monotonic() + _START_SECONDS
-        while True:
-            try:
-                self.query("SELECT 1")
-                return
-            except psycopg.OperationalError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.05)
+
+        def replies() -> bool:
+            with contextlib.suppress(psycopg.OperationalError):
+                return bool(self.query("SELECT 1"))
+            return False
+
+        eventually(replies, "the server did not reply")
 
     def _run(self, program: str, *arguments: object) -> None:
         done = subprocess.run(
