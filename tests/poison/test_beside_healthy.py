@@ -167,7 +167,8 @@ VALUES = [
 
 
 # Strings by themselves: an expression that makes a long string longer takes too much of another one's poison.
-TOGETHER = {"numbers": [value for value in VALUES if "s" not in value.poison]} | {
+_NUMBERS = [value for value in VALUES if "s" not in value.poison]
+TOGETHER = {"numbers": _NUMBERS[::2], "more numbers": _NUMBERS[1::2]} | {
     value.expression: [value] for value in VALUES if "s" in value.poison
 }
 

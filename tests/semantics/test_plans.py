@@ -161,7 +161,7 @@ Wanted = dict[str, list[tuple[int, ...]]]
 
 
 def test_keys_and_bands_find_what_spark_finds(wanted: Wanted, tmp_path: Path) -> None:
-    check(wanted, found(tmp_path, 6, 3, materialized=True))
+    check(wanted, found(tmp_path, 2, 3, materialized=True))
 
 
 @pytest.mark.semantics
