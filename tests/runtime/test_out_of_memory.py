@@ -84,4 +84,4 @@ def test_a_line_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytes
     Path("in/bomb.json.gz").write_bytes(b"")
     with watersmeet_run(*command, log=Path("run.log")) as run:
         assert run.process.wait(PATIENCE) == 0, run.said()
-    assert any("s: 1 rows" in line for line in run.said()), run.said()
+    assert any("s: 1 row" in line for line in run.said()), run.said()
