@@ -35,6 +35,7 @@ class Tier:
     marks: str  # the tests, as `pytest -m` takes them
     processes: int = 1
     options: tuple[str, ...] = ()
+    spread: str = "loadfile"  # how processes share the tests: by default those of a file stay together
     java: Mapping[str, str] = field(default_factory=lambda: QUICK_JAVA)
 
 
@@ -42,11 +43,11 @@ COMMIT = Tier("commit", "every commit", "", processes=2)  # the marks in pyproje
 _RANDOM = "(random or thorough) and not (soak or semantics or cluster or connectors or long)"
 TIERS = (
     Tier("thorough", "all random examples, new every day, and long cases", _RANDOM, 2),
-    Tier("semantics", "every supported expression and form of a query against Spark", "semantics", 2),
+    Tier("semantics", "every supported expression and form of a query against Spark", "semantics", 2, spread="load"),
     Tier("faults", "kills, damage and recoveries", "soak", 2),
     Tier("cluster", "a standalone Spark cluster on this machine", "cluster"),
     Tier("connectors", "a real Kafka broker and a real Postgres, with kills", "connectors"),
-    Tier("long", "ten thousand ticks: nothing grows", "long", 1, ("-rP", "-o", "faulthandler_timeout=0"), {}),
+    Tier("long", "ten thousand ticks: nothing grows", "long", 1, ("-rP", "-o", "faulthandler_timeout=0"), java={}),
 )
 
 
@@ -64,10 +65,10 @@ def pytest_command(tier: Tier, options: list[str]) -> list[str]:
     command = [sys.executable, "-m", "pytest", *(["-m", tier.marks] if tier.marks else []), *tier.options]
     processes = min(tier.processes, os.cpu_count() or 1)
     if processes > 1:
-        # The tests of a file stay together, so that its fixtures are made once; files in the order of their names, as
-        # the long ones are not last there. A test that takes its process with it ends the run instead of leaving the
-        # other processes to wait.
-        command += ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]
+        # The tests of a file stay together, so that its fixtures are made once, unless one file has most of the work;
+        # files in the order of their names, as the long ones are not last there. A test that takes its process with
+        # it ends the run instead of leaving the other processes to wait.
+        command += ["-n", str(processes), "--dist", tier.spread, "--no-loadscope-reorder", "--max-worker-restart", "0"]
     return command + options
 
 
