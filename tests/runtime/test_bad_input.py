@@ -49,6 +49,11 @@ def ids(engine: Engine, query: str) -> list[int]:
     return sorted(row[0] for row in engine[query].results().collect())
 
 
+def has_settled(path: Path, written: int = 1) -> None:
+    """Nobody has written to the file for so long that the engine need not wait for its end."""
+    os.utime(path, (written, written))
+
+
 def stream_with(spark: SparkSession, tmp_path: Path, *names: str) -> Engine:
     engine = Engine(spark, home=tmp_path / "home")
     for name in names:
@@ -116,6 +121,7 @@ def test_impossible_times_and_late_rows_are_set_aside_with_the_reason(spark: Spa
 def test_a_file_that_is_no_parquet_is_set_aside_and_other_streams_go_on(spark: SparkSession, tmp_path: Path) -> None:
     engine = stream_with(spark, tmp_path, "x", "y")
     (tmp_path / "x/1.parquet").write_bytes(b"this is no parquet file at all")
+    has_settled(tmp_path / "x/1.parquet")
     pq.write_table(table((at(1), 1, "a")), tmp_path / "x/2.parquet")
     pq.write_table(table((at(1), 7, "a")), tmp_path / "y/1.parquet")
     with engine:
@@ -129,6 +135,7 @@ def test_a_file_with_a_column_of_another_type_is_set_aside(spark: SparkSession, 
     engine = stream_with(spark, tmp_path, "x")
     other = table((at(1), 1, "a")).set_column(1, "id", pa.array(["one"]))
     pq.write_table(other, tmp_path / "x/1.parquet")
+    has_settled(tmp_path / "x/1.parquet")
     pq.write_table(table((at(2), 2, "b")), tmp_path / "x/2.parquet")
     with engine:
         engine.run_once()
@@ -139,6 +146,7 @@ def test_a_file_with_a_column_of_another_type_is_set_aside(spark: SparkSession, 
 def test_a_file_that_lacks_a_column_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     engine = stream_with(spark, tmp_path, "x")
     pq.write_table(table((at(1), 1, "a")).drop_columns(["n"]), tmp_path / "x/1.parquet")
+    has_settled(tmp_path / "x/1.parquet")
     pq.write_table(table((at(2), 2, "b")), tmp_path / "x/2.parquet")
     with engine:
         engine.run_once()
@@ -158,7 +166,7 @@ def test_a_file_damaged_inside_is_set_aside_as_a_whole(
     pq.write_table(rows, path, row_group_size=2500, use_dictionary=False, compression="snappy")
     good = path.read_bytes()
     path.write_bytes(damaged(good))
-    os.utime(path, (1, 1))
+    has_settled(path)
     pq.write_table(table((at(0), -1, "beside it")), tmp_path / "x/2.parquet")
     with engine:
         engine.run_once()
@@ -169,7 +177,7 @@ def test_a_file_damaged_inside_is_set_aside_as_a_whole(
         engine.run_once()
         assert ids(engine, "x_all") == [-1]
         path.write_bytes(good)
-        os.utime(path, (2, 2))  # it has settled
+        has_settled(path, 2)
         eventually(lambda: (engine.run_once(), len(ids(engine, "x_all")))[1] == 20_001)
         engine.run_once()
         assert len(ids(engine, "x_all")) == 20_001
@@ -237,6 +245,7 @@ def test_a_file_that_needs_too_much_memory_is_set_aside(spark: SparkSession, tmp
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["a" * 2**21]))
     bomb = pa.table({"ts": pa.array([at(1)] * 1000, TIMESTAMP), "id": range(1000), "n": long})
     pq.write_table(bomb, tmp_path / "x/bomb.parquet")
+    has_settled(tmp_path / "x/bomb.parquet")
     assert (tmp_path / "x/bomb.parquet").stat().st_size < 1 << 20
     with engine:
         engine.run_once()
