@@ -15,17 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.table import Table
 
+from tests.support.quick_java import quick_java
+
 SEED = "WATERSMEET_SEED"
-# Sessions of tests live for minutes: what Java's second compiler makes is hardly used, and takes a third of their time.
-QUICK_JAVA = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Tier:
     processes: int = 1
     options: tuple[str, ...] = ()
     spread: str = "loadfile"  # how processes share the tests: by default those of a file stay together
-    java: Mapping[str, str] = field(default_factory=lambda: QUICK_JAVA)
+    is_quick: bool = True  # sessions that live for minutes (tests/support/quick_java.py)
 
 
 COMMIT = Tier("commit", "every commit", "", processes=2)  # the marks in pyproject.toml
@@ -47,7 +46,9 @@ TIERS = (
     Tier("faults", "kills, damage and recoveries", "soak", 2),
     Tier("cluster", "a standalone Spark cluster on this machine", "cluster"),
     Tier("connectors", "a real Kafka broker and a real Postgres, with kills", "connectors"),
-    Tier("long", "ten thousand ticks: nothing grows", "long", 1, ("-rP", "-o", "faulthandler_timeout=0"), java={}),
+    Tier(
+        "long", "ten thousand ticks: nothing grows", "long", 1, ("-rP", "-o", "faulthandler_timeout=0"), is_quick=False
+    ),
 )
 
 
@@ -79,7 +80,7 @@ def run_commit(options: list[str]) -> int:
         (check, subprocess.Popen([sys.executable, "-m", *check], stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         for check in checks
     ]
-    environment = {**os.environ, **COMMIT.java}
+    environment = {**os.environ, **quick_java()}
     failed = subprocess.run(pytest_command(COMMIT, options), env=environment, check=False).returncode
     for check, process in running:
         said, _ = process.communicate()
@@ -90,7 +91,8 @@ def run_commit(options: list[str]) -> int:
 
 
 def run_tier(tier: Tier, options: list[str], seed: str) -> Outcome:
-    environment = {**os.environ, **tier.java, "HYPOTHESIS_PROFILE": "all", SEED: seed}
+    java = quick_java() if tier.is_quick else {}
+    environment = {**os.environ, **java, "HYPOTHESIS_PROFILE": "all", SEED: seed}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [*pytest_command(tier, options), f"--hypothesis-seed={seed}", f"--junitxml={report}"]

@@ -42,11 +42,8 @@ def outside_first(problem: Problem, **_: object) -> Solution:
     return plan_by(problem, prefer)
 
 
-@pytest.mark.parametrize(
-    "small",
-    [spark_executor.FEW_BYTES, pytest.param(-1, marks=pytest.mark.thorough)],
-    ids=["a tick is one order", "a tick in parts"],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("small", [spark_executor.FEW_BYTES, -1], ids=["a tick is one order", "a tick in parts"])
 def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:

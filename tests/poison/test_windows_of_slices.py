@@ -229,6 +229,7 @@ def test_rows_that_cannot_become_slices_concern_the_queries_that_read_them(
     engine.stop()
 
 
+@pytest.mark.thorough
 def test_many_windows_of_long_keys_in_little_memory(spark: SparkSession, tmp_path: Path) -> None:
     """All due windows together have a gigabyte of keys."""
     count = 3000

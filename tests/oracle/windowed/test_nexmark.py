@@ -33,6 +33,7 @@ def test_without_spark(tmp_path: Path, partitions: int) -> None:
     run_without_spark(tmp_path / "home", "nexmark", windowed_texts("nexmark"), rows, partitions)
 
 
-@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.thorough), 3])
+@pytest.mark.thorough
+@pytest.mark.parametrize("partitions", [1, 3])
 def test_on_spark(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     run_on_spark(spark, tmp_path, "nexmark", windowed_texts("nexmark"), ticks(6, 300, 400), partitions)

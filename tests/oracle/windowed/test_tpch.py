@@ -48,9 +48,8 @@ def test_without_spark(tmp_path: Path, partitions: int) -> None:
     run_without_spark(tmp_path / "home", "tpch", queries, ticks(partitions, 6), partitions)
 
 
-@pytest.mark.parametrize(
-    ("partitions", "few"), [(1, batch_windows.FEW_ROWS), pytest.param(3, 0, marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("partitions", "few"), [(1, batch_windows.FEW_ROWS), (3, 0)])
 def test_on_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, few: int
 ) -> None:
