@@ -153,6 +153,7 @@ def test_larger_problems_with_and_without_tables(seed: int, monkeypatch: pytest.
     assert exact(problem).cost == pytest.approx(with_tables.cost)
 
 
+@pytest.mark.thorough
 def test_the_random_problems_have_all_settings() -> None:
     problems = [problem for first in range(0, 26_000, 3000) for _, problem in small_problems(first, 20)]
     assert len(problems) >= 160

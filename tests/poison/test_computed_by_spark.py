@@ -50,12 +50,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SlowCallsClock:
     return clock
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rows", "length", "reason"),
-    [
-        pytest.param(40, 20_000, "it took more than 6 seconds", marks=pytest.mark.thorough),
-        (8, 50_000, "for a row it takes more than 6 seconds"),
-    ],
+    [(40, 20_000, "it took more than 6 seconds"), (8, 50_000, "for a row it takes more than 6 seconds")],
     ids=["a block of rows", "a row"],
 )
 def test_a_call_that_takes_too_long(

@@ -354,6 +354,7 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(
     assert damaged
 
 
+@pytest.mark.thorough
 def test_an_engine_ends_though_its_residents_hang(running: JoiningEngine, processes: list[int]) -> None:
     stopped = list(processes)
     for victim in stopped:

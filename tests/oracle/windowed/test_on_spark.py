@@ -47,7 +47,7 @@ def engine_on(spark: SparkSession, home: Path, source: Path, partitions: int) ->
     return engine
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.thorough), 3])
 def test_all_classes_together(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     random, source, home = Random(partitions), tmp_path / "input", tmp_path / "home"
     for name in ("r", "t"):
