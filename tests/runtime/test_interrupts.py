@@ -14,11 +14,15 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
+from tests.support.inside import opened
+from tests.support.parquet_input import seconds_after_epoch, write_file
 from tests.support.waiting import eventually, join
 from watersmeet import Engine
+from watersmeet.errors import RunError
 from watersmeet.interrupts import restore, spare_jobs
 from watersmeet.lifecycle import Lifecycle
 from watersmeet.runtime.feed.streaming import StreamingFeed
@@ -86,6 +90,32 @@ def test_interrupts_of_calls_to_java_do_not_end_the_engine(spark: SparkSession, 
         eventually(partial(is_released, gate))
     goes_on(engine)
     engine.stop()
+
+
+def test_a_tick_is_repeated_where_calls_to_java_were_cut_off(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(tmp_path / "r", 0, pa.table({"ts": seconds_after_epoch(range(5)), "a": range(5)}))
+    engine = Engine(spark, home=tmp_path / "home")
+    engine.sql(f"CREATE STREAM r (ts TIMESTAMP, a BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path}/r'")
+    engine.query("all", "SELECT a FROM r [RANGE 1 SECOND] r")
+    with engine:
+        executor = opened(engine).executor
+        problems: list[Exception] = [Py4JNetworkError("Answer from Java side is empty"), Py4JError("no answer")]
+
+        def cut_off(submit: Callable[..., Any], *arguments: Any) -> Any:
+            if problems:
+                raise problems.pop()
+            return submit(*arguments)
+
+        monkeypatch.setattr(executor, "submit", partial(cut_off, executor.submit))
+        engine.run_once()
+        assert not problems
+        assert sorted(row.a for row in engine["all"].results().collect()) == list(range(5))
+        write_file(tmp_path / "r", 1, pa.table({"ts": seconds_after_epoch(range(5, 6)), "a": [5]}))
+        problems += [Py4JNetworkError("Answer from Java side is empty") for _ in range(9)]
+        with pytest.raises(RunError, match="a tick failed"):
+            engine.run_once()
 
 
 def is_released(gate: Any) -> bool:

@@ -122,6 +122,14 @@ def test_equal_values_of_different_types_have_equal_codes() -> None:
     assert encode(sliced, "string").values.tolist() == code(["x", "yy"], "string")
 
 
+def test_any_bits_may_stand_where_a_double_is_null() -> None:
+    signaling = np.array([0x7FF0000000000001, 0, -1 << 63], np.int64)  # 0.0 and -0.0 follow
+    values = pa.Array.from_buffers(pa.float64(), 3, [pa.py_buffer(bytes([0b110])), pa.py_buffer(signaling)])
+    assert values.to_pylist() == [None, 0.0, -0.0]
+    codes = encode(values, "double")
+    assert codes.valid.tolist() == [0, 1, 1] and codes.values[1] == codes.values[2]
+
+
 @pytest.mark.parametrize(("keys", "slots"), [(1, 4), (50, 256), (3000, 1 << 14), (25_000, 1 << 16)])
 def test_an_index_has_slots_for_its_keys_and_not_for_its_rows(keys: int, slots: int) -> None:
     codes = np.random.default_rng(1).integers(0, keys, 60_000)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from watersmeet.aggregate.kernels import number_groups, number_small
 from watersmeet.model.types import type_of_arrow
-from watersmeet.store.codes import encode, fixed_width
+from watersmeet.store.codes import encode, fixed_width, one_pattern
 from watersmeet.store.kernels import I64
 
 _SMALL = 1 << 16  # a table of so many cells is made for any number of rows
@@ -127,9 +127,7 @@ def decimals(low: np.ndarray, high: np.ndarray, kind: pa.DataType, valid: np.nda
 
 
 def _sortable(numbers: np.ndarray) -> I64:
-    numbers = numbers + 0.0
-    numbers[np.isnan(numbers)] = np.nan  # one bit pattern, above that of infinity
-    bits = numbers.view(np.int64)
+    bits = one_pattern(numbers).view(np.int64)  # that of NaN is above that of infinity
     return np.asarray(bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF)))
 
 

@@ -34,7 +34,7 @@ from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.computation import compute_orders, computed
-from watersmeet.runtime.tick.failure import explain_failure
+from watersmeet.runtime.tick.failure import explain_failure, was_cut_off
 from watersmeet.runtime.tick.orders import (
     GatherReport,
     TickOrder,
@@ -48,6 +48,7 @@ from watersmeet.runtime.tick.windows import Windows
 from watersmeet.runtime.windows.silence import Silence
 
 FOREVER = float("inf")  # seconds
+_CUT_OFF_AT_MOST = 3  # times in a tick
 
 
 @dataclass
@@ -230,6 +231,9 @@ class TickLoop:
                     raise
             except SmallerBatch:
                 pass
+            except Exception as problem:
+                if tries > _CUT_OFF_AT_MOST or not was_cut_off(problem, self.home, begun.tick.number):
+                    raise
             self._ahead = None  # it was gathered by the same plan
             begun, following = self._new(batch, self.manifest), lambda: None
 

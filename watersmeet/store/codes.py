@@ -98,6 +98,12 @@ def _encode_decimal(values: pa.Array) -> I64:
 
 
 def _encode_float(values: pa.Array) -> I64:
-    numbers = fixed_width(pc.cast(values, pa.float64()), np.float64) + 0.0  # turns -0.0 into 0.0, which it equals
-    numbers[np.isnan(numbers)] = np.nan  # one bit pattern for all NaNs, which SQL treats as equal
-    return numbers.view(np.int64)
+    return one_pattern(fixed_width(pc.cast(values, pa.float64()), np.float64)).view(np.int64)
+
+
+def one_pattern(numbers: np.ndarray) -> np.ndarray:
+    """Doubles that SQL treats as equal with the same bits: 0.0 for -0.0, and one NaN for all of them."""
+    with np.errstate(invalid="ignore"):  # any bits may stand where a value is NULL, also those of a signaling NaN
+        numbers = numbers + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers

@@ -70,6 +70,17 @@ def is_full(problem: BaseException) -> bool:
     return full or "No space left on device" in text_of(problem)
 
 
+def was_cut_off(problem: BaseException, home: Path, tick: int) -> bool:
+    """Whether a call to Java had no answer though Java runs, in a tick that is not committed: so it can be repeated.
+
+    Py4J does that where a call of another thread is interrupted. It closes connections of others, and repeats what
+    they had called, but only once: the next connection may have been closed, too."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    is_of_java = isinstance(problem, Py4JError) and not isinstance(problem, Py4JJavaError)
+    return is_of_java and not layout.manifest(home, tick).exists() and _answers()
+
+
 def spark_has_ended(problem: BaseException) -> bool:
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
