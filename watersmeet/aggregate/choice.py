@@ -11,7 +11,6 @@ have a common grid as fine as the rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from math import gcd
@@ -21,6 +20,7 @@ from watersmeet.aggregate.factorized import member_keys, member_partials
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression, all_of
+from watersmeet.model.identity import digest, identity
 from watersmeet.model.windowed import Continuous, Factorized, Partial, Sliced, WindowedQuery
 from watersmeet.store.filters import WIDEST
 
@@ -61,8 +61,8 @@ def wishes(query: WindowedQuery) -> tuple[Wish, ...]:
 
 def source_of(body: Continuous) -> str:
     """The name of the results of a continuous join, as the source of a slice store."""
-    joined = repr((body.query.aliases, body.query.equalities, body.query.predicates, body.query.outputs))
-    return f"results {hashlib.sha256(joined.encode()).hexdigest()[:16]}"
+    query = body.query
+    return f"results {digest(identity((query.aliases, query.equalities, query.predicates, query.outputs)))}"
 
 
 def _fulfilled(asked: list[Wish]) -> dict[Wish, Reading]:

@@ -13,13 +13,13 @@ arguments, which says where it is NULL; partials with the same argument and filt
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from watersmeet.model.expression import Expression
+from watersmeet.model.identity import digest, identity, spelled_as
 from watersmeet.model.types import arrow_type
 from watersmeet.model.windowed import Partial
 
@@ -27,6 +27,7 @@ NAME_PREFIX = "slices"
 SHORT_DECIMAL_DIGITS = 18
 
 
+@spelled_as("Part", "function", "argument", "filter")
 @dataclass(frozen=True)
 class Part:
     function: str  # as those of Partial
@@ -94,9 +95,8 @@ class SliceStore:
     def name(self) -> str:
         """Equal stores have equal names, from version to version."""
         types = tuple(column.type for each in self._expressions() for column in each.columns)
-        identity = repr((self.source, self.filters, self.keys, self.key_types, self.parts, self.width, types))
-        identity += self.salt
-        return f"{NAME_PREFIX} {self.source} {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        content = identity((self.source, self.filters, self.keys, self.key_types, self.parts, self.width, types))
+        return f"{NAME_PREFIX} {self.source} {digest(content + self.salt)}"
 
     def __hash__(self) -> int:
         return hash(self.name)

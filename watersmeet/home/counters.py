@@ -10,7 +10,7 @@ from enum import StrEnum
 from time import thread_time_ns
 
 # Stages of tasks, and what they do
-GATHER, RESULTS, KEEPING = "gather", "results", "keeping"
+GATHER, RESULTS, KEEPING, SLICING = "gather", "results", "keeping", "slicing"
 ROWS, INDEX_ENTRIES, FILTER_BITS = "rows", "index entries", "filter bits"
 RESULT_ROWS, RESULT_BYTES, RESULT_FILES = "result rows", "result bytes", "result files"
 KEPT_ROWS, KEPT_ENTRIES, KEPT_FILES = "kept rows", "kept index entries", "kept files"
@@ -46,6 +46,7 @@ class Counters:
     spent: Counter[str] = field(default_factory=Counter)  # microseconds of CPU time, by stage
     done: Counter[str] = field(default_factory=Counter)  # what was done in them
     hash_collisions: int = 0
+    _inside: int = field(default=0, init=False, repr=False, compare=False)  # ns of stages inside of a timed one
 
     def forget_steps(self) -> None:
         """The numbers of steps mean nothing under another plan."""
@@ -55,12 +56,16 @@ class Counters:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Count the CPU time of a block of code, without what other threads do beside it."""
+        """Count the CPU time of a block of code, without what other threads do beside it, and without that of stages
+        which are timed inside of it."""
+        before, self._inside = self._inside, 0
         began = thread_time_ns()
         try:
             yield
         finally:
-            self.spent[stage] += (thread_time_ns() - began) // 1000
+            spent = thread_time_ns() - began
+            self.spent[stage] += (spent - self._inside) // 1000
+            self._inside = before + spent
 
     def forget_other_queries(self, queries: Collection[str]) -> None:
         """What is counted of queries that are no more would pile up."""

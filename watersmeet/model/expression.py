@@ -7,7 +7,7 @@ and the comparison tables of filters (store/filters.py) are made of the tree. Wh
 Invariants
  1. Two expressions are equal where their texts and the types of their columns are.
  2. The text stays the same from version to version: columns of materialized stores and layouts in manifests are named
-    by it. `repr` is that of the text, because names of materialized stores are digests of it.
+    by it, and names of stores are digests of it (model/identity.py).
  3. `type` is the declared type of the values; "" where no rule gives it and DuckDB was not asked.
 """
 
@@ -90,6 +90,9 @@ class Expression:
         return self.text
 
     def __repr__(self) -> str:
+        return repr(self.text)
+
+    def __identity__(self) -> str:
         return repr(self.text)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from watersmeet.model.expression import TRUE, Cast, ColumnRef, Expression
+from watersmeet.model.identity import spelled_as
 from watersmeet.model.types import arrow_type
 
 LEFT, RIGHT = "l", "r"  # the two rows
@@ -17,6 +18,7 @@ LEFT, RIGHT = "l", "r"  # the two rows
 Program = tuple[tuple[str, float], ...]
 
 
+@spelled_as("KeyPart", "expression", "type", "column")
 @dataclass(frozen=True)
 class KeyPart:
     """One side of an equality: an expression over one stream, already cast to the type compared in."""
@@ -44,6 +46,7 @@ class KeyPart:
         return self.expression.text, self.type
 
 
+@spelled_as("Band", "left", "right", "low", "high", "proves")
 @dataclass(frozen=True)
 class Band:
     """What a predicate says of a difference: low <= right - left <= high. An end that is None is open.
@@ -58,6 +61,7 @@ class Band:
     proves: bool = False
 
 
+@spelled_as("Registered", "name", "digest", "by_row", "seconds")
 @dataclass(frozen=True)
 class Registered:
     """A predicate in Python that queries call by name. It travels with the plan, so that every worker has it."""
@@ -69,6 +73,7 @@ class Registered:
     seconds: float  # that one block may take
 
 
+@spelled_as("Theta", "text", "left", "right", "band", "program", "strict", "function", "arguments")
 @dataclass(frozen=True)
 class Theta:
     condition: Expression = field(repr=False)  # for a registered predicate, its call
@@ -106,12 +111,14 @@ class _Join:
         return self.right if alias == self.left else self.left
 
 
+@spelled_as("Equality", "left", "right", "left_key", "right_key")
 @dataclass(frozen=True)
 class Equality(_Join):
     left_key: KeyPart
     right_key: KeyPart
 
 
+@spelled_as("Predicate", "left", "right", "theta", "mirrored")
 @dataclass(frozen=True)
 class Predicate(_Join):
     """A theta between two aliases of a query, and the same with the sides exchanged."""

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from watersmeet.errors import ModelError
 from watersmeet.model.expression import Expression
+from watersmeet.model.identity import spelled_as
 from watersmeet.model.predicate import Equality, Predicate
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.stream import check_name
@@ -27,6 +28,7 @@ def sink_formats() -> tuple[str, ...]:
     return (*_FORMATS, *targets())
 
 
+@spelled_as("Alias", "name", "stream", "window", "filter")
 @dataclass(frozen=True)
 class Alias:
     name: str
@@ -35,6 +37,7 @@ class Alias:
     filter: Expression | None = None
 
 
+@spelled_as("Output", "name", "type", "expression")
 @dataclass(frozen=True)
 class Output:
     """One result column: a member's column as it is, or something computed. Rows are named by aliases."""

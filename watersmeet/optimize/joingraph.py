@@ -12,6 +12,7 @@ from functools import cached_property
 
 from watersmeet.model import KeyPart, Query, Theta
 from watersmeet.model.expression import Sql
+from watersmeet.model.identity import identity, spelled_as
 
 Attribute = tuple[str, KeyPart]  # a key of a relation
 NO_KEY = KeyPart(Sql(("",)), "none")  # of a link that is no equality
@@ -32,6 +33,7 @@ def places_at_random(layout: KeyPart) -> int | None:
     return int(layout.expression.text) if layout.type == _AT_RANDOM else None
 
 
+@spelled_as("Link", "left", "right", "theta")
 @dataclass(frozen=True)
 class Link:
     """What joins two relations, the smaller name first: an equality of two keys, or a theta and no keys."""
@@ -58,8 +60,8 @@ class Link:
 
     @cached_property
     def text(self) -> str:
-        """A spelling that orders links."""
-        return repr(self)
+        """A spelling that orders links, and tells them apart on disk."""
+        return identity(self)
 
     @cached_property
     def reads(self) -> tuple[Attribute, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watersmeet.model import Column, Expression, KeyPart, Query, Stream
+from watersmeet.model.identity import digest, identity
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
@@ -82,8 +82,9 @@ def materialized_stores(
             if relation not in subquery.relations
         }
         graph = QueryGraph(str(subquery), tuple(relations), subquery.links)
-        content = repr((relations, sorted(map(str, subquery.links)), windows, filters_text(filters), columns))
-        name = "_".join((*relations, hashlib.sha256(content.encode()).hexdigest()[:8])).replace("@", "_")
+        links = sorted(link.text for link in subquery.links)
+        content = identity((relations, links, windows, filters_text(filters), columns))
+        name = "_".join((*relations, digest(content, 8))).replace("@", "_")
         found[subquery] = Materialized(name, subquery, graph, windows, filters, columns, tuple(sorted(outside)))
     return found
 
@@ -97,7 +98,7 @@ def walk_streams(graph: QueryGraph, first: str = "") -> tuple[str, Path]:
 
 
 def filters_text(filters: Mapping[str, frozenset[Expression | None]]) -> str:
-    return repr({relation: sorted(map(str, wanted)) for relation, wanted in sorted(filters.items())})
+    return identity({relation: sorted(map(str, wanted)) for relation, wanted in sorted(filters.items())})
 
 
 def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:

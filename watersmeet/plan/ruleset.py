@@ -28,6 +28,7 @@ from functools import cached_property
 from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta, WindowedQuery
+from watersmeet.model.identity import spelled_as
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
@@ -168,6 +169,7 @@ class Start:
     by_key: Lookup | None = None  # rows of a leaf that are equal in this stand for each other: a key proves all
 
 
+@spelled_as("KeptColumn", "name", "member", "kind", "source", "type")
 @dataclass(frozen=True)
 class KeptColumn:
     """A column of a materialized store and the member's column, key, filter or event time that it holds."""
@@ -250,6 +252,11 @@ class Ruleset:
             return f"{rule.layout.expression.text} % {self.partitions}"
         places = "" if len(rule.places) == self.partitions else f" at {','.join(map(str, rule.places))}"
         return f"at random % {self.partitions}{places}" if self.partitions > 1 else ""
+
+    @property
+    def slices_layout(self) -> str:
+        """The same of all slice stores: by all keys of a slice."""
+        return f"all keys % {self.partitions}" if self.partitions > 1 else ""
 
     @property
     def by_spark(self) -> tuple[StoreRule, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.home import layout
-from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, Reason
+from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, SLICING, Reason
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.io.column_types import converted
 from watersmeet.model import CORRUPT_COLUMN, Sink
@@ -79,7 +79,8 @@ class Gather:
                 self._store()
                 rows = size = 0
         self._store()
-        self.report.buckets += self._slicing.finish(self.report.counts)
+        with self.report.counts.timed(SLICING):
+            self.report.buckets += self._slicing.finish(self.report.counts)
         self._set_aside()
 
     def _take(self, batch: pa.RecordBatch) -> None:
@@ -125,7 +126,8 @@ class Gather:
 
     def _keep(self, rows: pa.RecordBatch, tau: I64) -> None:
         if self._slicing:
-            self._slicing.add(rows, tau)
+            with self.report.counts.timed(SLICING):
+                self._slicing.add(rows, tau)
         if not self.stored:
             return
         whole = Bucket(rows, tau)

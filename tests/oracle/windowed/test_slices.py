@@ -48,6 +48,25 @@ def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int
 
 
 @settings(max_examples=examples(12))
+@given(randoms)
+def test_another_number_of_partitions_while_windows_are_open(random: Random) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = WindowedRun(Path(folder) / "home", declaration(random.choice([0, 4])), random.randint(1, 4))
+        for at in range(random.randint(1, 4)):
+            run.add(f"q{at}", one_stream(random))
+        now = 0
+        for _ in range(random.randint(3, 9)):
+            now += random.choice([0, 2, 6, 30])
+            run.tick({"r": rows(random, "r", now, 6)}, random.choice(POINTS) if random.random() < 0.1 else "")
+            if random.random() < 0.4:
+                run.partitions = random.randint(1, 4)
+                run.restart()
+        run.check()
+        run.flush()
+        run.check()
+
+
+@settings(max_examples=examples(12))
 @given(randoms, st.sampled_from([1, 3]))
 def test_queries_come_and_go(random: Random, partitions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

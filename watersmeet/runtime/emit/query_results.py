@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.home import layout
+from watersmeet.home.counters import SLICING
 from watersmeet.io.sinks import extension, result_folder, result_schema
 from watersmeet.model import ColumnRef, Sink, member_column
 from watersmeet.plan.ruleset import ResultRule
@@ -77,10 +78,12 @@ class QueryResults:
         return result_folder(self._home, query, self._rules[query].sink)
 
     def write(self, query: str, rows: Assembly) -> None:
-        outputs = self._outputs(self._rules[query], rows)
         if query in self._slicings:
-            self._slicings[query].add(_at_rest(outputs), rows.partial.latest)
+            with self.counts.timed(SLICING):
+                outputs = self._outputs(self._rules[query], rows)
+                self._slicings[query].add(_at_rest(outputs), rows.partial.latest)
             return
+        outputs = self._outputs(self._rules[query], rows)
         self._bytes[query] += outputs.nbytes
         limit = self.order.rules.limits.result_bytes
         if limit and self._bytes[query] > limit:
@@ -138,7 +141,8 @@ class QueryResults:
         for query, slicing in self._slicings.items():
             with self.confined(query):
                 if query not in self.suspended:
-                    self.report.kept += slicing.finish(self.counts)
+                    with self.counts.timed(SLICING):
+                        self.report.kept += slicing.finish(self.counts)
         self._file_counts()
 
     def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:

@@ -25,8 +25,6 @@ from watersmeet.store.bucket import Bucket, Derived
 from watersmeet.store.codes import combine, encode
 from watersmeet.store.kernels import I64, partition_of
 
-LAYOUT = "all keys"  # how rows of a slice store are placed, where there are several partitions
-
 
 class Slicing:
     """What one task aggregates for some slice stores in a tick."""
@@ -95,12 +93,8 @@ class Slicing:
                 first_tick=tick,
                 last_tick=tick,
                 partition=place,
-                layout=layout_text(partitions),
+                layout=self._order.rules.slices_layout,
             )
-
-
-def layout_text(partitions: int) -> str:
-    return f"{LAYOUT} % {partitions}" if partitions > 1 else ""
 
 
 def _places(store: SliceStore, rows: Bucket, partitions: int) -> np.ndarray:

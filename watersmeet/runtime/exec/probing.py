@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.home.counters import KEEPING, RESULTS
+from watersmeet.home.counters import KEEPING, RESULTS, SLICING
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick import tick as ticks
 from watersmeet.runtime.tick.orders import GatherReport, ProbeOrder, ProbeReport, WalkOrder, raise_first
@@ -21,7 +21,8 @@ class Probing:
         self._micros = 0.0  # that a new row took in the last tick; 0: not known
 
     def probe(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
-        rows = sum(bucket.rows for report in gathered for bucket in report.buckets)
+        stored = {rule.name for rule in tick.rules.stores}  # rows of slice stores are not probed
+        rows = sum(bucket.rows for report in gathered for bucket in report.buckets if bucket.store in stored)
         probed = self._by_one(tick, gathered) if self._is_for_one(tick, rows) else self._by_phase(tick, gathered)
         spent = sum(_micros(report) for report in probed)
         if rows >= ticks.MIN_SLICE:  # fewer tell little
@@ -52,4 +53,4 @@ class Probing:
 
 def _micros(report: ProbeReport) -> int:
     counts = report.counts
-    return counts.step_micros.total() + counts.spent[RESULTS] + counts.spent[KEEPING]
+    return counts.step_micros.total() + sum(counts.spent[stage] for stage in (RESULTS, KEEPING, SLICING))

@@ -35,11 +35,17 @@ class Closing:
 
     def slices_order(self) -> SlicesOrder:
         """One order for all queries. Each partition has keys of its own, and a task; so have the queries that need all
-        keys of a window at once."""
+        keys of a window at once, and those of which some slices were placed otherwise, before a restart with another
+        number of partitions."""
         rules, first = self.windows.rules, self.windows.opened
         due = tuple(each for each, query in self.due if query.name in rules.read_slices and self._has_rows(each, query))
         stores = {each.store.name for one in due for each in rules.read_slices[one.query]}
-        named = {query.name for _, query in self.due if _is_whole(query)}
+        otherwise = {b.store for b in self.buckets if b.store in stores and b.layout != rules.slices_layout}
+        named = {
+            query.name
+            for _, query in self.due
+            if _is_whole(query) or any(store in otherwise for store, _ in self.windows.read_by[query.name])
+        }
         whole, divided = ([d for d in due if (d.query in named) == is_whole] for is_whole in (True, False))
         work: list[tuple[int | None, tuple[Due, ...]]] = []
         if due and rules.partitions == 1:

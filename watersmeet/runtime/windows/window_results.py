@@ -90,7 +90,9 @@ class WindowResults:
     def _write_count(self) -> None:
         rows = pa.table({"tick": [self._tick], "query": [self._query.name], "matches": [self._rows]})
         folder = self._home / layout.COUNTS
-        name = layout.data_file(self._tick, self._attempt, self._task, "parquet")
+        # One folder for all queries, of which the task may answer several.
+        task = f"{self._task}-{len(self._report.results)}"
+        name = layout.data_file(self._tick, self._attempt, task, "parquet")
         file = StagedFile(folder, name, Sink(), rows.schema)
         file.write(rows)
         self._report.results.append(replace(file.close(COUNTS), rows=self._rows))
