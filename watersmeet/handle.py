@@ -14,7 +14,7 @@ from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.sources import spark_path
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,7 @@ class QueryHandle:
         'rises'
     """
 
-    def __init__(self, engine: Owner, query: AnyQuery) -> None:
+    def __init__(self, engine: Owner, query: Query) -> None:
         self._engine = engine
         self.query = query
         self.name = query.name

@@ -21,8 +21,8 @@ from watersmeet.io.locations import check_home_apart
 from watersmeet.io.ranges import is_range, range_source
 from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.io.sources import check_file_source
-from watersmeet.model import AnyQuery, Registered, Sink, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch
+from watersmeet.model import Query, Registered, Sink, Stream
+from watersmeet.model.forms import WindowSql
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -33,7 +33,7 @@ class Pipeline:
     options: Options = field(default_factory=Options)
     home: Path = Path("watersmeet-home")  # results without INTO go there
     streams: Mapping[str, Stream] = field(default_factory=dict)
-    queries: Mapping[str, AnyQuery] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
     predicates: Mapping[str, Registered] = field(default_factory=dict)  # by lower-case name
 
     @classmethod
@@ -73,7 +73,7 @@ class Pipeline:
 
     def query(
         self, name: str, sql: str, sink: Sink | None = None, backfill: bool = False, origin: Place | None = None
-    ) -> AnyQuery:
+    ) -> Query:
         """The query of a SELECT, not yet part of the pipeline."""
         return build_query(
             name,
@@ -87,7 +87,7 @@ class Pipeline:
             limits=self.options.text_limits,
         )
 
-    def created_by(self, statement: CreateQuery, folder: str) -> AnyQuery:
+    def created_by(self, statement: CreateQuery, folder: str) -> Query:
         """The query of a statement; a relative path in it is relative to a folder."""
         sink = statement.sink
         if sink.is_delivered:
@@ -96,7 +96,7 @@ class Pipeline:
             sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
 
-    def with_query(self, query: AnyQuery) -> Pipeline:
+    def with_query(self, query: Query) -> Pipeline:
         name = query.name
         if name in self.queries:
             raise ModelError(
@@ -117,7 +117,7 @@ class Pipeline:
         self._check_apart(query)
         return replace(self, queries={**self.queries, name: query})
 
-    def check_executor(self, query: AnyQuery) -> None:
+    def check_executor(self, query: Query) -> None:
         """Reject a query that needs Spark where there is none."""
         if query.by_spark and self.options.executor == "local":
             call = next(iter(query.by_spark.values()))[0].shown
@@ -125,7 +125,7 @@ class Pipeline:
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
             )
-        if isinstance(query, WindowedQuery) and isinstance(query.body, Batch) and self.options.executor == "local":
+        if isinstance(query.form, WindowSql) and self.options.executor == "local":
             raise ModelError(
                 f"query {query.name}: its windows are computed by Spark, and with executor=local there is none",
                 detail=query.reason,
@@ -136,13 +136,13 @@ class Pipeline:
         self.known_query(name)
         return replace(self, queries={other: query for other, query in self.queries.items() if other != name})
 
-    def known_query(self, name: str) -> AnyQuery:
+    def known_query(self, name: str) -> Query:
         if name not in self.queries:
             listed = ", ".join(sorted(self.queries)) or "none"
             raise ModelError(f"there is no query named {name}", detail=f"Queries: {listed}.")
         return self.queries[name]
 
-    def _check_apart(self, query: AnyQuery) -> None:
+    def _check_apart(self, query: Query) -> None:
         """No two queries write into one folder. Without INTO, the folders of two differ as their names do."""
         home = Path(os.path.realpath(self.home))
         folder = result_folder(home, query.name, query.sink)
@@ -153,7 +153,7 @@ class Pipeline:
                     hint="choose another path after INTO",
                 )
 
-    def folder_of(self, query: AnyQuery) -> Path:
+    def folder_of(self, query: Query) -> Path:
         """Where the results of a query go."""
         return result_folder(self.home, query.name, query.sink)
 

@@ -32,7 +32,7 @@ from bench.workloads.model import MICROS, Workload
 from bench.workloads.texts import watersmeet_script
 from watersmeet.adapt.statistics_file import as_json
 from watersmeet.home import layout
-from watersmeet.model import AnyQuery, Query
+from watersmeet.model import Query
 from watersmeet.optimize.joingraph import QueryGraph, graph_of, stream_of
 from watersmeet.optimize.statistics import Statistics, named_ends
 
@@ -152,9 +152,9 @@ class Worker:
         raise Failed(f"the process with the engines ended; see its log: {self.log}")
 
 
-def _graph(query: AnyQuery) -> QueryGraph:
-    assert isinstance(query, Query)
-    return graph_of(query)
+def _graph(query: Query) -> QueryGraph:
+    assert query.join is not None
+    return graph_of(query.name, query.join)
 
 
 def statistics_for(engine: Engine, rows: Mapping[str, int], kept: Sequence[tuple[str, str, float]]) -> Statistics:

@@ -21,9 +21,10 @@ from watersmeet.aggregate.choice import slice_stores
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.windows import SliceCache, Span
-from watersmeet.model import ColumnRef, Output
+from watersmeet.model import ColumnRef, Output, Query
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member
+from watersmeet.model.grid import Grid
 from watersmeet.model.predicate import KeyPart
-from watersmeet.model.windowed import Factorized, Grid, JoinPartial, Member, WindowedQuery
 from watersmeet.store.bucket import Bucket
 
 SECOND = 1_000_000
@@ -81,7 +82,7 @@ def _input(rows: int) -> dict[str, pa.RecordBatch]:
     return made
 
 
-def _query() -> WindowedQuery:
+def _query() -> Query:
     a, b, x = (ColumnRef(name, "bigint") for name in "abx")
     members = (
         Member("s", "s", None, None),
@@ -91,7 +92,7 @@ def _query() -> WindowedQuery:
     partials = (JoinPartial("count", (), (), "bigint"), JoinPartial("sum", ((1, x),), (), "decimal(38,0)"))
     columns = (("window_start", "timestamp"), ("p0", "bigint"), ("p1", "decimal(38,0)"))
     outputs = tuple(Output(name, kind, ColumnRef(name, kind)) for name, kind in columns)
-    return WindowedQuery("q", GRID, Factorized(members, (), partials), outputs)
+    return Query("q", FactorizedAggregates(members, (), partials, outputs=outputs), GRID)
 
 
 def _compute(tables: dict[str, pa.RecordBatch], rows: int) -> tuple[float, list[tuple[int, int, int]]]:

@@ -56,7 +56,7 @@ def _run(folder: Path, name: str, texts: dict[str, WindowedText]) -> Ran:
     script += "".join(f"CREATE QUERY {query} AS {text.sql};\n" for query, text in texts.items())
     ran = run_pipeline(script, folder / name)
     last = len(ran.ended) - WARM_UP
-    kind = next(iter(texts.values())).query.kind if len(texts) == 1 else ""
+    kind = next(iter(texts.values())).query.form.kind if len(texts) == 1 else ""
     cpu, seconds = ran.cpu_seconds_per_tick(last) * last, ran.seconds_per_tick(last) * last
     began, ended = ran.observed.at[0], ran.ended[-1]
     return Ran(name, kind, cpu, seconds, ran.observed.cpu_within(began, ended), ended - began, ran.results)

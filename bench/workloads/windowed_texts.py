@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.model import Stream, WindowedQuery
+from watersmeet.model import Query, Stream
 from watersmeet.sql import CreateStream, build_query, parse_script
 
 FOLDER = Path(__file__).parent / "windowed"
@@ -26,7 +26,7 @@ _DUCKDB = (  # patterns of a text, and what DuckDB says instead
 class WindowedText:
     """For DuckDB, {start} and {end} are the ends of a window whose rows are the streams."""
 
-    query: WindowedQuery
+    query: Query
     sql: str
     duckdb: str
 
@@ -47,7 +47,7 @@ def windowed_texts(workload: str, grid: str = "") -> dict[str, WindowedText]:
     for path in sorted((FOLDER / workload).glob("q*.sql")):
         text = re.sub(r"\bWINDOW .*", f"WINDOW {grid}", path.read_text()) if grid else path.read_text()
         query = build_query(path.stem, text, streams)
-        assert isinstance(query, WindowedQuery)
+        assert query.is_windowed
         found[path.stem] = WindowedText(query, text, _for_duckdb(text, query))
     return found
 
@@ -57,7 +57,7 @@ def _streams(workload: str) -> dict[str, Stream]:
     return {each.stream.name: each.stream for each in parsed if isinstance(each, CreateStream)}
 
 
-def _for_duckdb(text: str, query: WindowedQuery) -> str:
+def _for_duckdb(text: str, query: Query) -> str:
     """Quotients and averages of decimals are doubles in DuckDB; Spark rounds them to the digits of the output's type.
     Where rows tie at a LIMIT, outputs decide."""
     for pattern, instead in _DUCKDB:

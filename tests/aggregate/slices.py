@@ -17,7 +17,7 @@ from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.windows import SliceCache, Span
-from watersmeet.model.windowed import WindowedQuery
+from watersmeet.model import Query
 from watersmeet.store.bucket import Bucket
 
 BEGIN, END = -(1 << 40), 1 << 40
@@ -26,7 +26,7 @@ BEGIN, END = -(1 << 40), 1 << 40
 class Slices:
     """The column `at` of all streams is the event time."""
 
-    def __init__(self, queries: list[WindowedQuery], form: str = "") -> None:
+    def __init__(self, queries: list[Query], form: str = "") -> None:
         self.queries = queries
         self.readings = slice_stores(queries)
         self.stores = list(dict.fromkeys(each.store for found in self.readings.values() for each in found))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from watersmeet.aggregate.choice import MOST_SLICES, slice_stores
 from watersmeet.aggregate.slice_store import ROWS, Part
+from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
-from watersmeet.model.windowed import Grid, Partial, Sliced, WindowedQuery
+from watersmeet.model.forms import Partial, SliceAggregates
+from watersmeet.model.grid import Grid
 
 X, K = ColumnRef("x", "bigint"), ColumnRef("k", "int")
 COUNT, SUM = Partial("count", None, None, "bigint"), Partial("sum", X, None, "decimal(38,0)")
@@ -17,8 +19,8 @@ def above(number: int) -> Expression:
 
 def query(
     name: str, grid: Grid, *partials: Partial, where: Expression | None = None, keys: tuple[Expression, ...] = (K,)
-) -> WindowedQuery:
-    return WindowedQuery(name, grid, Sliced("r", where, keys, partials), ())
+) -> Query:
+    return Query(name, SliceAggregates("r", where, keys, partials), grid)
 
 
 def test_one_store_has_the_common_slices_and_all_parts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 
 from tests.aggregate.slices import Slices, as_text, given_by
 from tests.support.examples import examples
+from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member
+from watersmeet.model.grid import Grid
+from watersmeet.model.join import Output
 from watersmeet.model.predicate import KeyPart
-from watersmeet.model.query import Output
-from watersmeet.model.windowed import Factorized, Grid, JoinPartial, Member, WindowedQuery
 
 TYPES = {
     "a": ("int", pa.int32()),
@@ -47,7 +50,7 @@ def positive(name: str) -> Expression:
 
 
 @st.composite
-def bodies(draw: st.DrawFn) -> Factorized:
+def bodies(draw: st.DrawFn) -> FactorizedAggregates:
     members = []
     number = 0
     for at in range(draw(st.integers(1, 4))):
@@ -63,7 +66,7 @@ def bodies(draw: st.DrawFn) -> Factorized:
         condition = draw(st.none() | st.just(positive("b")))
         members.append(Member(f"t{at}", draw(st.sampled_from(STREAMS)), condition, parent, own, other, listed))
     types = tuple(key.type for member in members for _, key in member.keys)
-    return Factorized(
+    return FactorizedAggregates(
         tuple(members), types, tuple(draw(st.lists(partials(len(members)), min_size=not types, max_size=4)))
     )
 
@@ -97,16 +100,17 @@ def table_of(found: list[dict[str, Any]]) -> pa.Table:
     return pa.table({"at": pa.array([row["at"] for row in found], pa.int64()), **columns})
 
 
-def query_of(name: str, grid: Grid, body: Factorized) -> WindowedQuery:
+def query_of(name: str, grid: Grid, body: FactorizedAggregates) -> Query:
     keys = [(f"k{at}", kind) for at, kind in enumerate(body.key_types)]
     parts = [each for at, partial in enumerate(body.partials) for each in partial.columns(at)]
     columns = [("window_start", "timestamp"), *keys, *parts]
-    return WindowedQuery(name, grid, body, tuple(Output(name, kind, ColumnRef(name, kind)) for name, kind in columns))
+    outputs = tuple(Output(name, kind, ColumnRef(name, kind)) for name, kind in columns)
+    return Query(name, replace(body, outputs=outputs), grid)
 
 
-def expected(tables: dict[str, pa.Table], query: WindowedQuery) -> Counter[tuple[Any, ...]]:
-    body, grid = query.body, query.grid
-    assert isinstance(body, Factorized)
+def expected(tables: dict[str, pa.Table], query: Query) -> Counter[tuple[Any, ...]]:
+    body, grid = query.form, query.grid
+    assert isinstance(body, FactorizedAggregates)
 
     def of(at: int, expression: Expression) -> str:
         return expression.spelled(lambda column: f't{at}."{column.name}"')

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from watersmeet.aggregate.last_step import LastStep, finished
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
-from watersmeet.model.query import Output
-from watersmeet.model.windowed import Final, Order
+from watersmeet.model.forms import Final, Order
+from watersmeet.model.join import Output
 
 K, P = ColumnRef("k0", "string"), ColumnRef("p0", "double")
 RELATION = pa.record_batch({

@@ -21,16 +21,17 @@ from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_store import ROWS
 from watersmeet.aggregate.tree import Tree
 from watersmeet.aggregate.windows import SliceCache, Span
-from watersmeet.model import ColumnRef, Output, WindowedQuery
-from watersmeet.model.windowed import Grid, Sliced
+from watersmeet.model import ColumnRef, Output, Query
+from watersmeet.model.forms import SliceAggregates
+from watersmeet.model.grid import Grid
 
 HOUR = 3_600_000_000
 OUTPUTS = (Output("k", "bigint", ColumnRef("k0", "bigint")),)
 
 
 def due(name: str, span: Span) -> Due:
-    body = Sliced("r", None, STORE.keys, ())
-    return Due(WindowedQuery(name, span.grid, body, OUTPUTS), (Reading(STORE, ROWS, ()),), span)
+    form = SliceAggregates("r", None, STORE.keys, (), outputs=OUTPUTS)
+    return Due(Query(name, form, span.grid), (Reading(STORE, ROWS, ()),), span)
 
 
 @settings(max_examples=examples(80))

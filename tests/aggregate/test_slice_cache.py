@@ -16,7 +16,7 @@ from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.aggregate.tree import Tree
 from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model.expression import ColumnRef
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 from watersmeet.store.bucket import Bucket
 
 K, X = ColumnRef("k", "bigint"), ColumnRef("x", "bigint")

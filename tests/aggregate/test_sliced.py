@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 
 from tests.aggregate.slices import Slices, as_text, given_by
 from tests.support.examples import examples
+from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
-from watersmeet.model.query import Output
-from watersmeet.model.windowed import Grid, Partial, Sliced, WindowedQuery
+from watersmeet.model.forms import Partial, SliceAggregates
+from watersmeet.model.grid import Grid
+from watersmeet.model.join import Output
 
 TYPES = {
     "i": ("int", pa.int32()),
@@ -73,22 +76,23 @@ def partials(draw: st.DrawFn) -> Partial:
 
 
 @st.composite
-def queries(draw: st.DrawFn, name: str) -> WindowedQuery:
+def queries(draw: st.DrawFn, name: str) -> Query:
     slide = draw(st.integers(1, 6))
     grid = Grid(slide + draw(st.integers(0, 20)), slide)
     keys = draw(st.lists(st.sampled_from(sorted(TYPES)), max_size=2, unique=True))
     condition = draw(st.none() | st.builds(above, st.just("i"), st.integers(-1, 1)))
     parts = tuple(draw(st.lists(partials(), min_size=1, max_size=3)))
-    body = Sliced("r", condition, tuple(map(column, keys)), parts)
+    body = SliceAggregates("r", condition, tuple(map(column, keys)), parts)
     return plain(name, grid, body)
 
 
-def plain(name: str, grid: Grid, body: Sliced) -> WindowedQuery:
+def plain(name: str, grid: Grid, body: SliceAggregates) -> Query:
     """A query whose outputs are the columns of its last step."""
     keys = [(f"k{at}", key.type) for at, key in enumerate(body.keys)]
     parts = [each for at, partial in enumerate(body.partials) for each in partial.columns(at)]
     columns = [("window_start", "timestamp"), *keys, *parts]
-    return WindowedQuery(name, grid, body, tuple(Output(name, kind, ColumnRef(name, kind)) for name, kind in columns))
+    outputs = tuple(Output(name, kind, ColumnRef(name, kind)) for name, kind in columns)
+    return Query(name, replace(body, outputs=outputs), grid)
 
 
 rows = st.lists(
@@ -105,9 +109,9 @@ def table_of(found: list[dict[str, Any]]) -> pa.Table:
     return pa.table({"at": pa.array([row["at"] for row in found], pa.int64()), **columns})
 
 
-def expected(table: pa.Table, query: WindowedQuery) -> Counter[tuple[Any, ...]]:
-    body = query.body
-    assert isinstance(body, Sliced)
+def expected(table: pa.Table, query: Query) -> Counter[tuple[Any, ...]]:
+    body = query.form
+    assert isinstance(body, SliceAggregates)
     keys = [f"{key.text} + 0.0::{'FLOAT' if key.type == 'float' else 'DOUBLE'}" if key.type in ("double", "float")
             else key.text for key in body.keys]  # fmt: skip
     aggregates = [sql for partial in body.partials for sql in _aggregates(partial, body.filter if not keys else None)]

@@ -15,8 +15,8 @@ from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.model.expression import ColumnRef
+from watersmeet.model.forms import Partial
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import Partial
 
 LARGEST = Decimal(10**38 - 1)
 LEAST = LARGEST.copy_negate()  # a minus would round to 28 digits

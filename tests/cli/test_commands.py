@@ -19,7 +19,7 @@ from watersmeet.cli.demo.show import next_commands, pipeline_text
 from watersmeet.engine import Engine
 from watersmeet.home import layout
 from watersmeet.home.lock import home_lock
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 from watersmeet.session import check_java
 from watersmeet.sql import build_query, parse_script
 
@@ -126,7 +126,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(command: Command, pipeline: Pat
 def test_an_internal_error_in_one_query_does_not_hide_the_errors_of_others(
     command: Command, pipeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(name: str, *arguments: Any, **options: Any) -> AnyQuery:
+    def fails(name: str, *arguments: Any, **options: Any) -> Query:
         assert name != "broken", "no case for this"
         return build_query(name, *arguments, **options)
 

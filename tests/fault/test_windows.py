@@ -12,7 +12,7 @@ import pytest
 from tests.support.faults.program import WINDOWED
 from tests.support.faults.victim import Victim, check_state, clean_start
 from tests.support.windowed import in_windows, plain
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 
 SECOND = 1_000_000
 pytestmark = pytest.mark.soak

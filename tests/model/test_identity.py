@@ -9,8 +9,8 @@ import pytest
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.model.expression import ColumnRef
 from watersmeet.model.identity import digest, identity, spelled_as
+from watersmeet.model.join import Alias, Output
 from watersmeet.model.predicate import Band, Equality, KeyPart, Registered, Theta
-from watersmeet.model.query import Alias, Output
 from watersmeet.optimize.joingraph import Link
 from watersmeet.plan.ruleset import KeptColumn
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.errors import ModelError
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 
 grids = st.integers(1, 60).flatmap(lambda slide: st.integers(slide, 200).map(lambda length: Grid(length, slide)))
 times = st.integers(-500, 500)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.support.declarations import numbered_queries, streams_of
-from watersmeet.optimize.joingraph import graph_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 
 SCRIPT = """
@@ -23,7 +23,7 @@ RST = "SELECT x.a FROM r AS x, s AS y, t AS z WHERE y.a = x.a AND y.b = z.b WIND
 
 def plan(*texts: str, partitions: int = 1, statistics: Statistics | None = None) -> Ruleset:
     queries = numbered_queries(texts, STREAMS)
-    graphs = tuple(graph_of(query) for query in queries)
+    graphs = tuple(part.graph for part in parts_of(queries))
     problem = Problem(graphs, statistics or Statistics(), partitions, materialize=False)
     return compile_solution(tuple(STREAMS.values()), queries, optimize(problem, searcher="greedy"), partitions)
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.plan.test_compile import RS, STREAMS
 from tests.support.declarations import numbered_queries
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import graph_of
+from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.plan.grouping import choose_groups, cluster, make_groups
+from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.store.filters import WIDEST
 
 
@@ -35,18 +36,22 @@ def test_every_query_is_in_one_group_that_fits_a_word(count: int, sampled: int, 
     assert not some or set(there[0]) <= set(groups[0])
 
 
+def graphs_of(parts: list[JoinPart]) -> dict[str, QueryGraph]:
+    return {part.name: part.graph for part in parts}
+
+
 def test_queries_that_want_the_same_rows_come_together() -> None:
     # Two kinds of queries by turns: half of them look at low values, half at high ones.
     mixed = [query for pair in zip(queries(64, "s.b < 100"), queries(64, "s.b >= 100"), strict=True) for query in pair]
     named = numbered_queries([query.sql for query in mixed], STREAMS)
-    graphs = {query.name: graph_of(query) for query in named}
-    groups = choose_groups(named, graphs, rows)
+    parts = parts_of(named)
+    groups = choose_groups(parts, graphs_of(parts), rows)
     assert sorted(sorted(int(name[1:]) % 2 for name in group) for group in groups) == [[0] * 64, [1] * 64]
 
 
 def test_groups_stay_while_few_queries_change_and_are_made_anew_when_most_do() -> None:
-    many = queries(100, "s.b BETWEEN {} AND {}")
-    graphs = {query.name: graph_of(query) for query in many}
+    many = parts_of(queries(100, "s.b BETWEEN {} AND {}"))
+    graphs = graphs_of(many)
     first = choose_groups(many, graphs, rows)
     again = choose_groups(many[:90], graphs, rows, before=first)
     assert [set(group) & {query.name for query in many[:90]} for group in first] == [set(group) for group in again]
@@ -55,11 +60,11 @@ def test_groups_stay_while_few_queries_change_and_are_made_anew_when_most_do() -
 
 
 def test_small_classes_are_one_group_and_comparisons_can_be_forced() -> None:
-    few = queries(5, "s.b > {}")
-    graphs = {query.name: graph_of(query) for query in few}
+    few = parts_of(queries(5, "s.b > {}"))
+    graphs = graphs_of(few)
     assert [(len(group.queries), group.branch) for group in make_groups(few, graphs)] == [(5, "")]
     assert len({group.branch for group in make_groups(few, graphs, sharing="none")}) == 5
-    many = queries(70, "s.b > {}")
-    graphs = {query.name: graph_of(query) for query in many}
+    many = parts_of(queries(70, "s.b > {}"))
+    graphs = graphs_of(many)
     assert [group.branch for group in make_groups(many, graphs, sharing="all")] == ["", ""]
     assert len({group.branch for group in make_groups(many, graphs)}) == 2

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from tests.support.declarations import bigint_streams, numbered_queries
 from tests.support.plans import plan_by
-from watersmeet.optimize.joingraph import Subquery, graph_of
+from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.ruleset import Key, all_steps
 
@@ -19,7 +20,7 @@ def test_a_walk_that_runs_once_has_no_index_of_its_own() -> None:
     streams = bigint_streams({"r": ("a",), "s": ("a", "b"), "t": ("b", "c"), "u": ("c",)})
     chain = "SELECT r.a FROM r, s, t, u WHERE r.a = s.a AND s.b = t.b AND t.c = u.c WINDOW UNBOUNDED"
     queries = numbered_queries([chain], streams)
-    problem = Problem(tuple(graph_of(query) for query in queries))
+    problem = Problem(tuple(part.graph for part in parts_of(queries)))
 
     def largest_but_r_and_s(options: list[Subquery]) -> Subquery:
         """So that no row of r looks for rows of the stream s, except to fill the store of r, s and t."""

@@ -14,7 +14,7 @@ from tests.support.windowed import SECOND, in_windows, plain
 from watersmeet import Engine
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong
 from watersmeet.runtime.probe.pruning import Stopped
 

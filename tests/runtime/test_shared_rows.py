@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from watersmeet.model.windowed import View
+from watersmeet.model.forms import View
 from watersmeet.runtime.exec.shared_rows import SharedRows
 
 
@@ -40,7 +40,7 @@ def test_rows_with_several_readers_are_held_until_the_last_one_is_done() -> None
     shared = SharedRows([first, second])
     rows: Any = shared.of(first, A, read)
     assert rows.is_held and rows.columns == ("x", "z")
-    assert shared.of(second, second.body.views[0], read) is rows
+    assert shared.of(second, second.sql.views[0], read) is rows
     other: Any = shared.of(first, B, read)
     assert not other.is_held  # nobody else reads them
     shared.done(first)

@@ -13,23 +13,23 @@ import pytest
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, commit, load_newest
-from watersmeet.model import Alias, Column, ColumnRef, Equality, KeyPart, Output, Query, Stream
-from watersmeet.optimize.joingraph import graph_of
+from watersmeet.model import Alias, Column, ColumnRef, Equality, JoinForm, KeyPart, Output, Query, Stream
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.parts import parts_of
 from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
 from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_SLICE, Tick, split
 from watersmeet.store.merge import FAN_IN
 
 KEY = KeyPart(ColumnRef("k", "int"), "int")
 STREAMS = tuple(Stream(name, (Column("ts", "timestamp"), Column("k", "int")), "ts", lateness=5) for name in ("a", "b"))
-QUERY = Query(
-    "q",
+JOIN = JoinForm(
     (Alias("x", "a", 100), Alias("y", "b", 10)),
     (Equality("x", "y", KEY, KEY),),
     (Output("k", "int", ColumnRef("k", "int", "x")),),
 )
+QUERY = Query("q", JOIN)
 
 
 MERGED = BucketInfo("a", "merged", 40, 100, 0, 100, 200, 1, FAN_IN, alive_until=200)
@@ -44,7 +44,7 @@ def tick_after(
     before: Manifest, *queries: Query, streams: tuple[Stream, ...] = STREAMS, group: str = "0", idle: bool = False
 ) -> Tick:
     asked = () if idle else queries or (QUERY,)
-    solution = optimize(Problem(tuple(graph_of(query) for query in asked)), searcher="greedy")
+    solution = optimize(Problem(tuple(part.graph for part in parts_of(asked))), searcher="greedy")
     rules = compile_solution(streams, asked, solution)
     return Tick("home", group, 7, "attempt", rules, streams, asked, before)
 

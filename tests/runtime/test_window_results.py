@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from watersmeet.model import ColumnRef, Output, Sink, WindowedQuery
+from watersmeet.model import ColumnRef, Output, Query, Sink
+from watersmeet.model.forms import WindowSql
+from watersmeet.model.grid import Grid
 from watersmeet.model.limits import Limits
-from watersmeet.model.windowed import Batch, Grid
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.orders import ProbeReport
 from watersmeet.runtime.windows.window_results import WindowResults
 
 OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")), Output("at", "timestamp", ColumnRef("at", "timestamp")))
-QUERY = WindowedQuery("q", Grid(10, 10), Batch("", ()), OUTPUTS)
+QUERY = Query("q", WindowSql("", (), OUTPUTS), Grid(10, 10))
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def rows(count: int) -> pa.Table:
     return pa.table({"n": pa.array(range(count), pa.int64()), "at": pa.array(range(count), pa.timestamp("us"))})
 
 
-def written(home: Path, limits: Limits, query: WindowedQuery, *tables: pa.Table) -> ProbeReport:
+def written(home: Path, limits: Limits, query: Query, *tables: pa.Table) -> ProbeReport:
     order = Order(str(home), Ruleset("v", 1, (), (), (), limits))
     results = WindowResults(order, query, "task", ProbeReport())
     for table in tables:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
-from watersmeet.model import Column, ColumnRef, Output, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch, Grid, View
+from watersmeet.model import Column, ColumnRef, Output, Query, Stream
+from watersmeet.model.forms import View, WindowSql
+from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, make_plan
 from watersmeet.runtime.tick.orders import Due, GatherReport, ProbeReport
@@ -33,9 +34,9 @@ def stream(name: str, lateness: int = 0, idle: int | None = None, retain: int = 
     return Stream(name, (Column("ts", "timestamp"),), "ts", lateness, idle=idle, retain=retain)
 
 
-def query(name: str, grid: Grid, *streams: str) -> WindowedQuery:
+def query(name: str, grid: Grid, *streams: str) -> Query:
     views = tuple(View(f"v{at}", one, ("ts",)) for at, one in enumerate(streams))
-    return WindowedQuery(name, grid, Batch("SELECT count(*) AS n FROM v0", views), OUTPUTS)
+    return Query(name, WindowSql("SELECT count(*) AS n FROM v0", views, OUTPUTS), grid)
 
 
 @dataclass
@@ -51,15 +52,15 @@ class World:
 
     def tick(
         self,
-        queries: tuple[WindowedQuery, ...],
+        queries: tuple[Query, ...],
         arriving: dict[str, list[int]],
         silent: frozenset[str] = frozenset(),
         flush: bool = False,
         is_committed: bool = True,
     ) -> None:
         plan = make_plan(AT_ONCE, self.streams, queries, Options(windows_per_tick=self.limit))
-        tick = Tick("home", "0", self.manifest.tick, "attempt", plan.rules, plan.streams, (), self.manifest)
-        tick = replace(tick, windowed=plan.windowed, silent=silent, flush=flush)
+        tick = Tick("home", "0", self.manifest.tick, "attempt", plan.rules, plan.streams, plan.queries, self.manifest)
+        tick = replace(tick, silent=silent, flush=flush)
         begin, gathered, taken = tick.begin(), [], {}
         for name, times in arriving.items():
             late = max(begin.watermarks[name], begin.raised.get(name, begin.watermarks[name]))
@@ -99,7 +100,7 @@ class World:
         stored = any(getattr(rule, "name", "") == name for rule in stores)
         return GatherReport(name, [info] if stored else [], [], counts, high)
 
-    def expected(self, asked: WindowedQuery, first: int | None, until: int) -> Counter[tuple[int, ...]]:
+    def expected(self, asked: Query, first: int | None, until: int) -> Counter[tuple[int, ...]]:
         """Of the windows that begin from `first` on and before `until`, all that have rows, by brute force."""
         times = sorted(time for name in asked.streams for time in self.accepted.get(name, ()))
         starts = {start for time in times for start in asked.grid.containing(time)}

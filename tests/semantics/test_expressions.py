@@ -12,7 +12,7 @@ import pytest
 
 from tests.semantics.spark_side import Spark, plain
 from tests.semantics.values import COLUMNS, expanded, table
-from tests.support.declarations import continuous_query
+from tests.support.declarations import join_form
 from watersmeet.errors import SqlError
 from watersmeet.model import Column, Expression, Stream, member_column
 from watersmeet.sql.functions import entries
@@ -109,9 +109,7 @@ def other_places(case: str, found: Expression, told: list[tuple[bool, object]]) 
     values = [None if bad else value for bad, value in told]
     if found.type == "boolean":
         wanted = (
-            continuous_query("q", f"SELECT a.id FROM wide a WHERE ({case}) WINDOW 1 DAY", {"wide": WIDE})
-            .aliases[0]
-            .filter
+            join_form("q", f"SELECT a.id FROM wide a WHERE ({case}) WINDOW 1 DAY", {"wide": WIDE}).aliases[0].filter
         )
         if wanted is not None:
             words, _ = evaluate_block(ROWS.combine_chunks().to_batches()[0], Block(((wanted,),)))
@@ -119,7 +117,7 @@ def other_places(case: str, found: Expression, told: list[tuple[bool, object]]) 
                 wrong.append(f"{case}: other rows as a filter")
     if "<" not in found.type and found.columns:
         swapped = case.replace("a.", "b.")
-        (equality,) = continuous_query(
+        (equality,) = join_form(
             "q",
             f"SELECT a.id FROM wide a, wide b WHERE {qualified(case, 'a')} = {qualified(swapped, 'b')} WINDOW 1 DAY",
             {"wide": WIDE},

@@ -25,8 +25,8 @@ from tests.support.in_process import InProcess
 from tests.support.parquet_input import EPOCH, TIMESTAMP
 from watersmeet.errors import SqlError
 from watersmeet.io.sinks import result_folder
-from watersmeet.model import AnyQuery, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch
+from watersmeet.model import Query, Stream
+from watersmeet.model.forms import WindowSql
 from watersmeet.sql import build_query
 
 TOGETHER = 20  # queries in a job of Spark
@@ -116,7 +116,7 @@ def on_spark(spark: Any) -> SparkSide:
     return SparkSide(spark)
 
 
-def _built(texts: list[str], window: str, streams: dict[str, Stream]) -> dict[str, AnyQuery]:
+def _built(texts: list[str], window: str, streams: dict[str, Stream]) -> dict[str, Query]:
     """The queries that are accepted, by text."""
     found = {}
     for at, text in enumerate(texts):
@@ -148,9 +148,9 @@ def windowed_differences(on_spark: SparkSide, streams: dict[str, Stream], texts:
     found: dict[str, Rows | None] = {}
     given: dict[str, str] = {}
     for text, query in built.items():
-        assert isinstance(query, WindowedQuery)
-        if isinstance(query.body, Batch):
-            given[text] = query.body.text
+        assert query.is_windowed
+        if isinstance(query.form, WindowSql):
+            given[text] = query.form.text
         else:
             found[text] = Counter(_numbers(row) for row in answers(query, rows, 0))
     found |= dict(zip(given, on_spark.results(list(given.values())), strict=True))

@@ -9,7 +9,7 @@ import pytest
 from tests.semantics.random_expressions import COLUMNS, Drawn, output
 from tests.semantics.spark_side import Spark
 from tests.semantics.test_random import ROWS, differences
-from tests.support.declarations import continuous_query
+from tests.support.declarations import join_form
 from watersmeet.errors import SqlError
 from watersmeet.model import Column, SparkCall, Stream
 from watersmeet.sql.query import build_query
@@ -131,9 +131,7 @@ def test_a_filter_computes_its_conditions_in_the_order_of_the_text() -> None:
     stream = Stream("s", (Column("at", "timestamp"), Column("k", "int")), "at")
 
     def text(where: str) -> str:
-        found = (
-            continuous_query("q", f"SELECT a.k FROM s a WHERE {where} WINDOW 1 DAY", {"s": stream}).aliases[0].filter
-        )
+        found = join_form("q", f"SELECT a.k FROM s a WHERE {where} WINDOW 1 DAY", {"s": stream}).aliases[0].filter
         assert found is not None
         return found.text
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.declarations import continuous_query, streams_of
-from watersmeet.model import Query, Stream
+from tests.support.declarations import join_form, streams_of
+from watersmeet.model import JoinForm, Stream
 
 SCRIPT = """
 CREATE STREAM orders (id BIGINT, customer INT, price DECIMAL(10, 2), Note STRING, day DATE, ts TIMESTAMP)
@@ -26,5 +26,5 @@ def streams() -> dict[str, Stream]:
 
 
 @pytest.fixture(scope="session")
-def query(streams: dict[str, Stream]) -> Callable[[str], Query]:
-    return lambda sql: continuous_query("q", sql, streams)
+def query(streams: dict[str, Stream]) -> Callable[[str], JoinForm]:
+    return lambda sql: join_form("q", sql, streams)

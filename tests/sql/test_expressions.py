@@ -8,11 +8,11 @@ from decimal import Decimal
 
 import pytest
 
-from watersmeet.model import ColumnRef, Expression, Query
+from watersmeet.model import ColumnRef, Expression, JoinForm
 from watersmeet.model.expression import Literal, Operation, Sql, constant
 from watersmeet.store.filters import Block, _ranges
 
-Build = Callable[[str], Query]
+Build = Callable[[str], JoinForm]
 X, ST = ColumnRef("x", "int"), ColumnRef("st", "struct<f:int>")
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from watersmeet.errors import SqlError
-from watersmeet.model import Query
+from watersmeet.model import JoinForm
 
-Build = Callable[[str], Query]
+Build = Callable[[str], JoinForm]
 W = "[RANGE 1 DAY]"
 
 SAME = [

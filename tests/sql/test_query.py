@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from watersmeet.model import Alias, ColumnRef, Equality, KeyPart, Output, Query
+from tests.support.declarations import continuous_query
+from watersmeet.model import Alias, ColumnRef, Equality, JoinForm, KeyPart, Output, Stream
 
-Build = Callable[[str], Query]
+Build = Callable[[str], JoinForm]
 Key = tuple[str, str, str | None]  # text, type, and the column that it is
 JOINED = "FROM orders o, items i WHERE o.id = i.order_id"
 
@@ -148,5 +149,8 @@ def test_text_beyond_ascii_keeps_positions(query: Build) -> None:
     assert str(found.aliases[0].filter) == "\"n\" = 'é😀''s'"
 
 
-def test_sql_is_kept_without_the_semicolon(query: Build) -> None:
-    assert query("SELECT k FROM wide [UNBOUNDED] ;").sql.strip() == "SELECT k FROM wide [UNBOUNDED]"
+def test_sql_is_kept_without_the_semicolon(streams: dict[str, Stream]) -> None:
+    assert (
+        continuous_query("q", "SELECT k FROM wide [UNBOUNDED] ;", streams).sql.strip()
+        == "SELECT k FROM wide [UNBOUNDED]"
+    )

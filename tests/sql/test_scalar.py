@@ -9,10 +9,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from watersmeet.model import Expression, Query, Stream, member_column
+from watersmeet.model import Expression, JoinForm, Stream, member_column
 from watersmeet.store.evaluate import evaluate
 
-Build = Callable[[str], Query]
+Build = Callable[[str], JoinForm]
 
 DAY = datetime.date
 AT = datetime.datetime

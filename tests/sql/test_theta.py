@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from watersmeet.model import CROSS, Query, Theta
+from watersmeet.model import CROSS, JoinForm, Theta
 
-Build = Callable[[str], Query]
+Build = Callable[[str], JoinForm]
 
 
 def thetas(query: Build, condition: str) -> list[Theta]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from watersmeet.model import Query, Stream
+from watersmeet.model import JoinForm, Query, Stream
 from watersmeet.sql import CreateStream, build_query, parse_script
 
 
@@ -28,8 +28,15 @@ def bigint_streams(columns: Mapping[str, Iterable[str]]) -> dict[str, Stream]:
 def continuous_query(*arguments: Any, **options: Any) -> Query:
     """As build_query, of a query that is not windowed."""
     built = build_query(*arguments, **options)
-    assert isinstance(built, Query), built
+    assert not built.is_windowed, built
     return built
+
+
+def join_form(*arguments: Any, **options: Any) -> JoinForm:
+    """The join that a query is."""
+    join = continuous_query(*arguments, **options).join
+    assert join is not None
+    return join
 
 
 def numbered_queries(texts: Iterable[str], streams: Mapping[str, Stream]) -> list[Query]:

@@ -38,11 +38,11 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def _computed(order: BatchOrder, task: str) -> ProbeReport:
-    text = order.body.text.replace("`", '"').replace("timestamp_micros", "make_timestamp")
+    text = order.sql.text.replace("`", '"').replace("timestamp_micros", "make_timestamp")
     text = text.replace(":window_start", str(order.start)).replace(":window_end", str(order.end))
     results = WindowResults(order, order.query, task, ProbeReport())
     with _database().cursor() as connection:
-        for view in order.body.views:
+        for view in order.sql.views:
             connection.register(view.name, _rows(order, view.stream))
         results.write(connection.sql(text).to_arrow_table())
     report = results.finish()

@@ -26,8 +26,7 @@ from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
-from watersmeet.model import Query, Registered, Stream, WindowedQuery
-from watersmeet.optimize.joingraph import graph_of
+from watersmeet.model import Query, Registered, Stream
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.compile import compile_solution
@@ -48,7 +47,7 @@ class Plan:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     left_out: tuple[Query, ...] = ()
-    windowed: tuple[WindowedQuery, ...] = ()
+    windowed: tuple[Query, ...] = ()
 
 
 @dataclass(eq=False)
@@ -81,7 +80,7 @@ class InProcess:
     def change(self, queries: list[Query]) -> None:
         """Answer these queries, and no others, from the next tick on."""
         self.queries = queries
-        graphs = tuple(graph_of(part) for part in parts_of(self.queries))
+        graphs = tuple(part.graph for part in parts_of(self.queries))
         self.problem = Problem(graphs, partitions=self.case.partitions)
         self.follow(simple(self.problem))
         for query in self.queries:

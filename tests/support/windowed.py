@@ -25,8 +25,8 @@ from watersmeet.home.recovery import recover
 from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.io.taken_files import Stamp
-from watersmeet.model import Stream, WindowedQuery
-from watersmeet.model.windowed import Grid
+from watersmeet.model import Query, Stream
+from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
 from watersmeet.plan.slices import StoredSlices
@@ -54,7 +54,7 @@ class Life:
     """Which windows a query has to answer: those that begin from `first` on and end at or before `until`."""
 
     asked: Asked
-    query: WindowedQuery
+    query: Query
     first: int | None
     until: int | None = None
     active: bool = True
@@ -102,7 +102,7 @@ class WindowedRun:
     def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "") -> None:
         """With BACKFILL the streams have to be retained for so long that all their rows are stored."""
         query = build_query(name, asked.sql, self.streams, backfill=backfill)
-        assert isinstance(query, WindowedQuery)
+        assert query.is_windowed
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
         self.lives[name] = Life(asked, replace(query, addition=addition), first)
@@ -203,7 +203,7 @@ class WindowedRun:
             found = self.found(name, life.query)
             assert found == self._expected(life), name
 
-    def found(self, name: str, query: WindowedQuery) -> Counter[tuple[object, ...]]:
+    def found(self, name: str, query: Query) -> Counter[tuple[object, ...]]:
         folder = result_folder(self.home, name, query.sink)
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")

@@ -15,7 +15,7 @@ from tests.support.declarations import streams_of
 from tests.support.parquet_input import write_file
 from tests.support.windowed import Asked, WindowedRun, in_windows, plain
 from watersmeet import Engine
-from watersmeet.model.windowed import Batch
+from watersmeet.model.forms import WindowSql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ def run_without_spark(
     """Those that are made of slices, with a restart and a death."""
     run = WindowedRun(home, declarations(workload), partitions, tasks=2)
     for name, each in queries.items():
-        if not isinstance(each.query.body, Batch):
+        if not isinstance(each.query.form, WindowSql):
             run.add(name, Asked(each.sql, each.duckdb))
     assert run.lives
     for number, rows in enumerate(ticks):

@@ -159,7 +159,7 @@ class Follower:
             and last[0] is plan
             and not is_worth_a_search(last[1], self.statistics, self._searched, self._worked)
         )
-        if not plan.queries or (same and not samples) or self.optimizer.busy:
+        if not plan.problem.queries or (same and not samples) or self.optimizer.busy:
             self._skip()
             return
         self._asked = self._thought = (plan, self.statistics)
@@ -179,7 +179,6 @@ class Follower:
             plan.rules,
             plan.groups,
             told,
-            plan.windowed,
             plan.slices,
         )
 
@@ -188,7 +187,7 @@ class Follower:
         named = {name for group in plan.groups for name in group}
         if plan.queries == self._grouped:
             return {}
-        streams = {alias.stream for query in plan.queries if query.name in named for alias in query.aliases}
+        streams = {alias.stream for part in plan.parts if part.name in named for alias in part.join.aliases}
         rows = Sampler(self.executor, self.home, self._last)
         found = {stream: rows(stream) for stream in sorted(streams)}
         sampled = {stream: batch for stream, batch in found.items() if batch is not None}
@@ -269,7 +268,7 @@ class Follower:
 
 def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
-        return f"the engine started; queries: {len(plan.queries) + len(plan.windowed)}"
+        return f"the engine started; queries: {len(plan.queries)}"
     old, new = (_names(one) for one in (before, plan))
     out_before, out = ({query.name for query in one.left_out} for one in (before, plan))
     changes = {
@@ -283,7 +282,7 @@ def _difference(before: Plan | None, plan: Plan) -> str:
 
 
 def _names(plan: Plan) -> set[str]:
-    return {query.name for query in plan.queries} | {query.name for query in plan.windowed}
+    return {query.name for query in plan.queries}
 
 
 def _some(names: set[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.sealed import read_sealed, write_sealed
-from watersmeet.model import AnyQuery, WindowedQuery
+from watersmeet.model import Query
 from watersmeet.plan.slices import Founded, Founders
 
 
@@ -28,7 +28,7 @@ def remember_founders(home: Path, founders: Founders, before: Founders) -> None:
     write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups})
 
 
-def recall_founders(home: Path, build: Callable[[str, str], AnyQuery]) -> Founders:
+def recall_founders(home: Path, build: Callable[[str, str], Query]) -> Founders:
     """`build` makes a query of its name and text."""
     try:
         found = read_sealed(home / layout.SLICES)
@@ -38,9 +38,9 @@ def recall_founders(home: Path, build: Callable[[str, str], AnyQuery]) -> Founde
         return {}
 
 
-def _built(group: list[list[str]], build: Callable[[str, str], AnyQuery]) -> tuple[WindowedQuery, ...]:
+def _built(group: list[list[str]], build: Callable[[str, str], Query]) -> tuple[Query, ...]:
     try:
         queries = [build(name, text) for name, text in group]
     except WatersmeetError:
         return ()
-    return tuple(query.definition for query in queries if isinstance(query, WindowedQuery))
+    return tuple(query.definition for query in queries if query.is_windowed)

@@ -279,7 +279,7 @@ def windows_of(queries: Iterable[Query]) -> dict[str, int]:
     """For each stream its longest window in microseconds."""
     found: dict[str, int] = {}
     for query in queries:
-        for alias in query.aliases:
+        for alias in query.join.aliases if query.join else ():
             window = UNBOUNDED if alias.window is None else alias.window
             found[alias.stream] = max(found.get(alias.stream, 0), window)
     return found

@@ -13,8 +13,8 @@ from watersmeet.adapt.founders_file import remember_founders
 from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
-from watersmeet.model import AnyQuery, Query, Stream
-from watersmeet.model.windowed import Batch, Continuous
+from watersmeet.model import Query, Stream
+from watersmeet.model.forms import WindowSql
 from watersmeet.options import Options
 from watersmeet.plan.at_fault import planning, queries_at_fault
 from watersmeet.plan.grouping import Sample
@@ -58,7 +58,7 @@ class PlanKeeper:
         """How far the log of changes went at the last commit."""
         return self._loop.manifest.changes
 
-    def plan_for(self, streams: Sequence[Stream], queries: Iterable[AnyQuery]) -> Plan:
+    def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
         answered, left_out = divided(queries, manifest, self._failing)
@@ -78,7 +78,7 @@ class PlanKeeper:
 
     def leave_out_suspended(self) -> None:
         """Plan without the queries that were suspended since the plan was made; ticks leave them out already."""
-        if not suspended_names((*self.current.queries, *self.current.windowed), self._loop.manifest):
+        if not suspended_names(self.current.queries, self._loop.manifest):
             return
         if self._changing.acquire(blocking=False):  # otherwise a plan is being made
             try:
@@ -93,8 +93,8 @@ class PlanKeeper:
             self.obey(self.plan_for(self.current.streams, self._known))
 
     @property
-    def _known(self) -> tuple[AnyQuery, ...]:
-        return (*self.current.asked, *self.current.left_out)
+    def _known(self) -> tuple[Query, ...]:
+        return (*self.current.queries, *self.current.left_out)
 
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
@@ -112,7 +112,7 @@ class PlanKeeper:
             return False
         try:
             now = self.current
-            if (plan.streams, plan.queries, plan.windowed) != (now.streams, now.queries, now.windowed):
+            if (plan.streams, plan.queries) != (now.streams, now.queries):
                 return False
             self._loop.adopt(plan)
             if not self.current.over_budget:
@@ -137,7 +137,7 @@ def first_plan(
     home: Path,
     manifest: Manifest,
     streams: Sequence[Stream],
-    queries: Iterable[AnyQuery],
+    queries: Iterable[Query],
     options: Options,
     sample: Sample,
     founders: Founders,
@@ -149,7 +149,7 @@ def first_plan(
     ones, and they would have to be filled again."""
     statistics = first_statistics(home, manifest)
 
-    def made(answered: Sequence[AnyQuery], left_out: Iterable[AnyQuery]) -> Plan:
+    def made(answered: Sequence[Query], left_out: Iterable[Query]) -> Plan:
         return make_plan(
             START if options.searcher else RESTART if manifest.materialized else AT_ONCE,
             stored_for(left_out, streams),
@@ -178,8 +178,8 @@ def first_plan(
 
 
 def divided(
-    queries: Iterable[AnyQuery], manifest: Manifest, failing: Collection[tuple[str, str]] = ()
-) -> tuple[tuple[AnyQuery, ...], tuple[AnyQuery, ...]]:
+    queries: Iterable[Query], manifest: Manifest, failing: Collection[tuple[str, str]] = ()
+) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
     """The queries to be answered, and those that are suspended, or are about to be because they fail.
 
     What has been backfilled needs no rules for it any more."""
@@ -188,9 +188,7 @@ def divided(
     return tuple(q for q in known if q.name not in out), tuple(q for q in known if q.name in out)
 
 
-def stored_for(left_out: Iterable[AnyQuery], streams: Sequence[Stream]) -> tuple[Stream, ...]:
+def stored_for(left_out: Iterable[Query], streams: Sequence[Stream]) -> tuple[Stream, ...]:
     """The streams as they have to be stored if suspended queries are to find all rows when they are resumed."""
-    reading_rows = [
-        query for query in left_out if isinstance(query, Query) or isinstance(query.body, Batch | Continuous)
-    ]
+    reading_rows = [query for query in left_out if query.join is not None or isinstance(query.form, WindowSql)]
     return with_all_rows({name for query in reading_rows for name in query.streams}, streams)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +21,21 @@ from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.aggregate.windows import SliceCache, Span
+from watersmeet.model.forms import END, START, FactorizedAggregates, Final, JoinAggregates, SliceAggregates
+from watersmeet.model.query import Query
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import END, START, Continuous, Factorized, Final, Sliced, WindowedQuery
 from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
 
 Caches = Callable[[SliceStore], SliceCache]
+_Body = TypeVar("_Body", SliceAggregates, FactorizedAggregates)
 
 
 @dataclass(frozen=True)
 class Due:
     """A query, what it reads, and which of its windows are due."""
 
-    query: WindowedQuery
+    query: Query
     readings: tuple[Reading, ...]
     span: Span
 
@@ -42,9 +45,9 @@ class Due:
 
     @property
     def step(self) -> LastStep:
-        body = self.query.body
-        assert isinstance(body, Sliced | Factorized | Continuous)
-        return LastStep(body.final, self.query.outputs)
+        body = self.query.form
+        assert isinstance(body, SliceAggregates | FactorizedAggregates | JoinAggregates)
+        return LastStep(body.final, body.outputs)
 
 
 @dataclass(frozen=True)
@@ -84,16 +87,21 @@ def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
     return [replace(answer, groups=int(count)) for answer, count in zip(found, groups, strict=True)]
 
 
+def _without_final(body: _Body) -> _Body:
+    """The aggregates without their last step, which many queries may have in common."""
+    return replace(body, final=Final(), outputs=())
+
+
 def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:
     """The combined partials of all due windows, one relation for all queries that read the same."""
-    alike: dict[tuple[Sliced | None, tuple[Reading, ...]], list[int]] = {}
-    joins: dict[tuple[Factorized, tuple[Reading, ...]], list[int]] = {}
+    alike: dict[tuple[SliceAggregates | None, tuple[Reading, ...]], list[int]] = {}
+    joins: dict[tuple[FactorizedAggregates, tuple[Reading, ...]], list[int]] = {}
     for number, each in enumerate(due):
-        body = each.query.body
-        if isinstance(body, Factorized):
-            joins.setdefault((replace(body, final=Final()), each.readings), []).append(number)
+        body = each.query.form
+        if isinstance(body, FactorizedAggregates):
+            joins.setdefault((_without_final(body), each.readings), []).append(number)
         else:
-            distinct = replace(body, final=Final()) if isinstance(body, Sliced) and body.distinct else None
+            distinct = _without_final(body) if isinstance(body, SliceAggregates) and body.distinct else None
             alike.setdefault((distinct, each.readings), []).append(number)
     for (distinct, (reading, *others)), numbers in alike.items():
         windows = _Windows.of([due[number].span for number in numbers], caches(reading.store))

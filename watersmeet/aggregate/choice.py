@@ -20,25 +20,26 @@ from watersmeet.aggregate.factorized import member_keys, member_partials
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression, all_of
+from watersmeet.model.forms import FactorizedAggregates, JoinAggregates, Partial, SliceAggregates
 from watersmeet.model.identity import digest, identity
-from watersmeet.model.windowed import Continuous, Factorized, Partial, Sliced, WindowedQuery
+from watersmeet.model.query import Query
 from watersmeet.store.filters import WIDEST
 
 MOST_SLICES = 1 << 16
 
 
-def slice_stores(queries: Iterable[WindowedQuery]) -> dict[str, tuple[Reading, ...]]:
+def slice_stores(queries: Iterable[Query]) -> dict[str, tuple[Reading, ...]]:
     """For each query whose windows are made of slices, what it reads, in the order of `wishes`."""
     asked = {query.name: wishes(query) for query in queries}
     found = _fulfilled([wish for each in asked.values() for wish in each])
     return {name: tuple(found[wish] for wish in each) for name, each in asked.items() if each}
 
 
-def wishes(query: WindowedQuery) -> tuple[Wish, ...]:
+def wishes(query: Query) -> tuple[Wish, ...]:
     """What a query needs: one wish for a stream, and one for each combination of distinct values; one for each member
     of a join and, without keys, for each of its streams. Batches need none."""
-    body, grid = query.body, query.grid
-    if isinstance(body, Sliced):
+    body, grid = query.form, query.grid
+    if isinstance(body, SliceAggregates):
         plain = tuple(partial for partial in body.partials if not partial.distinct)
         return (
             Wish(body.stream, body.filter, body.keys, plain, grid),
@@ -47,9 +48,9 @@ def wishes(query: WindowedQuery) -> tuple[Wish, ...]:
                 for values in body.distinct
             ),
         )
-    if isinstance(body, Continuous):
+    if isinstance(body, JoinAggregates):
         return (Wish(source_of(body), None, body.keys, body.partials, grid),)
-    if isinstance(body, Factorized):
+    if isinstance(body, FactorizedAggregates):
         of_members = tuple(
             Wish(member.stream, member.filter, member_keys(body, at), member_partials(body, at), grid)
             for at, member in enumerate(body.members)
@@ -59,10 +60,10 @@ def wishes(query: WindowedQuery) -> tuple[Wish, ...]:
     return ()
 
 
-def source_of(body: Continuous) -> str:
+def source_of(body: JoinAggregates) -> str:
     """The name of the results of a continuous join, as the source of a slice store."""
-    query = body.query
-    return f"results {digest(identity((query.aliases, query.equalities, query.predicates, query.outputs)))}"
+    join = body.join
+    return f"results {digest(identity((join.aliases, join.equalities, join.predicates, join.outputs)))}"
 
 
 def _fulfilled(asked: list[Wish]) -> dict[Wish, Reading]:

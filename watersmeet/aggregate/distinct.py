@@ -17,22 +17,22 @@ from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_digits
 from watersmeet.model.expression import Expression
+from watersmeet.model.forms import Partial, SliceAggregates
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import Partial, Sliced
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
 Read = tuple[pa.RecordBatch, I64]  # rows of windows, and the window of each
 
 
-def counts_of(body: Sliced, values: tuple[Expression, ...]) -> tuple[Partial, ...]:
+def counts_of(body: SliceAggregates, values: tuple[Expression, ...]) -> tuple[Partial, ...]:
     """What is stored for each combination of values: how many rows have it, of those that pass each filter."""
     filters = dict.fromkeys(partial.filter for partial in body.partials if partial.distinct == values)
     return tuple(Partial("count", None, each, "bigint") for each in filters)
 
 
 def distinct_columns(
-    body: Sliced, groups: Read, read: Sequence[tuple[Reading, Read]]
+    body: SliceAggregates, groups: Read, read: Sequence[tuple[Reading, Read]]
 ) -> Iterator[tuple[int, pa.Array]]:
     """The partials of distinct values, by their numbers, for rows of windows and keys.
 

@@ -32,9 +32,9 @@ from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Partial
 from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import Factorized, JoinPartial, Partial
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.kernels import I64
 
@@ -43,7 +43,7 @@ _WORD = 1 << 64
 Numbers = np.ndarray  # int64, float64, or Python's integers
 
 
-def member_keys(body: Factorized, at: int) -> tuple[Expression, ...]:
+def member_keys(body: FactorizedAggregates, at: int) -> tuple[Expression, ...]:
     """By what the rows of a member are grouped: all keys of joins, and the group keys that it has."""
     member = body.members[at]
     up = [part.expression for part in member.join]
@@ -52,7 +52,7 @@ def member_keys(body: Factorized, at: int) -> tuple[Expression, ...]:
     return tuple(sorted(found, key=lambda key: (key.text, key.type)))
 
 
-def member_partials(body: Factorized, at: int) -> tuple[Partial, ...]:
+def member_partials(body: FactorizedAggregates, at: int) -> tuple[Partial, ...]:
     """What is needed of the rows of a member for all aggregates."""
     found: dict[Partial, None] = {}
     for partial in body.partials:
@@ -135,7 +135,7 @@ class _Message:
 
 
 def joined(
-    body: Factorized, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
+    body: FactorizedAggregates, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
 ) -> tuple[pa.RecordBatch, I64]:
     """The aggregates of the join in each window: the columns of keys and partials that the last step reads, and the
     windows, in order. `members` has for each member the rows of its store, and their windows."""
@@ -152,7 +152,9 @@ def joined(
     return rows.take(pa.array(order)), message.windows[order]
 
 
-def with_empty_windows(body: Factorized, rows: pa.RecordBatch, windows: I64, count: int) -> tuple[pa.RecordBatch, I64]:
+def with_empty_windows(
+    body: FactorizedAggregates, rows: pa.RecordBatch, windows: I64, count: int
+) -> tuple[pa.RecordBatch, I64]:
     """The one row of each window of a join without keys, also of windows from 0 to `count` in which nothing joins."""
     places = np.full(count, -1, np.int64)
     places[windows] = np.arange(len(windows))
@@ -165,7 +167,7 @@ def with_empty_windows(body: Factorized, rows: pa.RecordBatch, windows: I64, cou
 
 class _Join:
     def __init__(
-        self, body: Factorized, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
+        self, body: FactorizedAggregates, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
     ) -> None:
         self.body = body
         self.readings = readings
@@ -299,7 +301,7 @@ def _quantity(partial: JoinPartial, positions: range, part: Callable[[JoinPartia
     return _Quantity(tuple((at, part(partial, at)) for at in positions))
 
 
-def _parents(body: Factorized, child: int) -> tuple[KeyPart, ...]:
+def _parents(body: FactorizedAggregates, child: int) -> tuple[KeyPart, ...]:
     return body.members[child].parent_join
 
 

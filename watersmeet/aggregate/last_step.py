@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes
 from watersmeet.model.expression import ColumnRef, Expression, unnested
-from watersmeet.model.query import Output
+from watersmeet.model.forms import Final, Order
+from watersmeet.model.join import Output
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import Final, Order
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.kernels import I64
 

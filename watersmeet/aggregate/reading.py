@@ -7,7 +7,8 @@ from functools import cached_property
 
 from watersmeet.aggregate.slice_store import Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression
-from watersmeet.model.windowed import Grid, Partial
+from watersmeet.model.forms import Partial
+from watersmeet.model.grid import Grid
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.model.expression import Expression
+from watersmeet.model.forms import Partial
 from watersmeet.model.identity import digest, identity, spelled_as
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import Partial
 
 NAME_PREFIX = "slices"
 SHORT_DECIMAL_DIGITS = 18

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from watersmeet.aggregate.grouping import decimals
 from watersmeet.aggregate.slice_store import Part, SliceStore
+from watersmeet.model.forms import Partial
 from watersmeet.model.types import arrow_type
-from watersmeet.model.windowed import Partial
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 

@@ -18,7 +18,7 @@ from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import Part, SliceStore
 from watersmeet.aggregate.tree import Tree
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
 

@@ -39,7 +39,7 @@ from watersmeet.home.manifest import Manifest, load_readable
 from watersmeet.io.into import resolved_sink
 from watersmeet.io.ownership import Owner, check_owner, claim
 from watersmeet.io.sinks import prepare_folder, put_aside
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.tick.failure import is_full
@@ -54,7 +54,7 @@ class ActiveQueries:
         self.pipeline = pipeline
         self.changing = threading.RLock()  # held while the pipeline changes
         self._keeper: PlanKeeper | None = None  # while the engine runs
-        self._declared: dict[str, AnyQuery] | None = None  # without what was requested; None before the first start
+        self._declared: dict[str, Query] | None = None  # without what was requested; None before the first start
         self._recalled: set[str] = set()  # queries that the log brought back
         self._left: frozenset[str] = frozenset()  # the queries at the end of the last run
         self._unlogged: Recalled | None = None  # what a start has found, until it is logged
@@ -62,7 +62,7 @@ class ActiveQueries:
         self._owner: Owner  # and whose folders of results are ours
 
     @property
-    def queries(self) -> tuple[AnyQuery, ...]:
+    def queries(self) -> tuple[Query, ...]:
         return tuple(self.pipeline.queries.values())
 
     # The life of the engine ----------------------------------------------------------------------
@@ -104,7 +104,7 @@ class ActiveQueries:
             with contextlib.suppress(OSError):  # it will be suspended
                 check_owner(query.name, self.pipeline.folder_of(query), query.sink, self._owner)
 
-    def prepare(self, query: AnyQuery) -> list[Path]:
+    def prepare(self, query: Query) -> list[Path]:
         """Make the folder of a query; returns what was written and is not forced to disk."""
         folder = self.pipeline.folder_of(query)
         written = prepare_folder(folder, query.sink, query.outputs)
@@ -138,7 +138,7 @@ class ActiveQueries:
 
     # Changes -------------------------------------------------------------------------------------
 
-    def add(self, query: AnyQuery) -> None:
+    def add(self, query: Query) -> None:
         with self.changing:
             if query.name in self._recalled and query.name in self.pipeline.queries:
                 # The same program ran before on this home and added it while running; now it does so again.

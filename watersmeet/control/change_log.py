@@ -22,7 +22,7 @@ from watersmeet.home import layout
 from watersmeet.home.dependencies import FOLLOWS
 from watersmeet.home.files import Version, append_durably, version_of, whole_lines
 from watersmeet.home.manifest import Manifest, Suspension
-from watersmeet.model import AnyQuery, Sink
+from watersmeet.model import Query, Sink
 
 ADD, DROP, RESUME, STREAM = "add", "drop", "resume", "stream"
 
@@ -44,7 +44,7 @@ class Entry:
 
 
 def entries_of(
-    accepted: Sequence[Asked], after: Mapping[str, AnyQuery], resumed: Mapping[str, str], tick: int, now: float
+    accepted: Sequence[Asked], after: Mapping[str, Query], resumed: Mapping[str, str], tick: int, now: float
 ) -> list[Entry]:
     """One entry for each change of a batch that is activated now; `after` has the queries as they will run, and
     `resumed` names the suspensions that queries are resumed from. `now` is monotonic, as the time of requests is."""

@@ -9,14 +9,14 @@ from pathlib import Path
 from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
 from watersmeet.home.manifest import Suspension
 from watersmeet.io.sinks import check_folder
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 from watersmeet.pipeline import Pipeline, pointing_at
 from watersmeet.sql import CreateQuery, CreateStream, parse_script
 
 
 @dataclass(frozen=True)
 class Add:
-    query: AnyQuery
+    query: Query
     place: Place | None = None
 
 

@@ -24,7 +24,7 @@ from watersmeet.home.location import local_path
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.into import resolved_sink
 from watersmeet.io.sources import options_of_rows
-from watersmeet.model import AnyQuery, Sink, Stream
+from watersmeet.model import Query, Sink, Stream
 from watersmeet.model.secrets import masked
 from watersmeet.pipeline import Pipeline
 from watersmeet.sql import same_text
@@ -89,11 +89,11 @@ class _Comparison:
         self._home, self._declared = home, declared
         self._tick, self._at = manifest.tick + 1, time.time()
         self._requested = dict(self.before.active)  # additions that go on, though the pipeline does not have them
-        self._queries: dict[str, AnyQuery] = {}
+        self._queries: dict[str, Query] = {}
         self._entries = self.before.unlogged
         self._edits: list[Edit] = []
 
-    def see(self, query: AnyQuery) -> None:
+    def see(self, query: Query) -> None:
         """A query of the pipeline."""
         name = query.name
         known, active = self.before.declared.get(name), self.before.active.get(name)
@@ -106,12 +106,12 @@ class _Comparison:
         else:
             self._begin(query, active or known)
 
-    def _goes_on(self, query: AnyQuery, entry: Entry) -> None:
+    def _goes_on(self, query: Query, entry: Entry) -> None:
         addition = _addition(entry)
         self._queries[query.name] = replace(query, since=entry.tick if addition else 0, addition=addition)
         self._requested.pop(query.name)
 
-    def _begin(self, query: AnyQuery, earlier: Entry | None) -> None:
+    def _begin(self, query: Query, earlier: Entry | None) -> None:
         since, addition = (0, "") if self._is_first else (self._tick, secrets.token_hex(8))
         query = self._queries[query.name] = replace(query, since=since, addition=addition)
         now = replace(_declaring(self._home, query), at=self._at, tick=self._tick)
@@ -192,7 +192,7 @@ def _of_an_earlier_version(
             yield from (replace(known, sql=query.sql), last[name])
 
 
-def _declaring(home: Path, query: AnyQuery) -> Entry:
+def _declaring(home: Path, query: Query) -> Entry:
     parts = (query.sql, query.sink, query.backfill, query.addition)
     return Entry(0.0, 0, ADD, query.name, 0.0, *parts, declared=True, beside=_beside(home, query.sink.path))
 
@@ -202,7 +202,7 @@ def _addition(entry: Entry) -> str:
     return entry.addition or ("" if entry.declared else f"{entry.at:.6f}")
 
 
-def _requested(home: Path, declared: Pipeline, entry: Entry) -> AnyQuery:
+def _requested(home: Path, declared: Pipeline, entry: Entry) -> Query:
     try:
         query = declared.query(entry.name, entry.sql, resolved_sink(entry.sink), entry.backfill)
         declared.check_executor(query)
@@ -237,7 +237,7 @@ def _length(micros: int | None) -> str:
     return f"{micros} MICROSECONDS" if rest else f"{seconds} SECONDS"
 
 
-def _same(home: Path, entry: Entry, query: AnyQuery) -> bool:
+def _same(home: Path, entry: Entry, query: Query) -> bool:
     return same_text(entry.sql, query.sql) and _same_target(home, entry, query.sink)
 
 

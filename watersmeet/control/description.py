@@ -12,7 +12,7 @@ from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.io.connectors.protocol import shown
 from watersmeet.io.sinks import result_folder
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Described:
     backfill: bool
 
 
-def describe(home: Path, queries: Iterable[AnyQuery]) -> dict[str, Described]:
+def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
     return {
         query.name: Described(
             query.title,
@@ -35,7 +35,7 @@ def describe(home: Path, queries: Iterable[AnyQuery]) -> dict[str, Described]:
     }
 
 
-def _place(home: Path, query: AnyQuery) -> str:
+def _place(home: Path, query: Query) -> str:
     """Where its results are found."""
     if query.sink.is_delivered:
         return shown(query.sink)
@@ -44,7 +44,7 @@ def _place(home: Path, query: AnyQuery) -> str:
     return str(result_folder(home, query.name, query.sink))
 
 
-def write_description(home: Path, queries: Iterable[AnyQuery]) -> None:
+def write_description(home: Path, queries: Iterable[Query]) -> None:
     described = {name: asdict(one) for name, one in describe(home, queries).items()}
     write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
 

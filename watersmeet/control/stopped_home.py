@@ -24,7 +24,7 @@ from watersmeet.home.manifest import Suspension, load_newest
 from watersmeet.home.sealed import read_sealed
 from watersmeet.io.ownership import Owner, check_owner
 from watersmeet.io.sinks import check_folder
-from watersmeet.model import AnyQuery, Column, Stream
+from watersmeet.model import Column, Query, Stream
 from watersmeet.pipeline import Pipeline
 
 
@@ -52,7 +52,7 @@ def change_stopped(home: Path, asked: Asked) -> InForce:
         manifest = load_newest(home)
         suspended = still_suspended(manifest, read_entries(home))
         known = read_description(home)
-        queries: dict[str, AnyQuery] = {}
+        queries: dict[str, Query] = {}
         for change in asked.changes:
             known = _described_after(home, known, change, suspended, queries)
         tick, now = manifest.tick + 1, time.monotonic()
@@ -71,7 +71,7 @@ def _described_after(
     known: dict[str, Described],
     change: Change,
     suspended: dict[str, Suspension],
-    queries: dict[str, AnyQuery],
+    queries: dict[str, Query],
 ) -> dict[str, Described]:
     """The queries of a home after a change; raises if it cannot be done. `queries` are those that it is about."""
     name = change.query.name if isinstance(change, Add) else change.name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.io.sinks import extension, result_schema
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 
 
-def set_up(reader: Any, query: AnyQuery) -> Any:
+def set_up(reader: Any, query: Query) -> Any:
     """`spark.read` or `spark.readStream` for the files of a query's folder."""
     from pyspark.sql.pandas.types import from_arrow_schema
 

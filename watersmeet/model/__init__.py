@@ -1,25 +1,23 @@
 """Immutable values that validate themselves: streams, queries, expressions, types."""
 
 from watersmeet.model.expression import ColumnRef, Expression, member_column
+from watersmeet.model.join import Alias, JoinForm, Leaf, Output
 from watersmeet.model.predicate import CROSS, Band, Equality, KeyPart, Predicate, Registered, Theta
-from watersmeet.model.query import Alias, Leaf, Output, Query, Sink
+from watersmeet.model.query import Query, Sink
 from watersmeet.model.spark_call import HIDDEN, SparkCall
 from watersmeet.model.stream import CORRUPT_COLUMN, Column, Source, Stream
-from watersmeet.model.windowed import WindowedQuery
-
-AnyQuery = Query | WindowedQuery
 
 __all__ = [
     "CORRUPT_COLUMN",
     "CROSS",
     "HIDDEN",
     "Alias",
-    "AnyQuery",
     "Band",
     "Column",
     "ColumnRef",
     "Equality",
     "Expression",
+    "JoinForm",
     "KeyPart",
     "Leaf",
     "Output",
@@ -31,6 +29,5 @@ __all__ = [
     "SparkCall",
     "Stream",
     "Theta",
-    "WindowedQuery",
     "member_column",
 ]

@@ -1,50 +1,24 @@
-"""A query: aliases over streams with windows and filters, equalities and other predicates between them, its outputs.
-
-A filter or key is an expression over the only row that it reads ("price" > 10), so that queries which use other alias
-names still have equal, shareable ones; in an output each column says of which alias it is.
-"""
+"""A query: the form in which it is computed, where its results go, and its life in an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from watersmeet.errors import ModelError
-from watersmeet.model.expression import Expression
-from watersmeet.model.identity import spelled_as
-from watersmeet.model.predicate import Equality, Predicate
+from watersmeet.model.forms import Form
+from watersmeet.model.grid import Grid
+from watersmeet.model.join import JoinForm, Output
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.stream import check_name
 from watersmeet.model.targets import FOLDERS, targets
 
 MAX_ALIASES = 16  # unless the options of the engine say otherwise
-LEFT_JOIN, SEMI_JOIN, ANTI_JOIN = "left", "semi", "anti"
 _FORMATS = ("parquet", "json", "csv", "console", "count")
 
 
 def sink_formats() -> tuple[str, ...]:
     """What may follow INTO."""
     return (*_FORMATS, *targets())
-
-
-@spelled_as("Alias", "name", "stream", "window", "filter")
-@dataclass(frozen=True)
-class Alias:
-    name: str
-    stream: str
-    window: int | None  # microseconds; None is UNBOUNDED
-    filter: Expression | None = None
-
-
-@spelled_as("Output", "name", "type", "expression")
-@dataclass(frozen=True)
-class Output:
-    """One result column: a member's column as it is, or something computed. Rows are named by aliases."""
-
-    name: str
-    type: str
-    expression: Expression
 
 
 @dataclass(frozen=True)
@@ -87,53 +61,22 @@ class Sink:
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """What the last alias of a query is to the others, where it is not simply joined: see LEFT, SEMI and ANTI joins.
-
-    Its own filter and what joins it to the others decide whether a row has a partner. The rest is about the results
-    of a LEFT JOIN, from its WHERE."""
-
-    kind: str
-    filter: Expression | None = None  # of the partner,
-    equalities: tuple[Equality, ...] = ()  # and between it and other aliases
-    predicates: tuple[Predicate, ...] = ()
-    missing: tuple[tuple[str, Expression], ...] = ()  # filters by alias, of results without a partner
-
-
-@dataclass(frozen=True)
 class Query:
     name: str
-    aliases: tuple[Alias, ...]
-    equalities: tuple[Equality, ...]
-    outputs: tuple[Output, ...]
+    form: Form
+    window: Grid | None = None  # for a windowed query; None: its results leave one by one
     sink: Sink = field(default_factory=Sink)
     sql: str = ""
-    backfill: bool = False  # its first tick also emits the results among rows that were stored before
+    backfill: bool = False  # it also has the results among stored rows, and the windows that these cover completely
     since: int = 0  # the tick that was promised to be its first; 0 where it was declared before the start
     addition: str = ""  # names the change that added it to a running engine, for ever; "" where it was declared
-    predicates: tuple[Predicate, ...] = ()  # between two aliases, but no equalities
     resumed: str = ""  # names the suspension that it was resumed from, for ever; "" where it never was
-    leaf: Leaf | None = None  # None: all aliases are joined
+    reason: str = ""  # a sentence: why it has no faster form; "" for the fastest
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
-        names = [alias.name for alias in self.aliases]
-        if len(set(names)) != len(names):
-            raise ModelError(f"query {self.name} uses an alias twice: {', '.join(sorted(names))}")
-        for equality in self.equalities:
-            if equality.left == equality.right:
-                raise ModelError(f"query {self.name}: an equality within one alias is a filter, not a join")
-        unreached = set(names) - self.reached_from(names[0])
-        if unreached:
-            raise ModelError(
-                f"query {self.name}: nothing joins {', '.join(sorted(unreached))} to {names[0]}",
-                hint="add a predicate between them, or write CROSS JOIN",
-            )
-
-    @property
-    def preserved(self) -> tuple[Alias, ...]:
-        """The aliases whose rows are in every result."""
-        return self.aliases if self.leaf is None else self.aliases[:-1]
+        if self.join is not None:
+            self.join.check(self.name)
 
     @cached_property
     def definition(self) -> Query:
@@ -141,67 +84,36 @@ class Query:
         timeless = not (self.since or self.addition or self.backfill or self.resumed)
         return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
 
-    @cached_property
-    def by_name(self) -> dict[str, Alias]:
-        return {alias.name: alias for alias in self.aliases}
+    @property
+    def is_windowed(self) -> bool:
+        return self.window is not None
+
+    @property
+    def grid(self) -> Grid:
+        """The windows of a windowed query."""
+        assert self.window is not None, f"{self.name} has no windows"
+        return self.window
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return self.form.outputs
+
+    @property
+    def join(self) -> JoinForm | None:
+        """The join that it is, or whose results it aggregates."""
+        return self.form.join
 
     @property
     def streams(self) -> tuple[str, ...]:
         """Each stream that it reads, once."""
-        return tuple(dict.fromkeys(alias.stream for alias in self.aliases))
+        return self.form.streams
 
     @property
     def title(self) -> str:
         """What it reads, for people."""
-        named = [f"{alias.stream} {alias.name}" for alias in self.aliases]
-        if self.leaf is None:
-            return " ⋈ ".join(named)
-        return f"{' ⋈ '.join(named[:-1])} {self.leaf.kind.upper()} JOIN {named[-1]}"
+        return f"{', '.join(self.streams)} in windows" if self.join is None or self.is_windowed else self.join.title
 
-    @cached_property
-    def position(self) -> dict[str, int]:
-        return {alias.name: at for at, alias in enumerate(self.aliases)}
-
-    @cached_property
+    @property
     def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
         """For each stream the columns that Spark computes for this query."""
-        found: dict[str, dict[str, SparkCall]] = {}
-        for alias, expression in self._expressions():
-            for column in expression.columns:
-                if isinstance(column, SparkCall):
-                    stream = self.by_name[alias or column.row].stream
-                    found.setdefault(stream, {})[column.name] = replace(column, row="")
-        return {stream: tuple(columns[name] for name in sorted(columns)) for stream, columns in found.items()}
-
-    def _expressions(self) -> Iterator[tuple[str, Expression]]:
-        """All of them, with the alias whose rows each is about; outputs name the aliases themselves."""
-        for alias in self.aliases:
-            if alias.filter is not None:
-                yield alias.name, alias.filter
-        if self.leaf is not None:
-            yield from self.leaf.missing
-            if self.leaf.filter is not None:
-                yield self.aliases[-1].name, self.leaf.filter
-        for equality in (*self.equalities, *(self.leaf.equalities if self.leaf else ())):
-            yield equality.left, equality.left_key.expression
-            yield equality.right, equality.right_key.expression
-        for predicate in (*self.predicates, *(self.leaf.predicates if self.leaf else ())):
-            yield from ((predicate.left, part.expression) for part in predicate.theta.left)
-            yield from ((predicate.right, part.expression) for part in predicate.theta.right)
-        yield from (("", output.expression) for output in self.outputs)
-
-    def reached_from(self, start: str) -> set[str]:
-        """The aliases connected to `start` by equalities and other predicates."""
-        reached, frontier = {start}, [start]
-        while frontier:
-            here = frontier.pop()
-            joins: tuple[Equality | Predicate, ...] = (*self.equalities, *self.predicates)
-            for join in joins:
-                if join.touches(here) and join.other(here) not in reached:
-                    reached.add(join.other(here))
-                    frontier.append(join.other(here))
-        return reached
-
-    def between(self, bound: frozenset[str], alias: str) -> tuple[Equality, ...]:
-        """The equalities that link `alias` to the aliases already bound."""
-        return tuple(e for e in self.equalities if e.touches(alias) and e.other(alias) in bound)
+        return self.join.by_spark if self.join is not None else {}

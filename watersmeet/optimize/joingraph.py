@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.model import KeyPart, Query, Theta
+from watersmeet.model import JoinForm, KeyPart, Theta
 from watersmeet.model.expression import Sql
 from watersmeet.model.identity import identity, spelled_as
 
@@ -207,28 +207,28 @@ def end_in(store: Subquery, link: Link) -> Attribute:
     return (stream_of(name), part) if store.is_stream else (name, part)
 
 
-def relations_of(query: Query) -> dict[str, str]:
+def relations_of(join: JoinForm) -> dict[str, str]:
     """For each alias its relation."""
     seen: dict[str, int] = {}
     named = {}
-    for alias in query.aliases:
+    for alias in join.aliases:
         seen[alias.stream] = seen.get(alias.stream, 0) + 1
         named[alias.name] = relation_of(alias.stream, seen[alias.stream])
     return named
 
 
-def graph_of(query: Query) -> QueryGraph:
-    named = relations_of(query)
+def graph_of(name: str, join: JoinForm) -> QueryGraph:
+    named = relations_of(join)
     links = []
-    for equality in query.equalities:
+    for equality in join.equalities:
         ends = [(named[equality.left], equality.left_key), (named[equality.right], equality.right_key)]
         ends.sort(key=lambda end: (end[0], end[1].sort_key))
         links.append(Link(ends[0], ends[1]))
-    for predicate in query.predicates:
+    for predicate in join.predicates:
         one, other = named[predicate.left], named[predicate.right]
         theta = predicate.theta if one < other else predicate.mirrored
         links.append(Link((min(one, other), NO_KEY), (max(one, other), NO_KEY), theta))
-    return QueryGraph(query.name, tuple(named.values()), frozenset(links))
+    return QueryGraph(name, tuple(named.values()), frozenset(links))
 
 
 def links_between(links: Iterable[Link], left: frozenset[str], right: frozenset[str]) -> Iterator[Link]:

@@ -1,30 +1,30 @@
-"""Conversion between queries as written (aliases) and as the optimizer sees them (relations)."""
+"""Conversion between joins as written (aliases) and as the optimizer sees them (relations)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.model import Alias, Query
-from watersmeet.optimize.joingraph import graph_of, relations_of
-from watersmeet.plan.parts import Part
+from watersmeet.model import Alias
+from watersmeet.optimize.joingraph import relations_of
+from watersmeet.plan.parts import JoinPart
 from watersmeet.plan.ruleset import UNBOUNDED
 
 
 class Aliases:
-    def __init__(self, queries: Sequence[Query]) -> None:
-        self.queries = {query.name: query for query in queries}
-        self.graphs = {query.name: graph_of(query) for query in queries}
+    def __init__(self, parts: Sequence[JoinPart]) -> None:
+        self.parts = {part.name: part for part in parts}
+        self.graphs = {part.name: part.graph for part in parts}
         self._by_relation = {
-            query.name: {relation: query.by_name[alias] for alias, relation in relations_of(query).items()}
-            for query in queries
+            part.name: {relation: part.join.by_name[alias] for alias, relation in relations_of(part.join).items()}
+            for part in parts
         }
-        for query in queries:
-            if isinstance(query, Part):
-                self._by_relation[query.name][query.join.relation] = query.leaf_alias
+        for part in parts:
+            if part.leaf is not None and part.leaf_alias is not None:
+                self._by_relation[part.name][part.leaf.relation] = part.leaf_alias
 
-    def alias(self, query: Query, relation: str) -> Alias:
-        return self._by_relation[query.name][relation]
+    def alias(self, part: JoinPart, relation: str) -> Alias:
+        return self._by_relation[part.name][relation]
 
-    def window(self, query: Query, relation: str) -> int:
-        window = self.alias(query, relation).window
+    def window(self, part: JoinPart, relation: str) -> int:
+        window = self.alias(part, relation).window
         return UNBOUNDED if window is None else min(window, UNBOUNDED)

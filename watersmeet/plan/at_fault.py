@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from watersmeet.errors import RunError, WatersmeetError
-from watersmeet.model import AnyQuery, Stream
+from watersmeet.model import Query, Stream
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, make_plan
@@ -32,7 +32,7 @@ def planning() -> Iterator[None]:
 
 
 def queries_at_fault(
-    streams: Sequence[Stream], queries: Sequence[AnyQuery], options: Options, statistics: Statistics | None = None
+    streams: Sequence[Stream], queries: Sequence[Query], options: Options, statistics: Statistics | None = None
 ) -> dict[str, str]:
     """The queries that the planner fails for even where each is alone, and how; called while a failure is handled."""
     _log.exception("the planner failed")

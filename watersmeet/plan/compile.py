@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from watersmeet.model import Expression, KeyPart, Query, SparkCall, Stream
+from watersmeet.model import Expression, KeyPart, Query, Sink, SparkCall, Stream
 from watersmeet.model.expression import all_of
 from watersmeet.optimize.joingraph import (
     QueryGraph,
     Subquery,
-    graph_of,
     links_between,
     places_at_random,
+    relations_of,
     store_of,
     stream_of,
 )
@@ -44,7 +44,7 @@ from watersmeet.plan.leaves import (
 )
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
 from watersmeet.plan.nodes import Node, carried
-from watersmeet.plan.parts import leaf_of, parts_of, query_of
+from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.ruleset import (
     Check,
     Emit,
@@ -121,11 +121,11 @@ class _Compiler:
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
         starts += [self._refill(store) for store in self.materialized.values()]
-        starts += [self._backfill(part) for part in self.parts if part.backfill]
+        starts += [self._backfill(part) for part in self.parts if part.is_backfilled]
         starts += [start for group in self.groups for start in self._leaf_starts(group)]
-        draft = Ruleset("", self.partitions, (), tuple(starts), tuple(self._result(query) for query in self.queries))
+        draft = Ruleset("", self.partitions, (), tuple(starts), self._results())
         self.keys, self.sorted_by, self.asked = probed_keys(draft), looked_up_ranges(draft), asked_filters(draft)
-        read = {alias.stream for query in self.queries for alias in query.aliases}
+        read = {alias.stream for query in self.queries if query.join for alias in query.join.aliases}
         read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store) for store in self.materialized.values()]
@@ -197,7 +197,7 @@ class _Compiler:
         block = Block(bits) if any(bits) else Block()
         node.asks[end.name] = self.blocks.setdefault(block, block)
 
-    def _filter(self, store: Subquery, query: Query) -> Bit:
+    def _filter(self, store: Subquery, query: JoinPart) -> Bit:
         """What a query asks of the rows of a store: of a stream its filter, otherwise what the kept columns say."""
         if store.is_stream:
             wanted = self.aliases.alias(query, next(iter(store.relations))).filter
@@ -219,14 +219,14 @@ class _Compiler:
         """Phase 0: the store's rows among what is stored already, by a walk over streams only."""
         return self._stored_walk(store, *store.walk())
 
-    def _backfill(self, query: Query) -> Start:
+    def _backfill(self, part: JoinPart) -> Start:
         """Phase 0: the query's results among what is stored already, by a walk over streams only."""
-        graph = self.aliases.graphs[query.name]
+        graph = self.aliases.graphs[part.name]
         ordered = replace(graph, relations=tuple(sorted(graph.relations)))
-        leaf = leaf_of(query)
-        group = Group(f"backfill {query.name}", (query,), ordered, "", leaf)
+        leaf = part.leaf
+        group = Group(f"backfill {part.name}", (part,), ordered, "", leaf)
         start = self._stored_walk(group, *walk_streams(graph), backfill_use(leaf) if leaf else ARRIVAL)
-        return replace(start, backfills=query_of(query))
+        return replace(start, backfills=part.query.name)
 
     def _leaf_starts(self, group: Group) -> list[Start]:
         """What finds results of queries with leaves besides the arrival of their preserved rows."""
@@ -280,7 +280,7 @@ class _Compiler:
         )
 
     def _emit(self, group: Group, stores: Path, path: list[Node]) -> Emit:
-        names = tuple(query_of(query) for query in group.queries)
+        names = tuple(part.query.name for part in group.queries)
         if group.leaf is not None:  # the leaf check has cut windows
             members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
             return Emit(group.name, names, members, None, checks)
@@ -385,8 +385,14 @@ class _Compiler:
         blocks = tuple(block for block in self.asked.get(store.name, ()) if block)
         return store.rule(keys, blocks, layout)
 
-    def _result(self, query: Query) -> ResultRule:
-        graph = graph_of(query)
-        ordered = sorted(graph.relations)
-        members = tuple(ordered.index(relation) for relation in graph.relations)
-        return ResultRule(query.name, tuple(alias.name for alias in query.aliases), members, query.outputs, query.sink)
+    def _results(self) -> tuple[ResultRule, ...]:
+        found = []
+        for query in sorted(self.queries, key=lambda query: query.is_windowed):
+            if query.join is not None:
+                relations = tuple(relations_of(query.join).values())
+                ordered = sorted(relations)
+                members = tuple(ordered.index(relation) for relation in relations)
+                names = tuple(alias.name for alias in query.join.aliases)
+                sink = Sink() if query.is_windowed else query.sink  # of its windows, not of the join below them
+                found.append(ResultRule(query.name, names, members, query.join.outputs, sink))
+        return tuple(found)

@@ -8,7 +8,7 @@ from watersmeet.model import Query
 from watersmeet.optimize.joingraph import stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
-from watersmeet.plan.parts import leaf_of, parts_of
+from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render_leaves import check_cost
 from watersmeet.plan.ruleset import Ruleset
 
@@ -34,7 +34,7 @@ def tick_estimate(
         "gather": gathering,
         "steps": solution.probe_cost + solution.repeated,
         "stores, indexes, phases": solution.shipping,
-        "results": sum(_results(problem, query) for query in parts_of(queries)),
+        "results": sum(_results(problem, part) for part in parts_of(queries)),
     }
     checked = sum(_checks(problem, part) for part in parts_of(queries))
     if checked:
@@ -42,20 +42,19 @@ def tick_estimate(
     return {part: cost / ticks / 1e6 for part, cost in found.items()}
 
 
-def _checks(problem: Problem, query: Query) -> float:
-    leaf = leaf_of(query)
-    if leaf is None:
+def _checks(problem: Problem, part: JoinPart) -> float:
+    if part.leaf is None:
         return 0.0
-    return check_cost(problem, next(graph for graph in problem.queries if graph.name == query.name), leaf)
+    return check_cost(problem, next(graph for graph in problem.queries if graph.name == part.name), part.leaf)
 
 
-def _results(problem: Problem, query: Query) -> float:
-    if query.sink.format == "count":
+def _results(problem: Problem, part: JoinPart) -> float:
+    if part.query.sink.format == "count" and not part.query.is_windowed:
         return 0.0
     weights = problem.weights
-    graph = next(graph for graph in problem.queries if graph.name == query.name)
-    rows = sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.alone(query.name)
-    row = weights.result_row + weights.result_byte * _width(output.type for output in query.outputs)
+    graph = next(graph for graph in problem.queries if graph.name == part.name)
+    rows = sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.alone(part.name)
+    row = weights.result_row + weights.result_byte * _width(output.type for output in part.join.outputs)
     return rows * row + min(rows, problem.ticks) * weights.result_file
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model import Expression, Query
+from watersmeet.model import Expression
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
-from watersmeet.plan.parts import LeafJoin, leaf_of
+from watersmeet.plan.parts import JoinPart, LeafJoin
 from watersmeet.store.filters import WIDEST, Block, evaluate_block
 
 Groups = tuple[tuple[str, ...], ...]  # names of queries, for the classes that need several groups
@@ -30,23 +30,23 @@ class Group:
     """Queries of one class. With a branch of its own it shares no step with other groups of its class."""
 
     name: str
-    queries: tuple[Query, ...]
+    queries: tuple[JoinPart, ...]
     graph: QueryGraph
     branch: str
     leaf: LeafJoin | None = None  # of the preserved sides of queries with leaves
 
 
 def classes_of(
-    queries: Sequence[Query], graphs: Mapping[str, QueryGraph]
-) -> dict[tuple[Subquery, LeafJoin | None], list[Query]]:
-    found: dict[tuple[Subquery, LeafJoin | None], list[Query]] = {}
+    queries: Sequence[JoinPart], graphs: Mapping[str, QueryGraph]
+) -> dict[tuple[Subquery, LeafJoin | None], list[JoinPart]]:
+    found: dict[tuple[Subquery, LeafJoin | None], list[JoinPart]] = {}
     for query in queries:
-        found.setdefault((graphs[query.name].whole, leaf_of(query)), []).append(query)
+        found.setdefault((graphs[query.name].whole, query.leaf), []).append(query)
     return found
 
 
 def make_groups(
-    queries: Sequence[Query], graphs: Mapping[str, QueryGraph], chosen: Groups = (), sharing: str = "groups"
+    queries: Sequence[JoinPart], graphs: Mapping[str, QueryGraph], chosen: Groups = (), sharing: str = "groups"
 ) -> list[Group]:
     """The groups of all queries: those chosen, as far as their queries are there; others join where there is room.
 
@@ -58,7 +58,7 @@ def make_groups(
         if sharing == "none":
             lists = [[query] for query in members]
         else:
-            parts: dict[int, list[Query]] = {}
+            parts: dict[int, list[JoinPart]] = {}
             for query in members:
                 if query.name in wanted:
                     parts.setdefault(wanted[query.name], []).append(query)
@@ -80,7 +80,7 @@ def make_groups(
 
 
 def choose_groups(
-    queries: Sequence[Query],
+    queries: Sequence[JoinPart],
     graphs: Mapping[str, QueryGraph],
     sample: Sample,
     before: Groups = (),
@@ -107,7 +107,9 @@ def choose_groups(
     return tuple(chosen)
 
 
-def rows_in_groups(queries: Sequence[Query], graphs: Mapping[str, QueryGraph], sample: Sample, groups: Groups) -> int:
+def rows_in_groups(
+    queries: Sequence[JoinPart], graphs: Mapping[str, QueryGraph], sample: Sample, groups: Groups
+) -> int:
     """What groups cost: sampled rows that take part in the steps of a group, counted once for each group."""
     total = 0
     for members in classes_of(queries, graphs).values():
@@ -119,12 +121,12 @@ def rows_in_groups(queries: Sequence[Query], graphs: Mapping[str, QueryGraph], s
     return total
 
 
-def _wants(members: list[Query], graphs: Mapping[str, QueryGraph], rows: Sample) -> np.ndarray:
+def _wants(members: list[JoinPart], graphs: Mapping[str, QueryGraph], rows: Sample) -> np.ndarray:
     """For each sampled row (of all relations, one after the other) and each query: whether it passes the filter."""
     pieces = []
     relations = sorted(graphs[members[0].name].relations)
     filters = {
-        query.name: dict(zip(graphs[query.name].relations, (alias.filter for alias in query.aliases), strict=True))
+        query.name: dict(zip(graphs[query.name].relations, (alias.filter for alias in query.join.aliases), strict=True))
         for query in members
     }
     for relation in relations:

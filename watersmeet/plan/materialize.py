@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watersmeet.model import Column, Expression, KeyPart, Query, Stream
+from watersmeet.model import Column, Expression, KeyPart, Stream
 from watersmeet.model.identity import digest, identity
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.parts import leaf_of
+from watersmeet.plan.parts import JoinPart
 from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
 from watersmeet.store.bucket import TAU
 from watersmeet.store.filters import Bit, Block
@@ -37,13 +37,13 @@ class Materialized:
     def walk(self) -> tuple[str, Path]:
         return walk_streams(self.graph)
 
-    def serves(self, query: Query, aliases: Aliases, streams: Mapping[str, Stream]) -> bool:
+    def serves(self, part: JoinPart, aliases: Aliases, streams: Mapping[str, Stream]) -> bool:
         """Whether one more reader finds all its rows and columns here, so that the store stays the one it is."""
         relations = sorted(self.subquery.relations)
-        needed = _columns(streams, aliases, [query], relations)
+        needed = _columns(streams, aliases, [part], relations)
         return set(needed) <= set(self.columns) and all(
-            aliases.window(query, relation) <= self.windows[relation]
-            and aliases.alias(query, relation).filter in self.filters[relation]
+            aliases.window(part, relation) <= self.windows[relation]
+            and aliases.alias(part, relation).filter in self.filters[relation]
             for relation in relations
         )
 
@@ -68,17 +68,17 @@ def materialized_stores(
     readers = _readers(aliases, solution)
     found = {}
     for subquery in solution.materialized:
-        queries = [aliases.queries[name] for name in sorted(readers.get(subquery, ()))]
+        parts = [aliases.parts[name] for name in sorted(readers.get(subquery, ()))]
         relations = sorted(subquery.relations)
-        windows = {relation: max(aliases.window(query, relation) for query in queries) for relation in relations}
+        windows = {relation: max(aliases.window(part, relation) for part in parts) for relation in relations}
         filters = {
-            relation: frozenset(aliases.alias(query, relation).filter for query in queries) for relation in relations
+            relation: frozenset(aliases.alias(part, relation).filter for part in parts) for relation in relations
         }
-        columns = _columns(streams, aliases, queries, relations)
+        columns = _columns(streams, aliases, parts, relations)
         outside = {
             stream_of(relation)
-            for query in queries
-            for relation in aliases.graphs[query.name].relations
+            for part in parts
+            for relation in aliases.graphs[part.name].relations
             if relation not in subquery.relations
         }
         graph = QueryGraph(str(subquery), tuple(relations), subquery.links)
@@ -121,7 +121,7 @@ def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:
 def _columns(
     streams: Mapping[str, Stream],
     aliases: Aliases,
-    queries: list[Query],
+    parts: list[JoinPart],
     relations: list[str],
 ) -> tuple[KeptColumn, ...]:
     found: dict[str, KeptColumn] = {}
@@ -131,22 +131,21 @@ def _columns(
 
     for relation in relations:
         add(relation, f"{relation}.{TAU}", "time", "", "bigint")
-    for query in queries:
-        graph = aliases.graphs[query.name]
-        relation_of = {alias.name: rel for alias, rel in zip(query.aliases, graph.relations, strict=True)}
-        for output in query.outputs:
+    for part in parts:
+        graph = aliases.graphs[part.name]
+        relation_of = {alias.name: rel for alias, rel in zip(part.join.aliases, graph.relations, strict=True)}
+        for output in part.join.outputs:
             for column in output.expression.columns:
                 relation = relation_of.get(column.row, "")  # a part of a query may lack the alias
                 if relation in relations:
                     add(relation, f"{relation}.{column.name}", "column", column.name, column.type)
-        leaf = leaf_of(query)
-        for link in (*graph.links, *(leaf.links if leaf else ())):
-            for relation, part in link.reads:
+        for link in (*graph.links, *(part.leaf.links if part.leaf else ())):
+            for relation, key in link.reads:
                 if relation in relations and not link.relations <= set(relations):
-                    kind = "column" if part.column else "key"
-                    add(relation, kept_name(f"{relation}.", part), kind, part.column or part.expression, part.type)
+                    kind = "column" if key.column else "key"
+                    add(relation, kept_name(f"{relation}.", key), kind, key.column or key.expression, key.type)
         for relation in relations:
-            wanted = aliases.alias(query, relation).filter
+            wanted = aliases.alias(part, relation).filter
             # Also where all queries have this filter now: one without it must not make this another store.
             if wanted is not None:
                 add(relation, kept_filter(f"{relation}.", wanted).name, "filter", wanted, "boolean")

@@ -9,12 +9,13 @@ work with parts; each finds its way to the results of the query that it is a par
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from watersmeet.model import Alias, Query
+from watersmeet.model import Alias, JoinForm, Query
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.query import LEFT_JOIN, SEMI_JOIN, Leaf
-from watersmeet.optimize.joingraph import Link, graph_of, relations_of
+from watersmeet.model.join import LEFT_JOIN, SEMI_JOIN, Leaf
+from watersmeet.optimize.joingraph import Link, QueryGraph, graph_of, relations_of
 from watersmeet.plan.ruleset import UNBOUNDED
 
 
@@ -30,80 +31,79 @@ class LeafJoin:
 
 
 @dataclass(frozen=True)
-class Part(Query):
-    """The preserved side of a query with a leaf."""
+class JoinPart:
+    """An inner join as the optimizer sees it, and the query whose results it finds."""
 
-    of: str = field(kw_only=True)  # the query
-    leaf_alias: Alias = field(kw_only=True)
-    join: LeafJoin = field(kw_only=True)
+    name: str  # that of the query, or a longer one
+    query: Query
+    join: JoinForm  # without a leaf
+    leaf: LeafJoin | None = None  # of the preserved side of a query with a leaf,
+    leaf_alias: Alias | None = None  # and the alias that is the leaf
 
-    def __post_init__(self) -> None:
-        """The query that it is a part of has been checked."""
+    @cached_property
+    def graph(self) -> QueryGraph:
+        return graph_of(self.name, self.join)
+
+    @property
+    def definition(self) -> JoinPart:
+        """The part without what depends on when its query came."""
+        return replace(self, query=self.query.definition)
+
+    @property
+    def is_backfilled(self) -> bool:
+        """Whether results among stored rows are to be found; a windowed query fills its slices instead."""
+        return self.query.backfill and not self.query.is_windowed
 
 
-def parts_of(queries: Iterable[Query]) -> list[Query]:
-    """All queries as inner joins."""
-    return [part for query in queries for part in _parts(query)]
+def parts_of(queries: Iterable[Query]) -> list[JoinPart]:
+    """All joins of queries as inner joins, those below windows last."""
+    return [part for query in sorted(queries, key=lambda query: query.is_windowed) for part in _parts(query)]
 
 
-def query_of(part: Query) -> str:
-    """The name of the query that a part belongs to."""
-    return part.of if isinstance(part, Part) else part.name
-
-
-def leaf_of(part: Query) -> LeafJoin | None:
-    return part.join if isinstance(part, Part) else None
-
-
-def _parts(query: Query) -> Iterable[Query]:
-    if query.leaf is None:
-        yield query
+def _parts(query: Query) -> Iterable[JoinPart]:
+    join = query.join
+    if join is None:
         return
-    if query.leaf.kind == LEFT_JOIN:
-        yield _joined(query, query.leaf)
-    yield _preserved(query, query.leaf)
+    if join.leaf is None:
+        yield JoinPart(query.name, query, join)
+        return
+    if join.leaf.kind == LEFT_JOIN:
+        yield JoinPart(query.name, query, _joined(join, join.leaf))
+    yield _preserved(query, join, join.leaf)
 
 
-def _joined(query: Query, leaf: Leaf) -> Query:
+def _joined(join: JoinForm, leaf: Leaf) -> JoinForm:
     """The results with a partner."""
-    *others, last = query.aliases
+    *others, last = join.aliases
     return replace(
-        query,
+        join,
         aliases=(*others, replace(last, filter=_both(last.filter, leaf.filter))),
-        equalities=tuple(dict.fromkeys((*query.equalities, *leaf.equalities))),
-        predicates=tuple(dict.fromkeys((*query.predicates, *leaf.predicates))),
+        equalities=tuple(dict.fromkeys((*join.equalities, *leaf.equalities))),
+        predicates=tuple(dict.fromkeys((*join.predicates, *leaf.predicates))),
         leaf=None,
     )
 
 
-def _preserved(query: Query, leaf: Leaf) -> Part:
-    *others, last = query.aliases
+def _preserved(query: Query, join: JoinForm, leaf: Leaf) -> JoinPart:
+    *others, last = join.aliases
     missing = dict(leaf.missing)
-    relations, graph = relations_of(query), graph_of(query)
+    relations, graph = relations_of(join), graph_of(query.name, join)
     own = relations[last.name]
-    join = LeafJoin(
+    of_leaf = LeafJoin(
         leaf.kind == SEMI_JOIN,
         own,
         frozenset(link for link in graph.links if own in link.relations),
         _window(last),
         tuple(sorted((relations[alias.name], _window(alias)) for alias in others)),
     )
-    return Part(
-        f"{query.name} {'with' if join.wants_partner else 'without'} {last.name}",
+    preserved = JoinForm(
         tuple(replace(alias, filter=_both(alias.filter, missing.get(alias.name))) for alias in others),
-        tuple(equality for equality in query.equalities if not equality.touches(last.name)),
-        query.outputs,
-        query.sink,
-        query.sql,
-        query.backfill,
-        query.since,
-        query.addition,
-        tuple(predicate for predicate in query.predicates if not predicate.touches(last.name)),
-        query.resumed,
-        of=query.name,
-        leaf_alias=last,
-        join=join,
+        tuple(equality for equality in join.equalities if not equality.touches(last.name)),
+        join.outputs,
+        tuple(predicate for predicate in join.predicates if not predicate.touches(last.name)),
     )
+    name = f"{query.name} {'with' if of_leaf.wants_partner else 'without'} {last.name}"
+    return JoinPart(name, query, preserved, of_leaf, last)
 
 
 def _both(one: Expression | None, other: Expression | None) -> Expression | None:

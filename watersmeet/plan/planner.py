@@ -16,12 +16,12 @@ from math import isclose
 import pyarrow as pa
 
 from watersmeet.home.counters import Counters
-from watersmeet.model import AnyQuery, Query, Stream, WindowedQuery
+from watersmeet.model import JoinForm, Query, Stream
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.incremental import extended, kept_paths
 from watersmeet.optimize.heuristic.individual import individual_cost
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, graph_of, relations_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, relations_of
 from watersmeet.optimize.problem import Demand, Problem
 from watersmeet.optimize.search import ITERATIONS_PER_WANT, improved, optimize, verify
 from watersmeet.optimize.solution import Solution, allows, price
@@ -33,12 +33,12 @@ from watersmeet.plan.comparison import Comparison, horizon, price_of_change
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
-from watersmeet.plan.parts import parts_of
+from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
 from watersmeet.plan.store_needs import seldom_probed
-from watersmeet.plan.windows import joins_below, stored_for_batches, with_windows
+from watersmeet.plan.windows import stored_for_batches, with_windows
 from watersmeet.store.guard import within_bounds
 
 NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
@@ -73,15 +73,16 @@ class Plan:
     rules: Ruleset
     groups: Groups = ()  # of the queries that need more than one word
     storage_budget: float = 0.0  # 0: no limit
-    left_out: tuple[AnyQuery, ...] = ()  # suspended queries: no rules, but their streams are stored
-    windowed: tuple[WindowedQuery, ...] = ()  # beside the others: no search is needed for them
-    slices: Slices = field(default_factory=Slices)
+    left_out: tuple[Query, ...] = ()  # suspended queries: no rules, but their streams are stored
+    slices: Slices = field(default_factory=Slices)  # of windowed queries: no search is needed for them
 
-    @property
-    def asked(self) -> tuple[AnyQuery, ...]:
-        """The queries as they were asked for, without the joins below windowed ones."""
-        below = {query.name for query in self.windowed}
-        return (*(query for query in self.queries if query.name not in below), *self.windowed)
+    @cached_property
+    def parts(self) -> list[JoinPart]:
+        return parts_of(self.queries)
+
+    @cached_property
+    def windowed(self) -> tuple[Query, ...]:
+        return tuple(query for query in self.queries if query.is_windowed)
 
     @cached_property
     def individual_cost(self) -> float:
@@ -106,21 +107,19 @@ class Plan:
 def make_plan(
     occasion: Occasion,
     streams: Sequence[Stream],
-    queries: Sequence[AnyQuery],
+    queries: Sequence[Query],
     options: Options,
     statistics: Statistics | None = None,
     in_force: Plan | None = None,
     sample: Sample | None = None,
     stored: StoredSlices | None = None,
 ) -> Plan:
-    windowed = tuple(query for query in queries if isinstance(query, WindowedQuery))
-    joins = (*(query for query in queries if isinstance(query, Query)), *joins_below(windowed))
-    plan = _joined(occasion, stored_for_batches(windowed, streams), joins, options, statistics, in_force, sample)
-    if not windowed:
+    plan = _joined(occasion, stored_for_batches(queries, streams), queries, options, statistics, in_force, sample)
+    if not plan.windowed:
         return plan
     known = stored or StoredSlices()
-    slices = choose_slices(windowed, replace(known, founders=in_force.slices.founders) if in_force else known)
-    return replace(plan, windowed=windowed, slices=slices, rules=with_windows(plan.rules, windowed, slices))
+    slices = choose_slices(plan.windowed, replace(known, founders=in_force.slices.founders) if in_force else known)
+    return replace(plan, slices=slices, rules=with_windows(plan.rules, plan.windowed, slices))
 
 
 def _joined(
@@ -132,7 +131,7 @@ def _joined(
     in_force: Plan | None,
     sample: Sample | None,
 ) -> Plan:
-    """The plan of the continuous queries."""
+    """The plan of all joins."""
     problem = problem_of(queries, options, statistics or Statistics(), in_force)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, in_force)
@@ -144,17 +143,17 @@ def problem_of(
     queries: Sequence[Query], options: Options, statistics: Statistics, in_force: Plan | None = None
 ) -> Problem:
     """The optimizer's problem. If the streams alone exceed the storage budget, it is to store nothing besides them."""
-    queries = parts_of(queries)
+    parts = parts_of(queries)
     # The graphs of queries that stay are used again: they know their subqueries.
-    pairs = zip(parts_of(in_force.queries), in_force.problem.queries, strict=True) if in_force else ()
-    known = {query.name: (query, graph) for query, graph in pairs}
+    pairs = zip(in_force.parts, in_force.problem.queries, strict=True) if in_force else ()
+    known = {part.name: (part, graph) for part, graph in pairs}
 
-    def graph(query: Query) -> QueryGraph:
-        before = known.get(query.name)
-        return before[1] if before and before[0].definition == query.definition else graph_of(query)
+    def graph(part: JoinPart) -> QueryGraph:
+        before = known.get(part.name)
+        return before[1] if before and before[0].definition == part.definition else part.graph
 
     problem = Problem(
-        tuple(graph(query) for query in queries),
+        tuple(graph(part) for part in parts),
         statistics,
         options.partitions,
         options.materialize == "on",
@@ -162,7 +161,7 @@ def problem_of(
         None,
         options.parallelism,
         PAPER if options.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
-        {} if options.costs == "paper" else demands_of(queries),
+        {} if options.costs == "paper" else demands_of(parts),
     )
     if not options.storage_budget:
         return problem
@@ -171,15 +170,15 @@ def problem_of(
     return replace(problem, materialize=False, layouts="one" if options.layouts == "many" else options.layouts)
 
 
-def demands_of(queries: Sequence[Query]) -> dict[str, Demand]:
-    """The filters and windows of queries that do not want every row of their streams."""
-    longest = longest_windows(queries)
+def demands_of(parts: Sequence[JoinPart]) -> dict[str, Demand]:
+    """The filters and windows of joins that do not want every row of their streams."""
+    longest = longest_windows(part.join for part in parts)
     found = {}
-    for query in queries:
+    for part in parts:
         filters: dict[str, tuple[str, str]] = {}
         windows: dict[str, float] = {}
-        for alias, relation in relations_of(query).items():
-            used = query.by_name[alias]
+        for alias, relation in relations_of(part.join).items():
+            used = part.join.by_name[alias]
             if used.filter is not None:
                 filters[relation] = (used.stream, used.filter.text)
             widest = longest[used.stream]
@@ -187,15 +186,15 @@ def demands_of(queries: Sequence[Query]) -> dict[str, Demand]:
                 # How much of an unbounded history a window has is not known.
                 windows[relation] = max(used.window, 1) / widest
         if filters or windows:
-            found[query.name] = Demand(filters, windows)
+            found[part.name] = Demand(filters, windows)
     return found
 
 
-def longest_windows(queries: Iterable[Query]) -> dict[str, int | None]:
+def longest_windows(joins: Iterable[JoinForm]) -> dict[str, int | None]:
     """For each stream its longest window in microseconds; None: the stream is kept for ever."""
     found: dict[str, int | None] = {}
-    for query in queries:
-        for alias in query.aliases:
+    for join in joins:
+        for alias in join.aliases:
             known = found.get(alias.stream, 0)
             found[alias.stream] = None if known is None or alias.window is None else max(known, alias.window)
     return found
@@ -218,16 +217,16 @@ def _compiled(
 def _groups(
     occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, in_force: Plan | None
 ) -> Groups:
-    queries = parts_of(queries)
+    parts = parts_of(queries)
     graphs = {graph.name: graph for graph in problem.queries}
     before = in_force.groups if in_force else ()
     if not occasion.has_to_pay:
-        return choose_groups(queries, graphs, sample or (lambda _: None), before)
+        return choose_groups(parts, graphs, sample or (lambda _: None), before)
     if sample is None:
         return before
     # Other groups move no rows, so they have no price.
-    fresh = choose_groups(queries, graphs, sample)
-    now, then = (rows_in_groups(queries, graphs, sample, groups) for groups in (before, fresh))
+    fresh = choose_groups(parts, graphs, sample)
+    now, then = (rows_in_groups(parts, graphs, sample, groups) for groups in (before, fresh))
     return fresh if Comparison(now, then).pays else before
 
 
@@ -270,11 +269,11 @@ def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) 
 def _with_kept_paths(
     streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, in_force: Plan
 ) -> Solution | None:
-    queries = parts_of(queries)
-    before = {query.name: query.definition for query in parts_of(in_force.queries)}
-    staying = {query.name: query for query in queries if before.get(query.name) == query.definition}
-    changed = len({*before, *(query.name for query in queries)}) - len(staying)
-    if 2 * changed > max(len(before), len(queries)):
+    parts = parts_of(queries)
+    before = {part.name: part.definition for part in in_force.parts}
+    staying = {part.name: part for part in parts if before.get(part.name) == part.definition}
+    changed = len({*before, *(part.name for part in parts)}) - len(staying)
+    if 2 * changed > max(len(before), len(parts)):
         return None
     by_name = {stream.name: stream for stream in streams}
     stores: dict[Subquery, Materialized] = {}
@@ -284,8 +283,8 @@ def _with_kept_paths(
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
         """Whether a store holds all that a new query needs: if not, its rows would have to be rebuilt."""
-        query = next(query for query in queries if query.name == graph.name)
-        return stores[store].serves(query, Aliases([query]), by_name)
+        part = next(part for part in parts if part.name == graph.name)
+        return stores[store].serves(part, Aliases([part]), by_name)
 
     return extended(problem, in_force.solution, staying, readable)
 
@@ -303,7 +302,6 @@ class Request:
     rules: Ruleset
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
-    windowed: tuple[WindowedQuery, ...] = ()
     slices: Slices = field(default_factory=Slices)
 
 
@@ -341,15 +339,15 @@ def propose(request: Request) -> Proposal:
         same = replace(now, searcher=request.solution.searcher)
         found = _compiled(streams, queries, options, problem, same, found.groups)
         compared = Comparison(compared.before, compared.before)
-    rules = with_windows(found.rules, request.windowed, request.slices) if request.windowed else found.rules
+    rules = with_windows(found.rules, found.windowed, request.slices) if found.windowed else found.rules
     return Proposal(found.solution, rules, found.groups, compared, regrouped)
 
 
-def window_seconds(queries: Iterable[AnyQuery]) -> dict[str, float]:
+def window_seconds(queries: Iterable[Query]) -> dict[str, float]:
     """For each stream its longest bounded window, by which a rate becomes a size."""
     found: dict[str, float] = {}
     for query in queries:
-        for alias in query.aliases if isinstance(query, Query) else ():
+        for alias in query.join.aliases if query.join else ():
             if alias.window is not None:
                 found[alias.stream] = max(found.get(alias.stream, 0.0), alias.window / 1e6)
     return found

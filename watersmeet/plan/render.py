@@ -20,7 +20,7 @@ from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
 from watersmeet.plan.assumed import Assumed, assumed_by, is_assumed
 from watersmeet.plan.estimate import tick_estimate
-from watersmeet.plan.parts import parts_of, query_of
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.render_links import attribute_text, link_text, looked_up_by
 from watersmeet.plan.ruleset import Ruleset, Step
@@ -218,7 +218,7 @@ def _sharing(
     windowed: Shown,
 ) -> Sharing:
     windows, slices = windowed
-    parts = {part.name: query_of(part) for part in parts_of(queries)}  # a query may have several
+    parts = {part.name: part.query.name for part in parts_of(queries)}  # a query may have several
     names = {*(parts.get(graph.name, graph.name) for graph in problem.queries), *(one.name for one in windows)}
     streams = {
         *(name for one in windows for name in one.streams),

@@ -10,7 +10,7 @@ from watersmeet.model import Query
 from watersmeet.optimize.joingraph import Link, QueryGraph, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.plan.assumed import is_assumed
-from watersmeet.plan.parts import LeafJoin, Part, parts_of
+from watersmeet.plan.parts import JoinPart, LeafJoin, parts_of
 from watersmeet.plan.ruleset import Ruleset
 
 
@@ -47,13 +47,13 @@ def rendered_checks(
 ) -> tuple[RenderedCheck, ...]:
     """The checks of all queries. `shown` says what links are and how rows are found by them."""
     graphs = {graph.name: graph for graph in problem.queries}
-    found: dict[tuple[object, LeafJoin], list[Part]] = {}
+    found: dict[tuple[object, LeafJoin], list[JoinPart]] = {}
     for part in parts_of(queries):
-        if isinstance(part, Part):
-            found.setdefault((graphs[part.name].whole, part.join), []).append(part)
+        if part.leaf is not None:
+            found.setdefault((graphs[part.name].whole, part.leaf), []).append(part)
     checks = []
     for (_, join), parts in found.items():
-        graph, names = graphs[parts[0].name], tuple(part.of for part in parts)
+        graph, names = graphs[parts[0].name], tuple(part.query.name for part in parts)
         on, by = shown(sorted(join.links, key=lambda link: link.text))
         steps = [
             step.id

@@ -27,7 +27,7 @@ from functools import cached_property
 
 from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Sink, SparkCall, Theta, WindowedQuery
+from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Query, Sink, SparkCall, Theta
 from watersmeet.model.identity import spelled_as
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
@@ -229,7 +229,7 @@ class Ruleset:
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
     limits: Limits = field(default_factory=Limits)
-    windowed: tuple[WindowedQuery, ...] = ()
+    windowed: tuple[Query, ...] = ()
     slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive,
     readings: tuple[tuple[str, tuple[Reading, ...]], ...] = ()  # and what windowed queries read of it, by query
     durable: bool = False  # files are on the disk before a task reports them (option durability)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watersmeet.model.windowed import WindowedQuery
+from watersmeet.model import Query
 from watersmeet.plan.ruleset import Ruleset
 
 _UNITS = (
@@ -91,11 +91,11 @@ def shown_windows(rules: Ruleset) -> tuple[ShownWindows, ...]:
     return tuple(_query(query, [each.store.name for each in readings.get(query.name, ())]) for query in rules.windowed)
 
 
-def _query(query: WindowedQuery, slices: list[str]) -> ShownWindows:
+def _query(query: Query, slices: list[str]) -> ShownWindows:
     grid = query.grid
     read = tuple(dict.fromkeys(slices))
-    form = _FORMS[query.kind]
-    return ShownWindows(query.name, query.kind, form, grid.range, grid.slide, query.streams, read, query.reason)
+    form = _FORMS[query.form.kind]
+    return ShownWindows(query.name, query.form.kind, form, grid.range, grid.slide, query.streams, read, query.reason)
 
 
 def _part(function: str, argument: str, condition: str) -> str:

@@ -15,8 +15,8 @@ from functools import cached_property
 from watersmeet.aggregate.choice import filtered, slice_stores, wishes
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
-from watersmeet.model import WindowedQuery
-from watersmeet.model.windowed import Continuous
+from watersmeet.model import Query
+from watersmeet.model.forms import JoinAggregates
 
 _NEVER = 1 << 62
 
@@ -25,7 +25,7 @@ _NEVER = 1 << 62
 class Founded:
     """What a slice store is made for. The salt is that of a store which was filled with stored rows when it was new."""
 
-    queries: tuple[WindowedQuery, ...]
+    queries: tuple[Query, ...]
     salt: str = ""
 
     @cached_property
@@ -63,21 +63,21 @@ class StoredSlices:
         return self.complete.get(store.name, _NEVER) <= rows
 
 
-def choose_slices(windowed: Sequence[WindowedQuery], stored: StoredSlices) -> Slices:
+def choose_slices(windowed: Sequence[Query], stored: StoredSlices) -> Slices:
     """A query that can read several of the stores that are there reads the one with the longest history. One that is
     to be backfilled reads none that has less of the past than the stored rows: it founds one that they are put into."""
     complete = stored.complete
     present = sorted(_founded(stored.founders), key=lambda store: (complete.get(store.name, _NEVER), store.name))
     readings: dict[str, tuple[Reading, ...]] = {}
     for query in windowed:
-        if isinstance(query.body, Continuous):
+        if isinstance(query.form, JoinAggregates):
             continue
         usable = [store for store in present if stored.reaches_back(store)] if query.backfill else present
         found = [_first(usable, wish) for wish in wishes(query)]
         if found and all(found):
             readings[query.name] = tuple(each for each in found if each is not None)
     for query in windowed:
-        if isinstance(query.body, Continuous):  # its results are its own: nobody else may add to its slices
+        if isinstance(query.form, JoinAggregates):  # its results are its own: nobody else may add to its slices
             own = Founded((query.definition,), f"{query.name} {query.addition}")
             readings |= own.readings
     founders = dict(stored.founders)

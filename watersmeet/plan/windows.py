@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from watersmeet.model import Query, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch, Continuous
+from watersmeet.model import Query, Stream
+from watersmeet.model.forms import WindowSql
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices
 
 
-def with_windows(rules: Ruleset, windowed: Sequence[WindowedQuery], slices: Slices) -> Ruleset:
+def with_windows(rules: Ruleset, windowed: Sequence[Query], slices: Slices) -> Ruleset:
     """The rules with those of windowed queries."""
     readings = tuple(sorted(slices.readings.items()))
     made = replace(
@@ -22,18 +22,11 @@ def with_windows(rules: Ruleset, windowed: Sequence[WindowedQuery], slices: Slic
     return replace(made, version=hashlib.sha256(identity.encode()).hexdigest()[:16])
 
 
-def joins_below(windowed: Iterable[WindowedQuery]) -> list[Query]:
-    """The continuous queries whose results are aggregated, under the names of those that aggregate them."""
-    return [
-        replace(query.body.query, since=query.since, addition=query.addition, resumed=query.resumed)
-        for query in windowed
-        if isinstance(query.body, Continuous)
-    ]
-
-
-def stored_for_batches(windowed: Iterable[WindowedQuery], streams: Sequence[Stream]) -> tuple[Stream, ...]:
+def stored_for_batches(queries: Iterable[Query], streams: Sequence[Stream]) -> tuple[Stream, ...]:
     """The streams as they have to be stored for queries whose windows are computed from rows."""
-    return with_all_rows({name for one in windowed if isinstance(one.body, Batch) for name in one.streams}, streams)
+    return with_all_rows(
+        {name for query in queries if isinstance(query.form, WindowSql) for name in query.streams}, streams
+    )
 
 
 def with_all_rows(names: set[str], streams: Sequence[Stream]) -> tuple[Stream, ...]:

@@ -17,7 +17,7 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import extension, is_outside, result_folder
 from watersmeet.io.sources import spark_path
-from watersmeet.model import AnyQuery
+from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import GatherReport, HeadOrder
 from watersmeet.runtime.tick.suspension import is_new
@@ -41,7 +41,7 @@ class Deliveries:
         self._callables: dict[str, list[Deliver]] = {}
         self._executor: Executor
         self._spark: Callable[[], SparkSession]
-        self._queries: Callable[[], Mapping[str, AnyQuery]] = dict
+        self._queries: Callable[[], Mapping[str, Query]] = dict
         self._suspend: Callable[[str, str], None]
         self._newest: Callable[[], Manifest] | None = None  # while the engine runs
         self._failing: dict[str, Deliver] = {}  # by query, the callable that raised when it was called last
@@ -52,7 +52,7 @@ class Deliveries:
         self,
         executor: Executor,
         spark: Callable[[], SparkSession],
-        queries: Callable[[], Mapping[str, AnyQuery]],
+        queries: Callable[[], Mapping[str, Query]],
         suspend: Callable[[str, str], None],
         newest: Callable[[], Manifest],
     ) -> None:
@@ -97,7 +97,7 @@ class Deliveries:
                 if name in self._callables or query.sink.format == "console":
                     self._bring(query, manifest)
 
-    def _bring(self, query: AnyQuery, manifest: Manifest) -> None:
+    def _bring(self, query: Query, manifest: Manifest) -> None:
         """The ticks of a query up to that of the manifest which were not delivered yet."""
         name = query.name
         if name in manifest.suspended or is_new(query, manifest):
@@ -117,14 +117,14 @@ class Deliveries:
             self._behind.add(name)
             self._suspend(name, problem.problem)
 
-    def _deliver(self, query: AnyQuery, files: list[str], tick: int) -> None:
+    def _deliver(self, query: Query, files: list[str], tick: int) -> None:
         if query.sink.format == "console":
             self._print(query, files, tick)
         for deliver in self._callables.get(query.name, ()):
             self._call(query, deliver, files, tick)
         _write(layout.delivered(self._home, query.name), tick)
 
-    def _stored_ticks(self, query: AnyQuery, newest: Manifest) -> dict[int, list[str]]:
+    def _stored_ticks(self, query: Query, newest: Manifest) -> dict[int, list[str]]:
         """The result files of earlier ticks, as they are in the folder: what was not delivered is among them."""
         found: dict[int, list[str]] = {}
         folder = result_folder(self._home, query.name, query.sink)
@@ -143,7 +143,7 @@ class Deliveries:
                 return int(tick)
         return 0
 
-    def _call(self, query: AnyQuery, deliver: Deliver, files: list[str], tick: int) -> None:
+    def _call(self, query: Query, deliver: Deliver, files: list[str], tick: int) -> None:
         try:
             deliver(set_up(self._spark().read, query).load([spark_path(file) for file in files]), tick)
             if self._failing.get(query.name) is deliver:
@@ -156,14 +156,14 @@ class Deliveries:
                 hint="register a correct one in its place, and resume the query: the tick is delivered again",
             ) from problem
 
-    def _print(self, query: AnyQuery, files: list[str], tick: int) -> None:
+    def _print(self, query: Query, files: list[str], tick: int) -> None:
         try:
             self._show(query, files, tick)
         except Exception as problem:
             kind = type(problem).__name__
             raise RunError(f"the results of tick {tick} cannot be printed: {kind}: {problem}") from problem
 
-    def _show(self, query: AnyQuery, files: list[str], tick: int) -> None:
+    def _show(self, query: Query, files: list[str], tick: int) -> None:
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text

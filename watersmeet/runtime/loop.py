@@ -24,7 +24,6 @@ from watersmeet.home.outbox import LaneName, without
 from watersmeet.home.signs import Signs
 from watersmeet.home.tick_log import TickTimes, log_tick
 from watersmeet.io.positions import ahead, mixed, place_of, with_positions
-from watersmeet.model import AnyQuery
 from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
@@ -58,11 +57,6 @@ class _Begun:
     batch: Batch | None
     tick: Tick
     gathering: Future[list[GatherReport]] | None = None
-
-
-def answered_by(plan: PlanInForce | Tick) -> Iterator[AnyQuery]:
-    yield from plan.queries
-    yield from plan.windowed
 
 
 class TickLoop:
@@ -99,7 +93,7 @@ class TickLoop:
         self.check_lock: Callable[[], None] = lambda: None  # raises if another process may use the home
         self.delivered: Callable[[], Mapping[LaneName, int]] = dict  # what targets have of the outbox
         self.replan: Callable[[Collection[str]], None] | None = None  # adopts a plan without these queries
-        if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in answered_by(plan)):
+        if manifest.buckets and any(query.backfill and is_new(query, manifest) for query in plan.queries):
             self._waiting_since = time.monotonic()
 
     # The plan ------------------------------------------------------------------------------------
@@ -119,7 +113,7 @@ class TickLoop:
         """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)
-            self._signs.replaced(*({q.name for q in (*answered_by(p), *p.left_out)} for p in (self.plan, plan)))
+            self._signs.replaced(*({q.name for q in (*p.queries, *p.left_out)} for p in (self.plan, plan)))
             self.plan = plan
             self._waiting_since = time.monotonic()
             self._keep_off(self._off)
@@ -176,7 +170,7 @@ class TickLoop:
 
     def flush(self) -> None:
         """Run ticks that close all windows and decide all absences, though rows may still come for them."""
-        if self.plan.windowed or any(query.leaf is not None for query in self.plan.queries):
+        if self.plan.windowed or any(query.join and query.join.leaf for query in self.plan.queries):
             self._flush, self._waiting_since = True, time.monotonic()
             self.settle(0)
 
@@ -238,8 +232,8 @@ class TickLoop:
             begun, following = self._new(batch, self.manifest), lambda: None
 
     def _suspend_those_at_fault(self, problem: Confined, tick: Tick) -> bool:
-        found = at_fault(problem, answered_by(tick))
-        present = found & {query.name for query in answered_by(self.plan)}  # one may have been dropped meanwhile
+        found = at_fault(problem, tick.queries)
+        present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
         if not found or present & self._suspending.keys() or self.replan is None:
             return False
         for query in present:
@@ -279,7 +273,7 @@ class TickLoop:
         tick = Tick(str(self.home), group, number, attempt, *active, before, off, now, plan.left_out, suspending)
         tick = replace(tick, flush=self._flush) if self._flush else tick
         if plan.windowed:
-            tick = replace(tick, windowed=plan.windowed, silent=self._silence.silent(plan.streams))
+            tick = replace(tick, silent=self._silence.silent(plan.streams))
         return _Begun(batch, tick)
 
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
@@ -369,7 +363,7 @@ class TickLoop:
         self._flush = self._flush and (self._left or not tick.flush)
         with self._handover:
             self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
-        self._signs.committed([query.name for query in answered_by(tick)])
+        self._signs.committed([query.name for query in tick.queries])
         lost = self._committer.publish(manifest, reports.results, garbage, tick.rules.durable)
         for query, reason in lost.items():
             self.suspend(query, reason)

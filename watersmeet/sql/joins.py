@@ -1,12 +1,11 @@
-"""Continuous queries: from a parsed SELECT to a Query. Names are resolved, the condition is split, types are bound."""
+"""From a parsed SELECT to a JoinForm. Names are resolved, the condition is split, types are bound."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from watersmeet.errors import ModelError
-from watersmeet.model import Alias, Output, Query, Sink, Stream
+from watersmeet.model import Alias, JoinForm, Output, Stream
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
 from watersmeet.sql.leaves import LeafCondition, find_leaf
@@ -32,23 +31,17 @@ class Join:
         """Outputs are read before: what is wrong with them is reported first."""
         self.condition.check_connected(self.leaf.preserved if self.leaf else self.scope.members)
 
-    def query(self, name: str, outputs: tuple[Output, ...], sink: Sink, text: str) -> Query:
+    def form(self, outputs: tuple[Output, ...]) -> JoinForm:
         condition, leaf = self.condition, self.leaf
         aliases = [
             Alias(member.alias, member.stream.name, length, condition.filter_of(member))
             for member, length in zip(self.scope.members, self.lengths, strict=True)
         ]
-        try:
-            if leaf is None:
-                joins = condition.equalities(), condition.predicates()
-                return Query(name, tuple(aliases), joins[0], outputs, sink, text, predicates=joins[1])
-            leaf.check(self.parsed, list(self.lengths))
-            own = replace(aliases.pop(leaf.table.at), filter=leaf.on.filter_of(leaf.member))
-            joins = leaf.equalities(), leaf.predicates()
-            whole = (*aliases, own)
-            return Query(name, whole, joins[0], outputs, sink, text, predicates=joins[1], leaf=leaf.leaf())
-        except ModelError as error:
-            self.site.adopt(self.scope.members[0].span, error)
+        if leaf is None:
+            return JoinForm(tuple(aliases), condition.equalities(), outputs, condition.predicates())
+        leaf.check(self.parsed, list(self.lengths))
+        own = replace(aliases.pop(leaf.table.at), filter=leaf.on.filter_of(leaf.member))
+        return JoinForm((*aliases, own), leaf.equalities(), outputs, leaf.predicates(), leaf.leaf())
 
 
 def read_join(

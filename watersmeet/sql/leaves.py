@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from watersmeet.model import Equality, Leaf, Predicate, SparkCall
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.query import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
+from watersmeet.model.join import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.condition import Condition
 from watersmeet.sql.functions.rendering import null

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from watersmeet.errors import SqlError
+from watersmeet.model.grid import Grid
 from watersmeet.model.limits import TextLimits
-from watersmeet.model.windowed import Grid
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 from watersmeet.sql.windows import Windows

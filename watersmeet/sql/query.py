@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from watersmeet.errors import Place
-from watersmeet.model import AnyQuery, Query, Registered, Sink, Stream
+from watersmeet.errors import ModelError, Place
+from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
-from watersmeet.model.windowed import WindowedQuery
 from watersmeet.sql.adapter import parse_select, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.joins import read_join
@@ -33,7 +32,7 @@ def build_query(
     max_aliases: int = MAX_ALIASES,
     functions: Mapping[str, Registered] | None = None,
     limits: TextLimits | None = None,
-) -> AnyQuery:
+) -> Query:
     """The query that a SELECT over these streams asks for; raises SqlError with the place of what is wrong.
 
     `origin` is where the SELECT stands in a script: its text is the script and its start the offset there. `functions`
@@ -54,11 +53,13 @@ def build_query(
     try:
         binder = Binder(site, functions or {})
         build = build_windowed if is_windowed(windows) else _continuous
-        query: AnyQuery = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
+        query = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
-    if isinstance(query, WindowedQuery):
-        check_windows(site, name, query.grid, windows, limits)
+    except ModelError as error:
+        site.adopt(tokens[0].span, error)
+    if query.window is not None:
+        check_windows(site, name, query.window, windows, limits)
     return replace(query, backfill=backfill)
 
 
@@ -79,4 +80,4 @@ def _continuous(
     outputs = build_outputs(site, join.scope, binder, parsed.items)
     join.check_connected()
     parsed.check_all_read()
-    return join.query(name, outputs, sink, text)
+    return Query(name, join.form(outputs), sink=sink, sql=text)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from watersmeet.model import Alias, Query, Stream
+from watersmeet.model import Alias, JoinForm, Stream
 from watersmeet.model.stream import DAY
 from watersmeet.store.kernels import I64
 
@@ -71,31 +71,31 @@ def materialized_horizons(outside: Mapping[str, tuple[str, ...]], marks: Mapping
     return {store: min(marks[stream] for stream in streams) for store, streams in outside.items()}
 
 
-def horizons(queries: Iterable[Query], streams: Iterable[Stream], marks: Mapping[str, int]) -> dict[str, int]:
-    """For each stream that a query reads or that is retained, the event time from which rows are kept."""
+def horizons(joins: Iterable[JoinForm], streams: Iterable[Stream], marks: Mapping[str, int]) -> dict[str, int]:
+    """For each stream that a join reads or that is retained, the event time from which rows are kept."""
     kept: dict[str, int] = {}
     for stream in streams:
         if stream.retain != 0:
             mark = marks[stream.name]
             kept[stream.name] = KEEP_ALL if stream.retain is None else max(KEEP_ALL, mark - stream.retain)
-    for query in queries:
-        for alias in query.aliases:
-            others = [marks[other.stream] for other in query.aliases if other.name != alias.name]
+    for join in joins:
+        for alias in join.aliases:
+            others = [marks[other.stream] for other in join.aliases if other.name != alias.name]
             if not others:
                 horizon = KEEP_NONE
             elif alias.window is None:
                 horizon = KEEP_ALL
             else:
                 horizon = max(KEEP_ALL, min(others) - alias.window)
-            if query.leaf is not None and alias.name == query.aliases[-1].name:
-                horizon = min(horizon, _undecided(query, alias, marks[alias.stream]))
+            if join.leaf is not None and alias.name == join.aliases[-1].name:
+                horizon = min(horizon, _undecided(join, alias, marks[alias.stream]))
             kept[alias.stream] = min(kept.get(alias.stream, KEEP_NONE), horizon)
     return kept
 
 
-def _undecided(query: Query, leaf: Alias, mark: int) -> int:
+def _undecided(join: JoinForm, leaf: Alias, mark: int) -> int:
     """From which event time on rows of a leaf may be partners of rows that its own watermark has not decided."""
-    shortest = min((alias.window for alias in query.preserved if alias.window is not None), default=None)
+    shortest = min((alias.window for alias in join.preserved if alias.window is not None), default=None)
     if leaf.window is None or shortest is None:
         return KEEP_ALL
     return max(KEEP_ALL, mark - leaf.window - shortest)

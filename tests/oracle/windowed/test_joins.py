@@ -13,7 +13,7 @@ from tests.oracle.windowed.queries import continuous, declaration, one_stream, r
 from tests.oracle.windowed.test_slices import POINTS
 from tests.support.examples import examples
 from tests.support.windowed import WindowedRun
-from watersmeet.model.windowed import Continuous, Factorized
+from watersmeet.model.forms import FactorizedAggregates, JoinAggregates
 
 
 @settings(max_examples=examples(10))
@@ -24,7 +24,7 @@ def test_random_joins_with_restarts_and_deaths(random: Random, partitions: int) 
         run.add("of_one", one_stream(random))
         for at in range(random.randint(1, 3)):
             run.add(f"q{at}", two_streams(random))
-            assert isinstance(run.lives[f"q{at}"].query.body, Factorized)
+            assert isinstance(run.lives[f"q{at}"].query.form, FactorizedAggregates)
         now = 0
         for number in range(random.randint(3, 7)):
             now += random.choice([0, 2, 6, 30])
@@ -44,7 +44,7 @@ def test_aggregates_of_continuous_joins(random: Random, partitions: int) -> None
         run = WindowedRun(Path(folder) / "home", declaration(4), partitions)
         for at in range(random.randint(1, 3)):
             run.add(f"q{at}", continuous(random))
-            assert isinstance(run.lives[f"q{at}"].query.body, Continuous)
+            assert isinstance(run.lives[f"q{at}"].query.form, JoinAggregates)
         now = 0
         for _ in range(random.randint(3, 7)):
             now += random.choice([0, 2, 6, 30])

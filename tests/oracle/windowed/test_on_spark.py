@@ -15,26 +15,25 @@ from tests.oracle.windowed.queries import declaration, rows
 from tests.support.parquet_input import write_file
 from tests.support.windowed import SECOND, in_windows, plain
 from watersmeet import Engine
-from watersmeet.model import WindowedQuery
-from watersmeet.model.windowed import CLASSES, Batch, Factorized, Sliced
+from watersmeet.model.forms import FactorizedAggregates, SliceAggregates, WindowSql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WINDOW = "[TUMBLE 20 SECONDS]"
 QUERIES = {
-    "by_key": ("SELECT window_start, k, count(*) AS n, sum(v) AS s FROM r {w} GROUP BY k", Sliced),
+    "by_key": ("SELECT window_start, k, count(*) AS n, sum(v) AS s FROM r {w} GROUP BY k", SliceAggregates),
     "joined": (
         "SELECT window_start, x.k, count(*) AS n, max(y.w) AS m FROM r {w} x JOIN t {w} y ON x.k = y.k GROUP BY x.k",
-        Factorized,
+        FactorizedAggregates,
     ),
-    "distinct_values": ("SELECT window_start, k, count(DISTINCT v) AS n FROM r {w} GROUP BY k", Sliced),
-    "middle": ("SELECT window_start, k, CAST(median(v) AS DOUBLE) AS n FROM r {w} GROUP BY k", Batch),
+    "distinct_values": ("SELECT window_start, k, count(DISTINCT v) AS n FROM r {w} GROUP BY k", SliceAggregates),
+    "middle": ("SELECT window_start, k, CAST(median(v) AS DOUBLE) AS n FROM r {w} GROUP BY k", WindowSql),
     "without_partner": (
         "SELECT window_start, x.k, x.s, y.w FROM r {w} x LEFT JOIN t {w} y ON x.k = y.k AND y.w > 0",
-        Batch,
+        WindowSql,
     ),
-    "best": ("SELECT window_end, s, d FROM r {w} WHERE d = (SELECT max(d) FROM r {w})", Batch),
+    "best": ("SELECT window_end, s, d FROM r {w} WHERE d = (SELECT max(d) FROM r {w})", WindowSql),
 }
 
 
@@ -56,8 +55,8 @@ def test_all_classes_together(spark: SparkSession, tmp_path: Path, partitions: i
     engine = engine_on(spark, home, source, partitions)
     for query in engine.queries:
         if query.name in QUERIES:
-            assert isinstance(query.query, WindowedQuery)
-            assert isinstance(query.query.body, QUERIES[query.name][1]), CLASSES[type(query.query.body)]
+            assert query.query.is_windowed
+            assert isinstance(query.query.form, QUERIES[query.name][1]), query.query.form.kind
     for tick in range(4):
         for name, tables in arrived.items():
             piece = pa.concat_tables(rows(random, name, tick * 9, 1) for _ in range(3))
@@ -80,7 +79,7 @@ def check(engine: Engine, home: Path, arrived: dict[str, list[pa.Table]], until:
     tables = {name: pa.concat_tables(pieces) for name, pieces in arrived.items()}
     for name, (text, _) in QUERIES.items():
         query = engine[name].query
-        assert isinstance(query, WindowedQuery)
+        assert query.is_windowed
         asked = text.format(w="").replace("window_start", "{start}").replace("window_end", "{end}")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.duckdb_windows import DuckdbWindows
 from tests.support.windowed import SECOND, Asked, WindowedRun
-from watersmeet.model.windowed import Batch
+from watersmeet.model.forms import WindowSql
 
 DECLARED = """
 CREATE STREAM r (ts TIMESTAMP, k INT, v BIGINT)
@@ -52,7 +52,7 @@ def run_of(home: Path, partitions: int, limit: int) -> WindowedRun:
     run = WindowedRun(home, DECLARED, partitions, settings={"windows_per_tick": limit}, executor=DuckdbWindows)
     for name, asked in QUERIES.items():
         run.add(name, asked)
-        assert isinstance(run.lives[name].query.body, Batch) == (name != "healthy")
+        assert isinstance(run.lives[name].query.form, WindowSql) == (name != "healthy")
     return run
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.declarations import streams_of
-from watersmeet.model import Stream, WindowedQuery
+from watersmeet.model import Query, Stream
 from watersmeet.sql import build_query
 
 SCRIPT = """
@@ -19,7 +19,7 @@ CREATE STREAM auctions (id BIGINT, category INT, seller BIGINT, name STRING, fee
   at TIMESTAMP) TIMESTAMP BY at FROM parquet 'auctions';
 CREATE STREAM persons (id BIGINT, name STRING, city STRING, at TIMESTAMP_NTZ) TIMESTAMP BY at FROM parquet 'persons';
 """
-Build = Callable[[str], WindowedQuery]
+Build = Callable[[str], Query]
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +31,9 @@ def streams() -> dict[str, Stream]:
 def query(streams: dict[str, Stream]) -> Build:
     """A windowed query; {w} in its text is a window."""
 
-    def build(sql: str) -> WindowedQuery:
+    def build(sql: str) -> Query:
         built = build_query("q", sql.replace("{w}", "[RANGE 1 HOUR SLIDE 1 MINUTE]"), streams)
-        assert isinstance(built, WindowedQuery), built
+        assert built.is_windowed, built
         return built
 
     return build

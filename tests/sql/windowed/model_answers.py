@@ -10,24 +10,25 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.model import Query
 from watersmeet.model.expression import Expression
-from watersmeet.model.windowed import Factorized, JoinPartial, Member, Partial, Sliced, WindowedQuery
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member, Partial, SliceAggregates
 from watersmeet.private_duckdb import connect
 from watersmeet.sql.spark_types import is_decimal, shape
 
 
-def answers(query: WindowedQuery, rows: Mapping[str, pa.Table], start: int) -> list[tuple[Any, ...]]:
+def answers(query: Query, rows: Mapping[str, pa.Table], start: int) -> list[tuple[Any, ...]]:
     """The results for the window that begins at `start`; `rows` are those of the window, by stream."""
     connection: Any = connect()
     for name, table in rows.items():
         connection.register(name, table)
-    assert isinstance(query.body, Sliced | Factorized)
-    combined = _sliced(query.body) if isinstance(query.body, Sliced) else _factorized(query.body)
+    assert isinstance(query.form, SliceAggregates | FactorizedAggregates)
+    combined = _sliced(query.form) if isinstance(query.form, SliceAggregates) else _factorized(query.form)
     ends = ", ".join(
         f"make_timestamp({time}) AS {name}"
         for name, time in (("window_start", start), ("window_end", query.grid.end(start)))
     )
-    final = query.body.final
+    final = query.form.final
     outputs = ", ".join(f'TRY({output.expression.text}) AS "{output.name}"' for output in query.outputs)
     text = f"SELECT {'DISTINCT ' if final.distinct else ''}{outputs} FROM (SELECT *, {ends} FROM ({combined}))"
     if final.having is not None:
@@ -48,7 +49,7 @@ def _grouped(selected: list[str], source: str, keys: list[str]) -> str:
     return f"{text} GROUP BY {', '.join(keys)}" if keys else text
 
 
-def _sliced(body: Sliced) -> str:
+def _sliced(body: SliceAggregates) -> str:
     keys = [f"TRY({key.text}) AS k{at}" for at, key in enumerate(body.keys)]
     where = f" WHERE TRY({body.filter.text})" if body.filter is not None else ""
     inner = ", ".join(["*", *keys])
@@ -78,7 +79,7 @@ def _type(declared: str) -> str:
     return {"string": "TEXT", "double": "DOUBLE"}.get(declared, declared)
 
 
-def _factorized(body: Factorized) -> str:
+def _factorized(body: FactorizedAggregates) -> str:
     members = [_member(body, at, member) for at, member in enumerate(body.members)]
     source = members[0]
     for at, member in enumerate(body.members[1:], 1):
@@ -89,7 +90,7 @@ def _factorized(body: Factorized) -> str:
     return _grouped([*keys, *partials], source, keys)
 
 
-def _member(body: Factorized, at: int, member: Member) -> str:
+def _member(body: FactorizedAggregates, at: int, member: Member) -> str:
     parts = [f"{part.expression.text} AS m{at}_j{n}" for n, part in enumerate(member.join)]
     for child, other in enumerate(body.members):
         if other.parent == at:

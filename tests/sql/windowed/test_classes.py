@@ -7,7 +7,8 @@ import pytest
 from tests.sql.windowed.conftest import Build
 from watersmeet.errors import SqlError
 from watersmeet.model import Stream
-from watersmeet.model.windowed import Batch, Continuous, Factorized, Grid, Sliced
+from watersmeet.model.forms import FactorizedAggregates, JoinAggregates, SliceAggregates, WindowSql
+from watersmeet.model.grid import Grid
 from watersmeet.sql import build_query
 from watersmeet.sql.registration import register
 
@@ -76,17 +77,17 @@ BATCH = {
 @pytest.mark.parametrize("sql", SLICED)
 def test_slices(sql: str, query: Build) -> None:
     built = query(sql)
-    assert isinstance(built.body, Sliced)
-    assert (built.kind, built.reason, built.grid) == ("slices", "", Grid(60 * MINUTE, MINUTE))
+    assert isinstance(built.form, SliceAggregates)
+    assert (built.form.kind, built.reason, built.grid) == ("slices", "", Grid(60 * MINUTE, MINUTE))
     assert built.streams == ("bids",)
 
 
 @pytest.mark.parametrize("sql", FACTORIZED)
 def test_factorized(sql: str, query: Build) -> None:
     built = query(sql)
-    assert isinstance(built.body, Factorized), built.reason
-    assert [member.parent is None for member in built.body.members].count(True) == 1
-    for at, member in enumerate(built.body.members):
+    assert isinstance(built.form, FactorizedAggregates), built.reason
+    assert [member.parent is None for member in built.form.members].count(True) == 1
+    for at, member in enumerate(built.form.members):
         assert member.parent is None or member.parent < at
         assert len(member.join) == len(member.parent_join)
         assert bool(member.join) == (member.parent is not None)
@@ -95,7 +96,7 @@ def test_factorized(sql: str, query: Build) -> None:
 @pytest.mark.parametrize("sql", BATCH)
 def test_batch(sql: str, query: Build) -> None:
     built = query(sql)
-    assert isinstance(built.body, Batch)
+    assert isinstance(built.form, WindowSql)
     assert BATCH[sql] in built.reason
     assert built.reason.startswith("Spark computes each window from its rows, because")
 
@@ -108,8 +109,8 @@ def test_a_registered_predicate_is_rejected(streams: dict[str, Stream]) -> None:
 
 
 def test_equal_partials_are_stored_once(query: Build) -> None:
-    body = query("SELECT sum(n) AS s, avg(n) AS a, count(n) AS c, sum(n) / count(n) AS q FROM bids {w}").body
-    assert isinstance(body, Sliced)
+    body = query("SELECT sum(n) AS s, avg(n) AS a, count(n) AS c, sum(n) / count(n) AS q FROM bids {w}").form
+    assert isinstance(body, SliceAggregates)
     assert [(partial.function, partial.type) for partial in body.partials] == [
         ("sum", "decimal(38,0)"),
         ("count", "bigint"),
@@ -117,17 +118,17 @@ def test_equal_partials_are_stored_once(query: Build) -> None:
 
 
 def test_a_group_by_without_keys_gives_nothing_where_no_row_passes(query: Build) -> None:
-    grouped = query("SELECT max(n) AS m FROM bids {w} WHERE n > 3 GROUP BY window_start").body
-    everything = query("SELECT max(n) AS m FROM bids {w} WHERE n > 3").body
-    assert isinstance(grouped, Sliced)
-    assert isinstance(everything, Sliced)
+    grouped = query("SELECT max(n) AS m FROM bids {w} WHERE n > 3 GROUP BY window_start").form
+    everything = query("SELECT max(n) AS m FROM bids {w} WHERE n > 3").form
+    assert isinstance(grouped, SliceAggregates)
+    assert isinstance(everything, SliceAggregates)
     assert str(grouped.final.having) == '"p0" > CAST(0 AS BIGINT)'
     assert everything.final.having is None
 
 
 def test_a_limit_is_decided_by_all_outputs(query: Build) -> None:
-    body = query("SELECT kind, count(*) AS n FROM bids {w} GROUP BY kind ORDER BY n DESC LIMIT 3").body
-    assert isinstance(body, Sliced)
+    body = query("SELECT kind, count(*) AS n FROM bids {w} GROUP BY kind ORDER BY n DESC LIMIT 3").form
+    assert isinstance(body, SliceAggregates)
     assert [(str(each.expression), each.descending) for each in body.final.order] == [('"p0"', True), ('"k0"', False)]
 
 
@@ -160,11 +161,11 @@ def test_aggregates_over_a_continuous_join(query: Build) -> None:
         "SELECT a.category, max(b.price + 1) AS p, window_end FROM bids [RANGE 10 SECONDS] b, auctions [UNBOUNDED] a"
         " WHERE b.auction = a.id AND b.price > 5 GROUP BY a.category, window(result_time(), '1 minute')"
     )
-    assert isinstance(built.body, Continuous)
-    inner = built.body.query
+    assert isinstance(built.form, JoinAggregates)
+    inner = built.form.join
     assert [(alias.name, alias.window) for alias in inner.aliases] == [("b", 10_000_000), ("a", None)]
     assert [output.name for output in inner.outputs] == ["a.category", "b.price"]
-    assert [str(key) for key in built.body.keys] == ['"a.category"']
-    assert str(built.body.partials[0].argument) == '"b.price" + 1'
+    assert [str(key) for key in built.form.keys] == ['"a.category"']
+    assert str(built.form.partials[0].argument) == '"b.price" + 1'
     assert (built.grid, built.streams) == (Grid(MINUTE, MINUTE), ("bids", "auctions"))
     assert "continuous join" in built.reason

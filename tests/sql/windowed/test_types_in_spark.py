@@ -16,7 +16,7 @@ from tests.sql.windowed.random_queries import Generator
 from tests.sql.windowed.test_workloads import CLASSES, FOLDER
 from tests.support.declarations import streams_of
 from watersmeet.errors import SqlError
-from watersmeet.model import Stream, WindowedQuery
+from watersmeet.model import Stream
 from watersmeet.sql import build_query
 from watersmeet.sql.functions.aggregates import aggregate_entries
 from watersmeet.sql.windowed.build import as_batch
@@ -112,7 +112,7 @@ def test_random_queries(query: Build, session: Any, streams: dict[str, Stream]) 
             if not error.hint and not error.detail:
                 wrong.append(f"{sql}\n  is rejected without a hint: {error.problem}")
             continue
-        kinds[built.kind] += 1
+        kinds[built.form.kind] += 1
         try:
             found = _schema(session, as_batch(built, streams).text)
         except Exception as error:
@@ -132,6 +132,6 @@ def test_workloads(workload: str, spark: Any) -> None:
     session = _over_empty_views(spark, streams)
     for name in CLASSES[workload]:
         built = build_query(name, (FOLDER / workload / f"{name}.sql").read_text(), streams)
-        assert isinstance(built, WindowedQuery)
+        assert built.is_windowed
         text = as_batch(built, streams).text
         assert _schema(session, text) == [(output.name, output.type) for output in built.outputs], name

@@ -14,7 +14,7 @@ import pytest
 from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.model_answers import answers
 from watersmeet.model import Stream
-from watersmeet.model.windowed import Batch
+from watersmeet.model.forms import WindowSql
 from watersmeet.sql.windowed.build import as_batch
 
 ROWS = 300
@@ -126,13 +126,13 @@ def test_what_raises_in_spark_is_null(query: Build, session: Any) -> None:
     outputs = "n / 0 AS a, n % 0 AS b, n div 0 AS c, CAST('x' AS INT) AS e, arr[7] AS f, element_at(arr, 9) AS g"
     more = "price * 9223372036854775807 AS h, kind > 5 AS i, kind = day AS j, CAST(300 + n AS TINYINT) AS k"
     built = query(f"SELECT {outputs}, {more} FROM bids {{w}} WHERE n > 0 AND price > 1 AND kind > ''")
-    assert isinstance(built.body, Batch)
-    rows = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert isinstance(built.form, WindowSql)
+    rows = session.sql(built.form.text, {"window_start": 0, "window_end": 1}).collect()
     assert rows
     assert {value for row in rows for value in row} == {None}
     total = query("SELECT sum(9223372036854775807 + n - n) AS s, median(n) AS c FROM bids {w} WHERE n > 0")
-    assert isinstance(total.body, Batch)
-    (row,) = session.sql(total.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert isinstance(total.form, WindowSql)
+    (row,) = session.sql(total.form.text, {"window_start": 0, "window_end": 1}).collect()
     assert row[0] is None
 
 
@@ -143,8 +143,8 @@ def test_literals_reach_spark_as_they_are(query: Build, session: Any) -> None:
         for at, text in enumerate(texts)
     )
     built = query(f"SELECT {listed}, median(n) AS n FROM bids {{w}}")
-    assert isinstance(built.body, Batch)
-    (row,) = session.sql(built.body.text, {"window_start": 0, "window_end": 1}).collect()
+    assert isinstance(built.form, WindowSql)
+    (row,) = session.sql(built.form.text, {"window_start": 0, "window_end": 1}).collect()
     assert list(row)[:-1] == texts
 
 
@@ -153,7 +153,7 @@ def test_as_in_spark(
     sql: str, query: Build, streams: dict[str, Stream], rows: dict[str, pa.Table], session: Any
 ) -> None:
     built = query(sql)
-    assert built.kind in ("slices", "factorized")
+    assert built.form.kind in ("slices", "factorized")
     found = session.sql(as_batch(built, streams).text, {"window_start": 0, "window_end": built.grid.range})
     expected = [tuple(row.values()) for row in found.toArrow().to_pylist()]
     mine = answers(built, rows, 0)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.declarations import streams_of
-from watersmeet.model import WindowedQuery
 from watersmeet.sql import build_query
 
 FOLDER = Path(__file__).parents[3] / "bench" / "workloads" / "windowed"
@@ -27,8 +26,8 @@ CLASSES = {
 def test_classes(workload: str, name: str) -> None:
     streams = streams_of((FOLDER / workload / "streams.sql").read_text())
     query = build_query(name, (FOLDER / workload / f"{name}.sql").read_text(), streams)
-    assert isinstance(query, WindowedQuery)
-    assert (query.kind, bool(query.reason)) == (CLASSES[workload][name], query.kind != "slices")
+    assert query.is_windowed
+    assert (query.form.kind, bool(query.reason)) == (CLASSES[workload][name], query.form.kind != "slices")
 
 
 @pytest.mark.parametrize("workload", CLASSES)

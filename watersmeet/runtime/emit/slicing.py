@@ -17,7 +17,7 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import WindowedQuery
+from watersmeet.model import Query
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
 from watersmeet.runtime.tick.overload import Overload
@@ -72,11 +72,11 @@ class Slicing:
             queries = [name for name, readings in read if any(each.store == store for each in readings)]
             raise Overload.of(queries, reason_of(problem)) from problem
 
-    def _failed(self, query: WindowedQuery) -> int:
+    def _failed(self, query: Query) -> int:
         """Values of a row count once, though several of the stores that the query reads may need them."""
         read = {each.store.name for each in self._order.rules.read_slices.get(query.name, ())}
         failures = [failed for store, failed in self._failures.items() if store in read]
-        texts = {each.text for each in query.body.over_rows}
+        texts = {each.text for each in query.form.over_rows}
         return sum(max((each.get(text, 0) for each in failures), default=0) for text in texts)
 
     def _write(self, store: SliceStore, rows: Bucket) -> Iterator[BucketInfo]:

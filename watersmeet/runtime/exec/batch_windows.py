@@ -24,7 +24,7 @@ import pyarrow as pa
 from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model.windowed import View
+from watersmeet.model.forms import View
 from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
 from watersmeet.runtime.exec.jobs import collected, concerns_all, is_about_a_value, reason_of_spark, task_name
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong, LimitedJob
@@ -116,12 +116,12 @@ class SparkWindows:
 
         with self._naming:
             session = self._session(few)
-            for view in order.body.views:
+            for view in order.sql.views:
                 rows = shared.of(order, view, read) if few else read(order, view)
                 if self._views.get((few, view.name)) is not rows:
                     rows.createOrReplaceTempView(view.name)
                     self._views[few, view.name] = rows
-            return session.sql(order.body.text, {"window_start": order.start, "window_end": order.end})
+            return session.sql(order.sql.text, {"window_start": order.start, "window_end": order.end})
 
     def _session(self, few: bool) -> SparkSession:
         if few not in self._sessions:
@@ -133,7 +133,7 @@ class SparkWindows:
 
 
 def _has_few_rows(order: BatchOrder) -> bool:
-    return sum(info.rows for view in order.body.views for info in order.buckets[view.stream]) <= FEW_ROWS
+    return sum(info.rows for view in order.sql.views for info in order.buckets[view.stream]) <= FEW_ROWS
 
 
 def _columns(order: BatchOrder, view: View) -> list[tuple[str, str]]:

@@ -18,12 +18,12 @@ from typing import Any, Protocol
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
-from watersmeet.model import AnyQuery, Query, Stream, WindowedQuery
+from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.orders import BatchOrder, ComputeOrder, Order
 
 _KEPT = 2  # plans: while a tick is probed under one, the next may be gathered under another
-_Parts = tuple[Ruleset, tuple[Stream, ...], tuple[Query, ...], tuple[WindowedQuery, ...]]
+_Parts = tuple[Ruleset, tuple[Stream, ...], tuple[Query, ...]]
 _Name = tuple[str, bytes, int, int | None]  # of a part of a plan: file, digest, which part, which start of the rules
 
 
@@ -40,10 +40,10 @@ class PlanInForce(Protocol):
     def queries(self) -> tuple[Query, ...]: ...
 
     @property
-    def windowed(self) -> tuple[WindowedQuery, ...]: ...
+    def windowed(self) -> tuple[Query, ...]: ...
 
     @property
-    def left_out(self) -> tuple[AnyQuery, ...]:
+    def left_out(self) -> tuple[Query, ...]:
         """Suspended queries, for which there are no rules; their streams are stored."""
 
 
@@ -57,7 +57,7 @@ class PlanFiles:
         self._numbers = itertools.count()
 
     def write(self, plan: PlanInForce) -> None:
-        parts = (plan.rules, plan.streams, plan.queries, plan.windowed)
+        parts = (plan.rules, plan.streams, plan.queries)
         if any(all(a is b for a, b in zip(known, parts, strict=True)) for known in self._written.values()):
             return
         # The same rules may come again with queries of which another one is new: the number tells them apart.

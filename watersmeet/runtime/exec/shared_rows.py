@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from watersmeet.model.windowed import View
+from watersmeet.model.forms import View
 from watersmeet.runtime.tick.orders import BatchOrder
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SharedRows:
         self._held: dict[_Rows, DataFrame] = {}
         self._done: Counter[_Rows] = Counter()  # of the readers
         for order in orders:
-            for view in order.body.views:
+            for view in order.sql.views:
                 rows = _rows(order, view)
                 self._readers[rows] += _times(order, view)
                 self._columns.setdefault(rows, set()).update(view.columns)
@@ -46,7 +46,7 @@ class SharedRows:
 
     def done(self, order: BatchOrder) -> None:
         """A window is computed; what nobody else will read is let go. A tick may close any number of windows."""
-        for view in order.body.views:
+        for view in order.sql.views:
             rows = _rows(order, view)
             self._done[rows] += _times(order, view)
             if self._done[rows] == self._readers[rows] and rows in self._held:
@@ -63,4 +63,4 @@ def _rows(order: BatchOrder, view: View) -> _Rows:
 
 def _times(order: BatchOrder, view: View) -> int:
     """How often the text of the query reads a view."""
-    return order.body.text.count(f"`{view.name}`")
+    return order.sql.text.count(f"`{view.name}`")

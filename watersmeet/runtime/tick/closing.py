@@ -8,8 +8,8 @@ from functools import cached_property
 
 from watersmeet.aggregate.last_step import needs_all_keys
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import WindowedQuery
-from watersmeet.model.windowed import Batch, Factorized, Sliced
+from watersmeet.model import Query
+from watersmeet.model.forms import JoinAggregates, SliceAggregates, WindowSql
 from watersmeet.runtime.tick.orders import BatchOrder, Due, OccupiedOrder, SlicesOrder
 from watersmeet.runtime.tick.windows import Windows
 
@@ -20,13 +20,13 @@ class Closing:
     tick: int
     attempt: str
     windows: Windows
-    answered: Mapping[str, WindowedQuery]
+    answered: Mapping[str, Query]
     buckets: tuple[BucketInfo, ...]  # of all stores, those of this tick too
     newest: Mapping[str, int]  # event times, after the tick
     spoke: frozenset[str]  # streams with rows in the tick
 
     @cached_property
-    def due(self) -> list[tuple[Due, WindowedQuery]]:
+    def due(self) -> list[tuple[Due, Query]]:
         """The windows that this tick closes, of queries that it answers."""
         found = self.windows.due(self.newest, self.spoke) if self.answered else []
         return [(due, self.answered[due.query]) for due in found if due.query in self.answered]
@@ -64,7 +64,7 @@ class Closing:
             self.windows.flush,
         )
 
-    def _has_rows(self, due: Due, query: WindowedQuery) -> bool:
+    def _has_rows(self, due: Due, query: Query) -> bool:
         """Whether some slice may be in a window that is due."""
         end = query.grid.end(due.until - query.grid.slide)
         stores = {store for store, _ in self.windows.read_by[query.name]}
@@ -76,7 +76,7 @@ class Closing:
         """For the queries whose windows Spark computes from rows: which of those that are due have any."""
         asked = []
         for due, query in self.due:
-            if isinstance(query.body, Batch):
+            if isinstance(query.form, WindowSql):
                 end = query.grid.end(due.until - query.grid.slide)
                 rows = [b for b in self.buckets if b.store in query.streams]
                 inside = tuple(b for b in rows if b.tau_min < end and b.tau_max >= due.opened)
@@ -95,9 +95,9 @@ class Closing:
         return BatchOrder(self.home, self.tick, self.attempt, self.windows.rules, asking.definition, start, by_stream)
 
 
-def _is_whole(query: WindowedQuery) -> bool:
+def _is_whole(query: Query) -> bool:
     """Whether the keys of a window cannot be divided."""
-    body = query.body
-    if isinstance(body, Batch | Factorized) or needs_all_keys(body.final):
+    form = query.form
+    if isinstance(form, SliceAggregates) and form.distinct:  # whose values are keys that slices are divided by
         return True
-    return isinstance(body, Sliced) and bool(body.distinct)  # whose values are keys that slices are divided by
+    return not isinstance(form, SliceAggregates | JoinAggregates) or needs_all_keys(form.final)

@@ -19,8 +19,9 @@ from watersmeet.home.outbox import Parcel
 from watersmeet.io.connectors.kafka.reader import OffsetRange
 from watersmeet.io.folders import Piece
 from watersmeet.io.ranges import RangePiece
-from watersmeet.model import KeyPart, Sink, SparkCall, Stream, WindowedQuery
-from watersmeet.model.windowed import Batch, Grid
+from watersmeet.model import KeyPart, Query, Sink, SparkCall, Stream
+from watersmeet.model.forms import WindowSql
+from watersmeet.model.grid import Grid
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.absences import Absences
 from watersmeet.store.bucket import Derived
@@ -201,14 +202,14 @@ class BatchOrder:
     tick: int
     attempt: str
     rules: Ruleset
-    query: WindowedQuery
+    query: Query
     start: int
     buckets: dict[str, tuple[BucketInfo, ...]]  # by stream, those with rows of the window
 
     @property
-    def body(self) -> Batch:
-        assert isinstance(self.query.body, Batch)
-        return self.query.body
+    def sql(self) -> WindowSql:
+        assert isinstance(self.query.form, WindowSql)
+        return self.query.form
 
     @property
     def end(self) -> int:

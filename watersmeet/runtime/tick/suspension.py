@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from watersmeet.home.manifest import Manifest
-from watersmeet.model import AnyQuery, Leaf, WindowedQuery
+from watersmeet.model import JoinForm, Leaf, Query
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.guard import ExpressionError
@@ -21,7 +21,7 @@ from watersmeet.terminal import resume_hint, visible
 _log = logging.getLogger("watersmeet")
 
 
-def is_new(query: AnyQuery, before: Manifest) -> bool:
+def is_new(query: Query, before: Manifest) -> bool:
     """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's. Nor
     does the tick that was promised to it: if the engine is killed before that, an earlier one is its first."""
     if query.name not in before.queries:
@@ -31,13 +31,13 @@ def is_new(query: AnyQuery, before: Manifest) -> bool:
     return query.addition != before.additions.get(query.name, "")
 
 
-def is_suspended(query: AnyQuery, before: Manifest) -> bool:
+def is_suspended(query: Query, before: Manifest) -> bool:
     """Whether a query is suspended; not if it was resumed from that suspension, or its name was another query's."""
     found = before.suspended.get(query.name)
     return found is not None and found.id != query.resumed and not is_new(query, before)
 
 
-def suspended_names(queries: Iterable[AnyQuery], before: Manifest) -> frozenset[str]:
+def suspended_names(queries: Iterable[Query], before: Manifest) -> frozenset[str]:
     return (
         frozenset(query.name for query in queries if is_suspended(query, before)) if before.suspended else frozenset()
     )
@@ -58,7 +58,7 @@ Confined = ExpressionError | Overload
 CONFINED = (ExpressionError, Overload)  # failures of a tick that is repeated without the queries at fault
 
 
-def at_fault(problem: Confined, queries: Iterable[AnyQuery]) -> set[str]:
+def at_fault(problem: Confined, queries: Iterable[Query]) -> set[str]:
     """The queries without which a tick that failed is repeated."""
     if isinstance(problem, Overload):
         return set(problem.queries)
@@ -70,27 +70,30 @@ def may_pass(problem: Confined, tries: int) -> bool:
     return isinstance(problem, Overload) and problem.may_pass and tries == 1
 
 
-def owners(failed: Collection[str], queries: Iterable[AnyQuery]) -> set[str]:
+def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
     """The queries that ask for one of these expressions, or for a part of one where no query asks for all of it."""
     asked = {query.name: set(_texts(query)) for query in queries}
     whole = {name for name, texts in asked.items() if not texts.isdisjoint(failed)}
     return whole or {name for name, texts in asked.items() if any(text in each for text in texts for each in failed)}
 
 
-def _texts(query: AnyQuery) -> Iterator[str]:
+def _texts(query: Query) -> Iterator[str]:
     """The expressions of a query that tasks or Spark evaluate for all queries that ask for them."""
     for computed in (column for columns in query.by_spark.values() for column in columns):
         yield computed.shown
         yield from (given.text for given in computed.call.inputs())
-    if isinstance(query, WindowedQuery):
-        yield from (expression.text for expression in query.body.over_rows)
-        return
-    leaf = query.leaf or Leaf("")
-    filters = (*(alias.filter for alias in query.aliases), leaf.filter, *(each for _, each in leaf.missing))
+    yield from (expression.text for expression in query.form.over_rows)
+    if query.join is not None:
+        yield from _of_join(query.join)
+
+
+def _of_join(join: JoinForm) -> Iterator[str]:
+    leaf = join.leaf or Leaf("")
+    filters = (*(alias.filter for alias in join.aliases), leaf.filter, *(each for _, each in leaf.missing))
     yield from (each.text for each in filters if each is not None)
-    for equality in (*query.equalities, *leaf.equalities):
+    for equality in (*join.equalities, *leaf.equalities):
         yield from (part.expression.text for part in (equality.left_key, equality.right_key) if part.column is None)
-    for predicate in (*query.predicates, *leaf.predicates):
+    for predicate in (*join.predicates, *leaf.predicates):
         yield from (predicate.theta.text, predicate.mirrored.text)
         yield from (argument.text for argument in predicate.theta.arguments)
         band = predicate.theta.band

@@ -19,9 +19,8 @@ from watersmeet import points
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
 from watersmeet.home.outbox import Lanes, Posted, posted
-from watersmeet.model import AnyQuery, KeyPart, Query, Stream, WindowedQuery
+from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
-from watersmeet.plan.windows import joins_below
 from watersmeet.runtime.tick.absences import Absences, absences_of
 from watersmeet.runtime.tick.closing import Closing
 from watersmeet.runtime.tick.orders import (
@@ -60,10 +59,9 @@ class Tick:
     before: Manifest
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
-    left_out: tuple[AnyQuery, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
+    left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
     suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
     replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
-    windowed: tuple[WindowedQuery, ...] = ()
     silent: frozenset[str] = frozenset()  # streams that do not hold back windows
     flush: bool = False  # close all windows, decide all absences
 
@@ -93,24 +91,27 @@ class Tick:
 
     def backfills(self) -> set[str]:
         """The queries that are new in this tick and want the results among stored rows."""
-        new = {query.name for query in self.queries if query.backfill and self._is_new(query)}
+        new = {q.name for q in self.queries if q.backfill and not q.is_windowed and self._is_new(q)}
         return new - set(self.suspending)
 
     def suspended(self, probed: Sequence[ProbeReport] = ()) -> frozenset[str]:
         """The queries of the plan that are not answered."""
-        answered: tuple[AnyQuery, ...] = (*self.queries, *self.windowed)
-        return suspended_names(answered, self.before).union(self.suspending, *(r.suspended for r in probed))
+        return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
+
+    @cached_property
+    def windowed(self) -> tuple[Query, ...]:
+        return tuple(query for query in self.queries if query.is_windowed)
 
     @property
-    def _known(self) -> tuple[AnyQuery, ...]:
-        return (*self.queries, *self.windowed, *self.left_out)
+    def _known(self) -> tuple[Query, ...]:
+        return (*self.queries, *self.left_out)
 
     @cached_property
     def _windows(self) -> Windows:
-        known = tuple(query for query in self._known if isinstance(query, WindowedQuery))
+        known = tuple(query for query in self._known if query.is_windowed)
         return Windows(known, self.streams, self.rules, self.before, self.silent, self.flush)
 
-    def _is_new(self, query: AnyQuery) -> bool:
+    def _is_new(self, query: Query) -> bool:
         return is_new(query, self.before)
 
     def _new_stores(self) -> set[str]:
@@ -186,9 +187,8 @@ class Tick:
     ) -> dict[str, int]:
         marks = watermarks(self.streams, newest, raised)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
-        asking = [query for query in self._known if isinstance(query, Query)]
-        asking += joins_below(query for query in self.left_out if isinstance(query, WindowedQuery))
-        kept = {**horizons(asking, self.streams, marks), **materialized_horizons(outside, marks)}
+        joins = [query.join for query in self._known if query.join is not None]
+        kept = {**horizons(joins, self.streams, marks), **materialized_horizons(outside, marks)}
         for store, horizon in self._windows.horizons(first_open).items():
             kept[store] = min(kept.get(store, horizon), horizon)
         return kept
@@ -315,7 +315,7 @@ class Tick:
         names = (Posted(f.query, f.rows, os.path.relpath(f.final, self.home), f.bytes) for f in files)
         return posted(self.before.outbox, sinks, names, self.number)
 
-    def _was_suspended(self, query: AnyQuery) -> bool:
+    def _was_suspended(self, query: Query) -> bool:
         return is_suspended(query, self.before)
 
     def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
@@ -370,10 +370,10 @@ def _begins(order: ProbeOrder, start: Start, bucket: BucketInfo) -> bool:
 def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:
     """For each stream the keys that some query joins it by."""
     found: dict[str, dict[KeyPart, None]] = {}
-    for query in queries:
-        for equality in query.equalities:
+    for join in (query.join for query in queries if query.join is not None):
+        for equality in join.equalities:
             for alias, part in ((equality.left, equality.left_key), (equality.right, equality.right_key)):
-                found.setdefault(query.by_name[alias].stream, {})[part] = None
+                found.setdefault(join.by_name[alias].stream, {})[part] = None
     return {stream: tuple(sorted(parts, key=lambda part: part.sort_key)) for stream, parts in found.items()}
 
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from watersmeet.home.manifest import Manifest
-from watersmeet.model import Stream, WindowedQuery
-from watersmeet.model.windowed import Batch, Continuous
+from watersmeet.model import Query, Stream
+from watersmeet.model.forms import JoinAggregates, WindowSql
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.orders import Due
 from watersmeet.runtime.tick.suspension import is_new
@@ -32,7 +32,7 @@ from watersmeet.store.retention import KEEP_ALL, KEEP_NONE, watermarks
 class Windows:
     """The windows of all windowed queries in one tick, also of those that are suspended."""
 
-    queries: tuple[WindowedQuery, ...]
+    queries: tuple[Query, ...]
     streams: tuple[Stream, ...]
     rules: Ruleset
     before: Manifest
@@ -44,7 +44,7 @@ class Windows:
         """By query the first window that it answers, if this tick closes none."""
         return {query.name: self._first_open(query) for query in self.queries}
 
-    def _first_open(self, query: WindowedQuery) -> int:
+    def _first_open(self, query: Query) -> int:
         """One that is new answers the windows that begin after all rows that it has not seen: those of earlier ticks,
         or with BACKFILL those that are not stored. One that is not new may have lost its stores to a suspension."""
         fresh = is_new(query, self.before)
@@ -66,11 +66,11 @@ class Windows:
         """By query the stores that it reads, each with its stream."""
         return {query.name: self._reading(query) for query in self.queries}
 
-    def _reading(self, query: WindowedQuery) -> list[tuple[str, str]]:
-        if isinstance(query.body, Batch):
+    def _reading(self, query: Query) -> list[tuple[str, str]]:
+        if isinstance(query.form, WindowSql):
             return [(stream, stream) for stream in query.streams]
         readings = self.rules.read_slices.get(query.name, ())
-        if isinstance(query.body, Continuous):
+        if isinstance(query.form, JoinAggregates):
             return [(each.store.name, stream) for each in readings for stream in query.streams]
         return [(each.store.name, each.store.source) for each in readings]
 
@@ -78,7 +78,7 @@ class Windows:
     def filled(self) -> dict[str, str]:
         """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
         backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
-        filled = [query for query in backfilled if not isinstance(query.body, Batch | Continuous)]
+        filled = [query for query in backfilled if not isinstance(query.form, WindowSql | JoinAggregates)]
         read = [pair for query in filled for pair in self.read_by[query.name]]
         complete = self.before.complete
         return {store: stream for store, stream in read if store not in complete and stream in complete}
@@ -109,7 +109,7 @@ class Windows:
         marks = self.marks(newest, spoke)
         return {query.name: self._closed(query, newest, marks) for query in self.queries}
 
-    def _closed(self, query: WindowedQuery, newest: Mapping[str, int], marks: Mapping[str, int]) -> int:
+    def _closed(self, query: Query, newest: Mapping[str, int], marks: Mapping[str, int]) -> int:
         streams = query.streams
         if self.flush and any(stream in newest for stream in streams):
             until = query.grid.last(max(newest[stream] for stream in streams if stream in newest)) + query.grid.slide

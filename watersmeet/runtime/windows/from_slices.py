@@ -24,7 +24,7 @@ from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.home.signs import dropped, engine_stops
-from watersmeet.model import WindowedQuery
+from watersmeet.model import Query
 from watersmeet.runtime.emit.confine import Confinement, reason_of
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.orders import TAU_MIN, Due, ProbeReport, SlicesOrder
@@ -202,12 +202,12 @@ class _Answering:
         return lambda begin, end: (self._opened(self._home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
 
 
-def _wanted(query: WindowedQuery, due: Due, order: SlicesOrder) -> aggregate.Due:
+def _wanted(query: Query, due: Due, order: SlicesOrder) -> aggregate.Due:
     span = Span(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
     return aggregate.Due(query, order.rules.read_slices[due.query], span)
 
 
-def _longest(order: SlicesOrder, queries: Iterable[WindowedQuery]) -> dict[str, int]:
+def _longest(order: SlicesOrder, queries: Iterable[Query]) -> dict[str, int]:
     """By store the range of the longest window that is read of it."""
     found: dict[str, int] = {}
     for query in queries:

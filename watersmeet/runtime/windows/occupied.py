@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from watersmeet.aggregate.kernels import windows_due
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, Due
 from watersmeet.store.kernels import I64
 

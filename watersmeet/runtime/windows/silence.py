@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from watersmeet.home.manifest import Manifest
-from watersmeet.model import Stream, WindowedQuery
+from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.windows import Windows
 
@@ -25,7 +25,7 @@ class InForce(Protocol):
     def streams(self) -> tuple[Stream, ...]: ...
 
     @property
-    def windowed(self) -> tuple[WindowedQuery, ...]: ...
+    def windowed(self) -> tuple[Query, ...]: ...
 
 
 class Silence:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet import points
 from watersmeet.home import layout
 from watersmeet.io.sinks import extension, result_folder, result_schema
-from watersmeet.model import Sink, WindowedQuery
+from watersmeet.model import Query, Sink
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.query_results import COUNTS
@@ -39,7 +39,7 @@ class Closing(Protocol):
 class WindowResults:
     """What one task writes for a windowed query in a tick. What goes wrong suspends the query."""
 
-    def __init__(self, order: Closing, query: WindowedQuery, task: str, report: ProbeReport) -> None:
+    def __init__(self, order: Closing, query: Query, task: str, report: ProbeReport) -> None:
         self._home, self._tick, self._attempt, self._task = Path(order.home), order.tick, order.attempt, task
         self._query, self._limits, self._report = query, order.rules.limits, report
         self._folder = result_folder(self._home, query.name, query.sink)

@@ -1,4 +1,4 @@
-"""From the text of a windowed query to a WindowedQuery, of the fastest class that it fits."""
+"""From the text of a windowed query to a Query, of the fastest class that it fits."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from watersmeet.model import ColumnRef, Output, Sink, Stream
-from watersmeet.model.windowed import Batch, Body, View, WindowedQuery
+from watersmeet.model import ColumnRef, Output, Query, Sink, Stream
+from watersmeet.model.forms import Form, View, WindowSql
 from watersmeet.sql.adapter import parse_query, tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.site import Site
+from watersmeet.sql.windowed import resolved
 from watersmeet.sql.windowed.combine import NotThisClass
 from watersmeet.sql.windowed.continuous import build_continuous
 from watersmeet.sql.windowed.factorized import as_factors
 from watersmeet.sql.windowed.grids import event_times, grid_of
 from watersmeet.sql.windowed.names import WINDOW
 from watersmeet.sql.windowed.resolve import Resolver
-from watersmeet.sql.windowed.resolved import Bound, Query, Scan, Select, all_nodes, scans
+from watersmeet.sql.windowed.resolved import Bound, Scan, Select, all_nodes, scans
 from watersmeet.sql.windowed.sliced import as_slices
 from watersmeet.sql.windowed.text import spark_text
 from watersmeet.sql.windowed.typing import SparkTyping
@@ -44,7 +45,7 @@ def build_windowed(
     windows: Windows,
     binder: Binder,
     max_aliases: int,
-) -> WindowedQuery:
+) -> Query:
     windows = _renamed(windows)
     if _calls(windows, "RESULT_TIME"):
         return build_continuous(name, text, streams, sink, site, windows, binder, max_aliases)
@@ -60,16 +61,15 @@ def build_windowed(
     read = list(scans(query))
     grid = grid_of(site, windows, resolver.tables, resolver.window_calls, event_times(read, streams))
     check_all_read()
-    body, outputs, reason = _classified(site, binder, query)
-    return WindowedQuery(name, grid, body, outputs, sink, text, reason=reason)
+    form, reason = _classified(site, binder, query)
+    return Query(name, form, grid, sink, text, reason=reason)
 
 
-def as_batch(query: WindowedQuery, streams: Mapping[str, Stream]) -> Batch:
+def as_batch(query: Query, streams: Mapping[str, Stream]) -> WindowSql:
     """A query with windows of event time as if only Spark could compute it, whatever its class."""
     site = Site(query.sql)
     windows = _renamed(cut_windows(site, tokenize(site, query.sql), query.sql))
-    resolved = Resolver(site, streams).whole(parse_query(site, windows.blanked, windows.tokens)[0])
-    return _batch(site, resolved)
+    return _batch(site, Resolver(site, streams).whole(parse_query(site, windows.blanked, windows.tokens)[0]))
 
 
 def _renamed(windows: Windows) -> Windows:
@@ -82,23 +82,21 @@ def _renamed(windows: Windows) -> Windows:
     return replace(windows, tokens=tuple(tokens), blanked=text)
 
 
-def _classified(site: Site, binder: Binder, query: Query) -> tuple[Body, tuple[Output, ...], str]:
-    """The body, the outputs over its result, and why it is of no faster class."""
+def _classified(site: Site, binder: Binder, query: resolved.Query) -> tuple[Form, str]:
+    """The form, and why it is no faster one."""
     try:
         if not isinstance(query, Select):
             raise NotThisClass(f"it has {query.operator}")
         if isinstance(query.source, Scan):
-            sliced, outputs = as_slices(site, binder, query)
-            return sliced, outputs, ""
-        factorized, outputs = as_factors(site, binder, query)
+            return as_slices(site, binder, query), ""
+        factorized = as_factors(site, binder, query)
         count = len(factorized.members)
-        return factorized, outputs, f"It joins {count} aliases, so partial aggregates are kept by join key as well."
+        return factorized, f"It joins {count} aliases, so partial aggregates are kept by join key as well."
     except NotThisClass as problem:
-        outputs = tuple(Output(each.name, each.type, ColumnRef(each.name, each.type)) for each in query.outputs)
-        return _batch(site, query), outputs, f"Spark computes each window from its rows, because {problem}."
+        return _batch(site, query), f"Spark computes each window from its rows, because {problem}."
 
 
-def _batch(site: Site, query: Query) -> Batch:
+def _batch(site: Site, query: resolved.Query) -> WindowSql:
     read = {scan.label: scan for scan in scans(query)}
     columns: dict[str, dict[str, None]] = {scan.stream: {} for scan in read.values()}
     for node in all_nodes(query):
@@ -108,4 +106,5 @@ def _batch(site: Site, query: Query) -> Batch:
     text = spark_text(query, {view.stream: view.name for view in views}, SparkTyping(site))
     if "${" in text:  # literals have none
         site.fail((0, len(site.text)), "a name with ${ is not supported where Spark computes windows", hint="rename it")
-    return Batch(text, views)
+    outputs = tuple(Output(each.name, each.type, ColumnRef(each.name, each.type)) for each in query.outputs)
+    return WindowSql(text, views, outputs)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from watersmeet.model.expression import Cast, ColumnRef, Expression
-from watersmeet.model.windowed import Partial
+from watersmeet.model.forms import Partial
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import sql
 from watersmeet.sql.spark_types import INTEGERS, is_decimal, shape

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from watersmeet.model import ColumnRef, Expression, Output, Sink, Stream, member_column
-from watersmeet.model.windowed import Continuous, Partial, WindowedQuery
+from watersmeet.model import ColumnRef, Expression, Output, Query, Sink, Stream, member_column
+from watersmeet.model.forms import JoinAggregates, Partial
 from watersmeet.sql.adapter import parse_query, parse_select
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.joins import read_join
@@ -32,7 +32,7 @@ def build_continuous(
     windows: Windows,
     binder: Binder,
     max_aliases: int,
-) -> WindowedQuery:
+) -> Query:
     """`windows` with another name for `window`, as for all windowed queries."""
     whole, check_all_read = parse_query(site, windows.blanked, windows.tokens)
     parsed = parse_select(site, windows.blanked, windows.tokens)
@@ -79,9 +79,9 @@ def build_continuous(
     inner = tuple(Output(member_column(each.row, each.name), each.type, each) for each in columns)
     first = join.scope.members[0]
     inner = inner or (_any_column(first.alias, first.stream),)
-    body = Continuous(join.query(name, inner, Sink(), text), keys, partials, final)
+    form = JoinAggregates(join.form(inner), keys, partials, final, outputs)
     reason = "It aggregates the results of a continuous join, which are found first."
-    return WindowedQuery(name, grids.pop(), body, outputs, sink, text, reason=reason)
+    return Query(name, form, grids.pop(), sink, text, reason=reason)
 
 
 def _is_result_time(call: Call) -> bool:

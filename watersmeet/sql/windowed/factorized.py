@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from watersmeet.model import KeyPart, Output
+from watersmeet.model import KeyPart
 from watersmeet.model.expression import all_of
-from watersmeet.model.windowed import Factorized, Member
+from watersmeet.model.forms import FactorizedAggregates, Member
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.site import Site
 from watersmeet.sql.windowed.combine import NotThisClass
@@ -17,7 +17,7 @@ from watersmeet.sql.windowed.sliced import Rows
 from watersmeet.sql.windowed.text import is_constant
 
 
-def as_factors(site: Site, binder: Binder, query: Select) -> tuple[Factorized, tuple[Output, ...]]:
+def as_factors(site: Site, binder: Binder, query: Select) -> FactorizedAggregates:
     """The query with partial aggregates below its join; raises NotThisClass."""
     if not query.aggregated:
         raise NotThisClass("it gives rows and not aggregates")
@@ -53,4 +53,5 @@ def as_factors(site: Site, binder: Binder, query: Select) -> tuple[Factorized, t
                 tuple((at, key) for at, (key, owner) in enumerate(zip(keys, owners, strict=True)) if owner == alias),
             )
         )
-    return Factorized(tuple(members), tuple(key.type for key in keys), tuple(partials.listed), final), outputs
+    key_types = tuple(key.type for key in keys)
+    return FactorizedAggregates(tuple(members), key_types, tuple(partials.listed), final, outputs)

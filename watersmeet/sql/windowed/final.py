@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from watersmeet.errors import SqlError
 from watersmeet.model import Expression, Output
 from watersmeet.model.expression import ColumnRef, Operation, all_of
-from watersmeet.model.windowed import END, START, Final, Order, key_column
+from watersmeet.model.forms import END, START, Final, Order, key_column
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of

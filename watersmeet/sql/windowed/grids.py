@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from watersmeet.errors import ModelError, SqlError
 from watersmeet.model import Stream
-from watersmeet.model.windowed import Grid
+from watersmeet.model.grid import Grid
 from watersmeet.sql.duration import parse_duration
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.tree import Call, Node, TableName, Text

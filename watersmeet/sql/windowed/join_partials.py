@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from watersmeet.model import ColumnRef, Expression
 from watersmeet.model.expression import Cast, all_of
-from watersmeet.model.windowed import JoinPartial
+from watersmeet.model.forms import JoinPartial
 from watersmeet.sql.functions.rendering import sql
 from watersmeet.sql.spark_types import FLOATS, is_decimal, shape
 from watersmeet.sql.tree import Aggregate, Call, Node, Null, Number, Parenthesized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from watersmeet.model import ColumnRef, Expression, Output
-from watersmeet.model.windowed import Final, Partial, Sliced
+from watersmeet.model.forms import Final, Partial, SliceAggregates
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import sql
@@ -21,14 +21,14 @@ from watersmeet.sql.windowed.text import is_constant
 from watersmeet.sql.windowed.typing import SparkTyping
 
 
-def as_slices(site: Site, binder: Binder, query: Select) -> tuple[Sliced, tuple[Output, ...]]:
+def as_slices(site: Site, binder: Binder, query: Select) -> SliceAggregates:
     """The query in slices; raises NotThisClass."""
     if not isinstance(query.source, Scan):
         raise NotThisClass("it reads more than one stream")
     rows = Rows(site, binder, {query.source.label: ""})
     where = rows.condition(query.where) if query.where is not None else None
     keys, partials, final, outputs = grouped(site, binder, query, rows, distinct=True)
-    return Sliced(query.source.stream, where, keys, partials, final), outputs
+    return SliceAggregates(query.source.stream, where, keys, partials, final, outputs)
 
 
 def grouped(

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
+from watersmeet.model.forms import END, START
 from watersmeet.model.spark_call import SparkCall
-from watersmeet.model.windowed import END, START
 from watersmeet.sql.functions.aggregates import aggregate_type, is_orderable, type_over
 from watersmeet.sql.functions.spark_rules import castable, spark_type
 from watersmeet.sql.scope import column_ref

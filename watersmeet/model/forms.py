@@ -1,79 +1,33 @@
-"""A windowed query: for every window of a grid over event time, what the batch query over the rows of the window gives.
+"""Forms of queries: the ways in which a query can be computed.
 
-Its body says how a window is computed:
+    JoinForm              a join of streams, whose results leave one by one (join.py)
 
-    Sliced      one stream, aggregates that combine: a partial aggregate for each slice and key
-    Factorized  the same over an acyclic equality join: partial aggregates are pushed below the join
-    Continuous  the same over the results of a continuous join, each at the event time of its newest member
-    Batch       everything else: Spark SQL over the rows of the window
+For every window of a windowed query, what the batch query over the rows of the window gives:
 
-The first three end in the same step. The combined partials are a small relation: key i is the column `k<i>`, partial i
-the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs of the query,
-HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a Batch are columns
-of its result.
+    SliceAggregates       one stream, aggregates that combine: a partial aggregate for each slice and key
+    FactorizedAggregates  the same over an acyclic equality join: partial aggregates are pushed below the join
+    JoinAggregates        the same over the results of a continuous join, each at the event time of its newest member
+    WindowSql             everything else: Spark SQL over the rows of the window
+
+The three kinds of aggregates end in the same step. The combined partials are a small relation: key i is the column
+`k<i>`, partial i the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs,
+HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a WindowSql are
+columns of its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import gcd
+from typing import ClassVar
 
-from watersmeet.errors import ModelError
 from watersmeet.model.expression import ColumnRef, Expression
+from watersmeet.model.join import JoinForm, Output
 from watersmeet.model.predicate import KeyPart
-from watersmeet.model.query import Output, Query, Sink
-from watersmeet.model.spark_call import SparkCall
-from watersmeet.model.stream import check_name
 
 START, END = "window_start", "window_end"
 FUNCTIONS = ("count", "sum", "min", "max", "moments")
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The windows [k·slide, k·slide + range) of event time, in microseconds. A window's name is its start."""
-
-    range: int
-    slide: int
-
-    def __post_init__(self) -> None:
-        if not 0 < self.slide <= self.range:
-            raise ModelError("a window needs a slide above 0 and not above its range")
-
-    @property
-    def slice(self) -> int:
-        """The width of the widest slices of which every window is made; one begins at 0."""
-        return gcd(self.range, self.slide)
-
-    @property
-    def windows_of_a_row(self) -> int:
-        """The most windows that contain one time."""
-        return -(-self.range // self.slide)
-
-    def end(self, start: int) -> int:
-        return start + self.range
-
-    def first(self, time: int) -> int:
-        """The first window that contains a time."""
-        return ((time - self.range) // self.slide + 1) * self.slide
-
-    def last(self, time: int) -> int:
-        """The last window that contains a time."""
-        return time // self.slide * self.slide
-
-    def containing(self, time: int) -> Sequence[int]:
-        return range(self.first(time), self.last(time) + 1, self.slide)
-
-    def ending(self, after: int, until: int) -> Sequence[int]:
-        """The windows with after < end ≤ until."""
-        first = ((after - self.range) // self.slide + 1) * self.slide
-        return range(first, until - self.range + 1, self.slide)
-
-    def beginning(self, at: int) -> int:
-        """The first window that begins at or after a time."""
-        return -(-at // self.slide) * self.slide
 
 
 @dataclass(frozen=True)
@@ -127,15 +81,19 @@ class Final:
 
 
 @dataclass(frozen=True)
-class Sliced:
+class SliceAggregates:
     """Aggregates of one stream. Without keys a window has one row, if it has rows that pass the filter or not;
     but a window without any row of the stream gives nothing."""
+
+    kind: ClassVar[str] = "slices"
+    join: ClassVar[JoinForm | None] = None
 
     stream: str
     filter: Expression | None
     keys: tuple[Expression, ...]  # over a row of the stream, as all expressions but those of the last step
     partials: tuple[Partial, ...]
     final: Final = field(default_factory=Final)
+    outputs: tuple[Output, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -184,11 +142,15 @@ class JoinPartial:
 
 
 @dataclass(frozen=True)
-class Factorized:
+class FactorizedAggregates:
+    kind: ClassVar[str] = "factorized"
+    join: ClassVar[JoinForm | None] = None
+
     members: tuple[Member, ...]  # the first is the root, and each comes after its parent
     key_types: tuple[str, ...]
     partials: tuple[JoinPartial, ...]
     final: Final = field(default_factory=Final)
+    outputs: tuple[Output, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -204,22 +166,25 @@ class Factorized:
 
 
 @dataclass(frozen=True)
-class Continuous:
-    """Aggregates of a continuous query's results. A result is in the windows that contain its newest member's time."""
+class JoinAggregates:
+    """Aggregates of a join's results. A result is in the windows that contain its newest member's time."""
 
-    query: Query  # its outputs are the columns that the keys and partials read
+    kind: ClassVar[str] = "continuous"
+
+    join: JoinForm  # its outputs are the columns that the keys and partials read
     keys: tuple[Expression, ...]  # over a row of these outputs
     partials: tuple[Partial, ...]
     final: Final = field(default_factory=Final)
+    outputs: tuple[Output, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return self.query.streams
+        return self.join.streams
 
     @property
     def over_rows(self) -> tuple[Expression, ...]:
-        filters = [alias.filter for alias in self.query.aliases]
-        return _given((*filters, *self.keys, *(each for p in self.partials for each in (p.argument, p.filter))))
+        inside = (each for partial in self.partials for each in (partial.argument, partial.filter))
+        return _given((*self.join.over_rows, *self.keys, *inside))
 
 
 @dataclass(frozen=True)
@@ -232,14 +197,18 @@ class View:
 
 
 @dataclass(frozen=True)
-class Batch:
+class WindowSql:
     """Spark SQL over the rows of a window, made anew from the checked tree.
 
     It has the parameters `:window_start` and `:window_end`, which are microseconds, where the query reads them; so one
     text serves every window. The columns of its result have the names and types of the query's outputs."""
 
+    kind: ClassVar[str] = "batch"
+    join: ClassVar[JoinForm | None] = None
+
     text: str
     views: tuple[View, ...]
+    outputs: tuple[Output, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -250,54 +219,7 @@ class Batch:
         return ()
 
 
-Body = Sliced | Factorized | Continuous | Batch
-CLASSES = {Sliced: "slices", Factorized: "factorized", Continuous: "continuous", Batch: "batch"}
-
-
-@dataclass(frozen=True)
-class WindowedQuery:
-    """A query with a grid; beside a Query wherever only its name, streams, outputs, sink and life matter."""
-
-    name: str
-    grid: Grid
-    body: Body
-    outputs: tuple[Output, ...]
-    sink: Sink = field(default_factory=Sink)
-    sql: str = ""
-    backfill: bool = False  # it also answers the windows that stored rows cover completely
-    since: int = 0  # these are as in Query
-    addition: str = ""
-    resumed: str = ""
-    reason: str = ""  # a sentence: why it is not of a faster class; "" for Sliced
-
-    def __post_init__(self) -> None:
-        check_name("query", self.name)
-
-    @cached_property
-    def definition(self) -> WindowedQuery:
-        """The query without what depends on when it came."""
-        timeless = not (self.since or self.addition or self.backfill or self.resumed)
-        return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """Each stream that it reads, once."""
-        return self.body.streams
-
-    @property
-    def title(self) -> str:
-        """What it reads, for people."""
-        return f"{', '.join(self.streams)} in windows"
-
-    @property
-    def kind(self) -> str:
-        """How its windows are computed, for people."""
-        return CLASSES[type(self.body)]
-
-    @property
-    def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
-        """The hidden columns of streams that it needs: none, except for a continuous join below it."""
-        return self.body.query.by_spark if isinstance(self.body, Continuous) else {}
+Form = JoinForm | SliceAggregates | FactorizedAggregates | JoinAggregates | WindowSql
 
 
 def _given(expressions: Iterable[Expression | None]) -> tuple[Expression, ...]:
