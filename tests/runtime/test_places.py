@@ -9,7 +9,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
 from watersmeet.runtime.probe.partial_results import Partial, Refs
-from watersmeet.runtime.probe.places import OneOfSeveral, Place, places_of
+from watersmeet.runtime.probe.places import OneOfSeveral, Place
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import Bucket
@@ -38,7 +38,7 @@ def test_a_step_happens_where_the_partners_are_stored_or_everywhere_if_nobody_kn
     (step,) = given.starts[0].steps
     stored = Bucket(rows, tau)
     partial = Partial((Refs(np.zeros(51, np.int32), numbers),), tau, tau, {step.sources[0]: stored.codes(step.key)}, {})
-    where = places_of(stored, given.rules.store(step.store), PLACES)[:50]  # the row without a key has no partners
+    where = given.rules.store(step.store).placement.of(stored)[:50]  # the row without a key has no partners
     assert set(where.tolist()) == set(range(PLACES))
 
     for number in range(PLACES):

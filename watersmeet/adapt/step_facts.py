@@ -62,10 +62,11 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
             share = min(1.0, sum(passing.get(ask.group, 1.0) for ask in step.groups)) / max(1e-9, came)
             # A range that proves its predicates leaves no test: then nothing is known by which it would be measured.
             alone = len(above) == 1 and len(links) == 1 and not rule.is_materialized and step.range is None
-            broadcast = rule.layout not in step.key  # also where there is none
+            key = rule.placement.key
+            broadcast = not key or key[0] not in step.key
             found[step.id] = StepFacts(
                 fanout * share,
-                len(rule.places) if broadcast else 1,
+                len(rule.placement.used) if broadcast else 1,
                 bool(step.sees),
                 above[0].name,
                 step.store,

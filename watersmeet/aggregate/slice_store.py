@@ -13,15 +13,18 @@ arguments, which says where it is NULL; partials with the same argument and filt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
-from watersmeet.model.expression import Expression
+from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.forms import Partial
 from watersmeet.model.identity import digest, identity, spelled_as
+from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
+from watersmeet.store.bucket import Derived
+from watersmeet.store.placement import Placement
 
 NAME_PREFIX = "slices"
 SHORT_DECIMAL_DIGITS = 18
@@ -90,6 +93,7 @@ class SliceStore:
     parts: tuple[Part, ...]
     width: int  # microseconds
     salt: str = ""  # tells it from another one of the same kind that has less of the past
+    partitions: int = field(default=1, compare=False)  # of the plan
 
     @cached_property
     def name(self) -> str:
@@ -112,6 +116,15 @@ class SliceStore:
     @cached_property
     def key_names(self) -> tuple[str, ...]:
         return tuple(f"k{at}" for at in range(len(self.keys)))
+
+    @cached_property
+    def placement(self) -> Placement:
+        named = zip(self.key_names, self.key_types, strict=True)
+        return Placement.by_all(tuple(KeyPart(ColumnRef(name, kind), kind) for name, kind in named), self.partitions)
+
+    @property
+    def derived(self) -> Derived:
+        return Derived()
 
     @cached_property
     def schema(self) -> pa.Schema:

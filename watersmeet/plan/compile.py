@@ -70,6 +70,7 @@ from watersmeet.plan.store_needs import (
 )
 from watersmeet.store.codes import is_exact
 from watersmeet.store.filters import Bit, Block
+from watersmeet.store.placement import Placement
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
 
@@ -129,9 +130,7 @@ class _Compiler:
         read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
         stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
         stores += [self._materialized_store(store) for store in self.materialized.values()]
-        stores = [
-            replace(store, sorted_by=self.sorted_by.get(store.name, ()), places=self._places(store)) for store in stores
-        ]
+        stores = [replace(store, sorted_by=self.sorted_by.get(store.name, ())) for store in stores]
         finished = without_indexes(replace(draft, stores=tuple(stores)), self._name, self.seldom)
         finished.validate()
         return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
@@ -339,19 +338,19 @@ class _Compiler:
             return None
         return seen_in(store, *layouts[0])
 
-    def _places(self, rule: StoreRule) -> tuple[int, ...]:
-        """The places that have rows of a store. Small stores begin at different ones, or one would have them all."""
-        number = self.partitions
-        if rule.layout is None:
-            subquery = next((sub for sub, made in self.materialized.items() if made.name == rule.name), None)
-            held = self.solution.layouts.get(subquery or Subquery(frozenset((rule.name,)), frozenset()), ())
-            number = min(self.partitions, (places_at_random(held[0][1]) if held else None) or self.partitions)
-        first = zlib.crc32(rule.name.encode()) if number < self.partitions else 0
-        return tuple(sorted((first + at) % self.partitions for at in range(number)))
+    def _placement(self, name: str, store: Subquery, layout: KeyPart | None) -> Placement:
+        """Small stores without a key begin at different partitions, or one would have them all."""
+        if layout is not None:
+            return Placement.by_key(layout, self.partitions)
+        held = self.solution.layouts.get(store, ())
+        number = min(self.partitions, (places_at_random(held[0][1]) if held else None) or self.partitions)
+        first = zlib.crc32(name.encode()) if number < self.partitions else 0
+        return Placement.in_turn(tuple(sorted((first + at) % self.partitions for at in range(number))), self.partitions)
 
     def _stream_store(self, stream: Stream) -> StoreRule:
         calls = spark_columns(self.queries, stream)
-        layout = self._layout(Subquery(frozenset((stream.name,)), frozenset()))
+        own = Subquery(frozenset((stream.name,)), frozenset())
+        layout = self._layout(own)
         if layout is not None and any(
             isinstance(column, SparkCall) and column.name not in calls for column in layout.expression.columns
         ):
@@ -368,7 +367,7 @@ class _Compiler:
             stream.columns,
             keys,
             blocks,
-            layout,
+            self._placement(stream.name, own, layout),
             stream.time,
             only_wanted,
             title=stream.name,
@@ -383,7 +382,7 @@ class _Compiler:
         if layout is None and keys and self.partitions > 1:
             layout = keys[0][0]
         blocks = tuple(block for block in self.asked.get(store.name, ()) if block)
-        return store.rule(keys, blocks, layout)
+        return store.rule(keys, blocks, self._placement(store.name, store.subquery, layout))
 
     def _results(self) -> tuple[ResultRule, ...]:
         found = []

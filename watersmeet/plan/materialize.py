@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watersmeet.model import Column, Expression, KeyPart, Stream
+from watersmeet.model import Column, Expression, Stream
 from watersmeet.model.identity import digest, identity
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path
@@ -15,6 +15,7 @@ from watersmeet.plan.parts import JoinPart
 from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
 from watersmeet.store.bucket import TAU
 from watersmeet.store.filters import Bit, Block
+from watersmeet.store.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,13 @@ class Materialized:
             for relation in relations
         )
 
-    def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], layout: KeyPart | None) -> StoreRule:
+    def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], placement: Placement) -> StoreRule:
         return StoreRule(
             self.name,
             tuple(Column(column.name, column.type) for column in self.columns),
             keys,
             blocks,
-            layout,
+            placement,
             title=str(self.subquery),
             members=tuple((relation, stream_of(relation)) for relation in sorted(self.subquery.relations)),
             kept=self.columns,

@@ -32,6 +32,7 @@ from watersmeet.model.identity import spelled_as
 from watersmeet.model.limits import Limits
 from watersmeet.store.bucket import Derived
 from watersmeet.store.filters import Block
+from watersmeet.store.placement import Placement
 
 UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to add to one
 
@@ -189,7 +190,7 @@ class StoreRule:
     columns: tuple[Column, ...]
     keys: tuple[Key, ...]
     blocks: tuple[Block, ...]  # what groups ask of its rows
-    layout: KeyPart | None  # the attribute that decides a row's place; None where any of its places will do
+    placement: Placement
     time: str = ""  # the event-time column, of a stream
     only_wanted: bool = False  # a row in which no block leaves a bit is not kept
     title: str = ""
@@ -199,7 +200,6 @@ class StoreRule:
     outside: tuple[str, ...] = ()  # streams whose rows may still join a row of it
     # Of all:
     sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
-    places: tuple[int, ...] = (0,)  # that have rows of it, in turn where no layout decides
     computed: tuple[SparkCall, ...] = ()  # columns that Spark computes, of a stream
     scanned: tuple[Key, ...] = ()  # the keys by which it is probed so seldom that it has no index
 
@@ -244,19 +244,6 @@ class Ruleset:
     @property
     def materialized(self) -> tuple[str, ...]:
         return tuple(rule.name for rule in self.stores if rule.is_materialized)
-
-    def layout_text(self, store: str) -> str:
-        """How rows of the store are placed, as buckets remember it; "" where there is one place."""
-        rule = self.store(store)
-        if rule.layout is not None:
-            return f"{rule.layout.expression.text} % {self.partitions}"
-        places = "" if len(rule.places) == self.partitions else f" at {','.join(map(str, rule.places))}"
-        return f"at random % {self.partitions}{places}" if self.partitions > 1 else ""
-
-    @property
-    def slices_layout(self) -> str:
-        """The same of all slice stores: by all keys of a slice."""
-        return f"all keys % {self.partitions}" if self.partitions > 1 else ""
 
     @property
     def by_spark(self) -> tuple[StoreRule, ...]:

@@ -15,9 +15,8 @@ from watersmeet.plan.slices import Slices
 def with_windows(rules: Ruleset, windowed: Sequence[Query], slices: Slices) -> Ruleset:
     """The rules with those of windowed queries."""
     readings = tuple(sorted(slices.readings.items()))
-    made = replace(
-        rules, windowed=tuple(query.definition for query in windowed), slices=slices.stores, readings=readings
-    )
+    stores = tuple(replace(store, partitions=rules.partitions) for store in slices.stores)
+    made = replace(rules, windowed=tuple(query.definition for query in windowed), slices=stores, readings=readings)
     identity = f"{rules.version} {made.windowed!r} {[store.name for store in made.slices]}"
     return replace(made, version=hashlib.sha256(identity.encode()).hexdigest()[:16])
 

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import WatersmeetError
-from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query
 from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.emit.new_buckets import NewBuckets
 from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
 from watersmeet.runtime.tick.overload import Overload
-from watersmeet.store.bucket import Bucket, Derived
-from watersmeet.store.codes import combine, encode
-from watersmeet.store.kernels import I64, partition_of
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.kernels import I64
 
 
 class Slicing:
     """What one task aggregates for some slice stores in a tick."""
 
     def __init__(self, order: GatherOrder | ProbeOrder, slices: Iterable[SliceStore], task: str) -> None:
-        self._order, self._task = order, task
+        self._order, self._new = order, NewBuckets(order, f"{task}-a")
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
-        self._numbers = itertools.count()
 
     def __bool__(self) -> bool:
         return bool(self._made)
@@ -58,7 +53,7 @@ class Slicing:
             with self._confined(store):
                 rows = made[0] if len(made) == 1 else combined_buckets(store, made)
             if rows is not None:
-                yield from self._write(store, rows)
+                yield from (info for _, info in self._new.write(store, rows, self._order.tick))
 
     @contextlib.contextmanager
     def _confined(self, store: SliceStore) -> Iterator[None]:
@@ -78,29 +73,3 @@ class Slicing:
         failures = [failed for store, failed in self._failures.items() if store in read]
         texts = {each.text for each in query.form.over_rows}
         return sum(max((each.get(text, 0) for each in failures), default=0) for text in texts)
-
-    def _write(self, store: SliceStore, rows: Bucket) -> Iterator[BucketInfo]:
-        partitions, tick = self._order.rules.partitions, self._order.tick
-        places = _places(store, rows, partitions)
-        for place in np.unique(places).tolist():
-            part = rows if partitions == 1 else rows.keep(np.flatnonzero(places == place))
-            file = layout.bucket_file(store.name, tick, self._order.attempt, f"{self._task}-a{next(self._numbers)}")
-            yield part.write(
-                Path(self._order.home),
-                file,
-                Derived(),
-                store=store.name,
-                first_tick=tick,
-                last_tick=tick,
-                partition=place,
-                layout=self._order.rules.slices_layout,
-            )
-
-
-def _places(store: SliceStore, rows: Bucket, partitions: int) -> np.ndarray:
-    if partitions == 1 or not store.keys:
-        return np.zeros(len(rows), np.int32)
-    keys = zip(store.key_names, store.key_types, strict=True)
-    codes = combine([encode(rows.rows.column(name), kind) for name, kind in keys])
-    values = np.where(codes.valid != 0, codes.values, 0) if len(codes.valid) else codes.values
-    return partition_of(values, partitions)

@@ -66,6 +66,7 @@ from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
 from watersmeet.store.merge import MAX_BYTES, merge
+from watersmeet.store.placement import Placement
 
 MERGE_MEGABYTES = 4 * MAX_BYTES >> 20  # of memory: the rows, what is derived, and copies of both
 
@@ -159,7 +160,7 @@ class Worker:
         rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
         stored = rule is not None
         if rule is None:
-            rule = StoreRule(stream.name, stream.columns, (), (), None, stream.time)
+            rule = StoreRule(stream.name, stream.columns, (), (), Placement(), stream.time)
         declared = [column.name.lower() for column in stream.columns]
         corrupt = None if CORRUPT_COLUMN in declared else CORRUPT_COLUMN  # an ordinary column of Parquet files
         try:

@@ -1,4 +1,4 @@
-"""Partitions: in which of them a new row is stored, and in which the next step of a partial result happens.
+"""Partitions: in which of them the next step of a partial result happens.
 
 With one partition it is always "here". With several, a step happens where the rows are that it may find; a store that
 is not partitioned by the key is probed in all of its partitions.
@@ -12,20 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import Start, Step, StoreRule
+from watersmeet.plan.ruleset import Start, Step
 from watersmeet.runtime.probe.partial_results import Partial
 from watersmeet.runtime.tick.orders import ProbeOrder
-from watersmeet.store.bucket import Bucket
-from watersmeet.store.kernels import I32, partition_of
-
-
-def places_of(rows: Bucket, rule: StoreRule, partitions: int) -> I32:
-    """The place of each row: by the layout's key, or spread evenly over the store's places where none decides.
-
-    A NULL is found under no key; any place will do for its row."""
-    if rule.layout is None:
-        return np.array(rule.places, np.int32)[np.arange(len(rows)) % len(rule.places)]
-    return partition_of(rows.codes((rule.layout,)).values, partitions)
 
 
 class Departure(NamedTuple):
@@ -73,10 +62,10 @@ class OneOfSeveral(Place):
         return (info.partition if self._is_placed(info) else number % self._count) == self.number
 
     def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
-        own, layout = self._rules.store(start.stream).layout, self._rules.store(step.store).layout
-        if own is None or layout is None or layout not in step.key or step.store in self._mixed:
+        own, key = (self._rules.store(name).placement.key for name in (start.stream, step.store))
+        if not own or not key or key[0] not in step.key or step.store in self._mixed:
             return False
-        return self._is_placed(info) and step.sources[step.key.index(layout)] == (0, own)
+        return self._is_placed(info) and step.sources[step.key.index(key[0])] == (0, own[0])
 
     def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
         rows = self._rows_by_place(step, partial)
@@ -89,22 +78,19 @@ class OneOfSeveral(Place):
 
     def _rows_by_place(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
         """For each place the rows that must go there; None where each row must go to all."""
-        rule = self._rules.store(step.store)
-        layout = rule.layout
-        everywhere = layout not in step.key if layout else len(rule.places) == self._count
+        placement = self._rules.store(step.store).placement
+        key = placement.key
+        everywhere = key[0] not in step.key if key else len(placement.used) == self._count
         if everywhere or step.store in self._mixed:
             return None
-        if layout is None:
+        if not key:
             every, none = np.arange(len(partial)), np.empty(0, np.int64)
-            return [every if place in rule.places else none for place in range(self._count)]
-        codes = partial.codes[step.sources[step.key.index(layout)]]
-        place = partition_of(np.ascontiguousarray(codes.values), self._count)
-        if len(codes.valid):
-            place[codes.valid == 0] = -1
+            return [every if place in placement.used else none for place in range(self._count)]
+        place = placement.of_codes(partial.codes[step.sources[step.key.index(key[0])]])
         return [np.flatnonzero(place == number) for number in range(self._count)]
 
     def _is_placed(self, info: BucketInfo) -> bool:
-        return info.layout == self._rules.layout_text(info.store)
+        return self._rules.store(info.store).placement.covers(info)
 
 
 def place_of(order: ProbeOrder, task: int) -> Place:

@@ -40,7 +40,8 @@ class Closing:
         rules, first = self.windows.rules, self.windows.opened
         due = tuple(each for each, query in self.due if query.name in rules.read_slices and self._has_rows(each, query))
         stores = {each.store.name for one in due for each in rules.read_slices[one.query]}
-        otherwise = {b.store for b in self.buckets if b.store in stores and b.layout != rules.slices_layout}
+        placed = {store.name: store.placement for store in rules.slices if store.name in stores}
+        otherwise = {b.store for b in self.buckets if b.store in placed and not placed[b.store].covers(b)}
         named = {
             query.name
             for _, query in self.due
