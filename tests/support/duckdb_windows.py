@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.model.types import arrow_type
+from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
-from watersmeet.runtime.windows.window_results import WindowResults
 from watersmeet.store.bucket import Bucket
 
 
@@ -40,12 +40,13 @@ def _database() -> duckdb.DuckDBPyConnection:
 def _computed(order: BatchOrder, task: str) -> ProbeReport:
     text = order.sql.text.replace("`", '"').replace("timestamp_micros", "make_timestamp")
     text = text.replace(":window_start", str(order.start)).replace(":window_end", str(order.end))
-    results = WindowResults(order, order.query, task, ProbeReport())
+    report = ProbeReport()
+    results = ResultFiles(order, task, report, {order.query.name: order.query})
     with _database().cursor() as connection:
         for view in order.sql.views:
             connection.register(view.name, _rows(order, view.stream))
-        results.write(connection.sql(text).to_arrow_table())
-    report = results.finish()
+        results.add(order.query.name, connection.sql(text).to_arrow_table())
+    results.finish()
     points.reach("window.after")
     return report
 

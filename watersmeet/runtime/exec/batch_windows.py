@@ -25,6 +25,7 @@ from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model.forms import View
+from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
 from watersmeet.runtime.exec.jobs import collected, concerns_all, is_about_a_value, reason_of_spark, task_name
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong, LimitedJob
@@ -32,7 +33,6 @@ from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.shared_rows import SharedRows
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
-from watersmeet.runtime.windows.window_results import WindowResults
 from watersmeet.store.bucket import Bucket
 
 if TYPE_CHECKING:
@@ -185,9 +185,10 @@ def _writing(packed: bytes, run: str) -> Callable[[Batches], Iterator[pa.RecordB
     def write(batches: Batches) -> Iterator[pa.RecordBatch]:
         order: BatchOrder = worker_of(run).plans.unpack(packed)
         report = ProbeReport()
-        results = WindowResults(order, order.query, f"w{task_name()}", report)
+        name = order.query.name
+        results = ResultFiles(order, f"w{task_name()}", report, {name: order.query})
         for batch in batches:
-            results.write(pa.Table.from_batches([batch]))
+            results.add(name, pa.Table.from_batches([batch]))
         results.finish()
         on_disk(order, [report])
         if report.results or report.suspended or report.counts.results:

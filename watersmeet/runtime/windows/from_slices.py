@@ -25,11 +25,11 @@ from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.model import Query
-from watersmeet.runtime.emit.confine import Confinement, reason_of
+from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.orders import TAU_MIN, Due, ProbeReport, SlicesOrder
 from watersmeet.runtime.tick.tick import too_many_matches
-from watersmeet.runtime.windows.window_results import WindowResults
 from watersmeet.store.bucket import Bucket
 
 Open = Callable[[Path, BucketInfo], Bucket]
@@ -81,9 +81,9 @@ class _Answering:
             for store in each.stores:
                 self._until[store.name] = max(self._until.get(store.name, each.span.end), each.span.end)
         self._report = ProbeReport()
-        self._confined = Confinement(self._home, (), self._report.suspended)
+        self._files = ResultFiles(order, name, self._report, asking)
+        self._confined = self._files.suspended
         self._ready: dict[str, SliceCache] = {}  # by store
-        self._results: dict[str, WindowResults] = {}  # of queries that are not finished
         self._dropped: dict[str, float] = {}  # queries, and since when that is known
         self._groups = Counter[str]()  # what each query has found, before its last step
         self.ran_out = False
@@ -98,9 +98,8 @@ class _Answering:
             for at, (each, found) in enumerate(self._answered(some)):
                 self._take(each, found)
                 if at < len(some) - 1:  # only the last one may be in the next round too
-                    self._finish(each.query.name)
-        for name in list(self._results):
-            self._finish(name)
+                    self._files.close(each.query.name)
+        self._files.finish()
         return self._report
 
     def _is_ready(self, due: aggregate.Due) -> bool:
@@ -172,14 +171,7 @@ class _Answering:
         if failed := sum(found.failures.values()):
             self._report.counts.failed_values[name] += failed
         if found.rows is not None and found.rows.num_rows:
-            if name not in self._results:
-                self._results[name] = WindowResults(self._order, due.query, self._name, self._report)
-            self._results[name].write(pa.Table.from_batches([found.rows]))
-
-    def _finish(self, query: str) -> None:
-        results = self._results.pop(query, None)
-        if results is not None:
-            results.finish()
+            self._files.add(name, pa.Table.from_batches([found.rows]))
 
     def _cache_of(self, store: SliceStore) -> SliceCache:
         if store.name in self._ready:

@@ -1,4 +1,4 @@
-"""What one task writes for a windowed query, and what suspends the query there."""
+"""What one task writes for queries, and what suspends one of them there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from watersmeet.model.forms import WindowSql
 from watersmeet.model.grid import Grid
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.tick.orders import ProbeReport
-from watersmeet.runtime.windows.window_results import WindowResults
 
 OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")), Output("at", "timestamp", ColumnRef("at", "timestamp")))
 QUERY = Query("q", WindowSql("", (), OUTPUTS), Grid(10, 10))
@@ -34,11 +34,16 @@ def rows(count: int) -> pa.Table:
 
 
 def written(home: Path, limits: Limits, query: Query, *tables: pa.Table) -> ProbeReport:
-    order = Order(str(home), Ruleset("v", 1, (), (), (), limits))
-    results = WindowResults(order, query, "task", ProbeReport())
-    for table in tables:
-        results.write(table)
-    return results.finish()
+    return written_for([query], home, limits, [(query.name, table) for table in tables])
+
+
+def written_for(queries: list[Query], home: Path, limits: Limits, found: list[tuple[str, pa.Table]]) -> ProbeReport:
+    order, report = Order(str(home), Ruleset("v", 1, (), (), (), limits)), ProbeReport()
+    results = ResultFiles(order, "task", report, {query.name: query for query in queries})
+    for name, table in found:
+        results.add(name, table)
+    results.finish()
+    return report
 
 
 def test_rows_of_all_windows_are_one_staged_file(tmp_path: Path) -> None:
@@ -78,3 +83,15 @@ def test_a_folder_that_cannot_be_written_suspends_the_query(tmp_path: Path) -> N
     report = written(tmp_path, Limits(), replace(QUERY, sink=Sink(path=str(tmp_path / "out"))), rows(3))
     assert report.results == []
     assert "out" in report.suspended["q"]
+
+
+def test_queries_of_one_task_have_files_of_their_own_and_one_for_all_counts(tmp_path: Path) -> None:
+    counted = replace(QUERY, sink=Sink("count"))
+    queries = [QUERY, replace(QUERY, name="r"), replace(counted, name="c"), replace(counted, name="d")]
+    found = [("q", rows(3)), ("c", rows(1)), ("r", rows(4)), ("d", rows(2)), ("q", rows(2)), ("c", rows(5))]
+    report = written_for(queries, tmp_path, Limits(matches=5), found)
+    assert {file.query: file.rows for file in report.results} == {"q": 5, "r": 4, "counts": 2}
+    (counts,) = (file for file in report.results if file.query == "counts")
+    assert pq.read_table(counts.staged).to_pylist() == [{"tick": 7, "query": "d", "matches": 2}]
+    assert set(report.suspended) == {"c"}, "it has six, and is the only one to be suspended"
+    assert dict(report.counts.results) == {"q": 5, "r": 4, "d": 2}
