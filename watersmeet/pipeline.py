@@ -22,7 +22,6 @@ from watersmeet.io.ranges import is_range, range_source
 from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.io.sources import check_file_source
 from watersmeet.model import Query, Registered, Sink, Stream
-from watersmeet.model.forms import WindowSql
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -125,7 +124,7 @@ class Pipeline:
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
             )
-        if isinstance(query.form, WindowSql) and self.options.executor == "local":
+        if query.form.reads_rows and self.options.executor == "local":
             raise ModelError(
                 f"query {query.name}: its windows are computed by Spark, and with executor=local there is none",
                 detail=query.reason,

@@ -180,6 +180,7 @@ class Follower:
             plan.groups,
             told,
             plan.slices,
+            plan.left_out,
         )
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:

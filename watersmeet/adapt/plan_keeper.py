@@ -14,13 +14,11 @@ from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import Query, Stream
-from watersmeet.model.forms import WindowSql
 from watersmeet.options import Options
 from watersmeet.plan.at_fault import planning, queries_at_fault
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan
 from watersmeet.plan.slices import Founders, StoredSlices
-from watersmeet.plan.windows import with_all_rows
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
@@ -66,15 +64,16 @@ class PlanKeeper:
             plan = make_plan(
                 # A searcher that was named has the last word; without epochs nothing would ask it later.
                 START if self._options.searcher and self._options.adaptive == "off" else CHANGE,
-                stored_for(left_out, streams),
+                streams,
                 answered,
                 self._options,
                 self.follower.statistics,
                 self.current,
                 Sampler(self._loop.executor, self._loop.home, manifest),
                 StoredSlices(complete=manifest.complete),
+                left_out,
             )
-        return replace(plan, left_out=left_out)
+        return plan
 
     def leave_out_suspended(self) -> None:
         """Plan without the queries that were suspended since the plan was made; ticks leave them out already."""
@@ -149,15 +148,16 @@ def first_plan(
     ones, and they would have to be filled again."""
     statistics = first_statistics(home, manifest)
 
-    def made(answered: Sequence[Query], left_out: Iterable[Query]) -> Plan:
+    def made(answered: Sequence[Query], left_out: Sequence[Query]) -> Plan:
         return make_plan(
             START if options.searcher else RESTART if manifest.materialized else AT_ONCE,
-            stored_for(left_out, streams),
+            streams,
             answered,
             options,
             statistics,
             sample=sample,
             stored=StoredSlices(founders, manifest.complete),
+            left_out=left_out,
         )
 
     known, unplanned = tuple(queries), dict[str, str]()
@@ -174,7 +174,7 @@ def first_plan(
         answered, left_out = divided(known, manifest, failing)
         plan = made(answered, left_out)
     remember_founders(home, plan.slices.founders, founders)
-    return replace(plan, left_out=left_out), unplanned
+    return plan, unplanned
 
 
 def divided(
@@ -186,9 +186,3 @@ def divided(
     known = [replace(query, backfill=query.backfill and is_new(query, manifest)) for query in queries]
     out = suspended_names(known, manifest).union(q.name for q in known if (q.name, q.addition) in failing)
     return tuple(q for q in known if q.name not in out), tuple(q for q in known if q.name in out)
-
-
-def stored_for(left_out: Iterable[Query], streams: Sequence[Stream]) -> tuple[Stream, ...]:
-    """The streams as they have to be stored if suspended queries are to find all rows when they are resumed."""
-    reading_rows = [query for query in left_out if query.join is not None or isinstance(query.form, WindowSql)]
-    return with_all_rows({name for query in reading_rows for name in query.streams}, streams)

@@ -11,5 +11,5 @@ multiples of `SliceStore.width`. A window may be read when the watermark has pas
 slices do not change any more.
 
 Keys of several partitions are disjoint if rows are placed by all keys (without keys: all in one partition). The answers
-of the partitions are then the results, except for queries whose last step needs all keys (`last_step.needs_all_keys`).
+of the partitions are then the results, except for queries whose last step needs all keys (`Final.needs_all_keys`).
 """

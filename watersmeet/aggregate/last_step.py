@@ -96,8 +96,3 @@ def _limited(rows: I64, windows: I64, final: Final) -> I64:
     if final.limit is not None:
         kept &= place < final.offset + final.limit
     return rows[kept]
-
-
-def needs_all_keys(final: Final) -> bool:
-    """Whether a window's results are not simply those of its keys one by one."""
-    return final.distinct or final.limit is not None or final.offset > 0

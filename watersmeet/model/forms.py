@@ -79,6 +79,11 @@ class Final:
     limit: int | None = None
     offset: int = 0
 
+    @property
+    def needs_all_keys(self) -> bool:
+        """Whether a window's results are not simply those of its keys one by one."""
+        return self.distinct or self.limit is not None or self.offset > 0
+
 
 @dataclass(frozen=True)
 class SliceAggregates:
@@ -87,6 +92,7 @@ class SliceAggregates:
 
     kind: ClassVar[str] = "slices"
     join: ClassVar[JoinForm | None] = None
+    reads_rows: ClassVar[bool] = False
 
     stream: str
     filter: Expression | None
@@ -105,6 +111,11 @@ class SliceAggregates:
         plain = [partial.argument for partial in self.partials if not partial.distinct]
         distinct = [each for partial in self.partials for each in partial.distinct]
         return _given((self.filter, *self.keys, *plain, *distinct, *(partial.filter for partial in self.partials)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the keys of a window cannot be divided: distinct values are keys that slices are divided by."""
+        return bool(self.distinct) or self.final.needs_all_keys
 
     @cached_property
     def distinct(self) -> tuple[tuple[Expression, ...], ...]:
@@ -145,6 +156,8 @@ class JoinPartial:
 class FactorizedAggregates:
     kind: ClassVar[str] = "factorized"
     join: ClassVar[JoinForm | None] = None
+    reads_rows: ClassVar[bool] = False
+    is_whole: ClassVar[bool] = True
 
     members: tuple[Member, ...]  # the first is the root, and each comes after its parent
     key_types: tuple[str, ...]
@@ -170,12 +183,17 @@ class JoinAggregates:
     """Aggregates of a join's results. A result is in the windows that contain its newest member's time."""
 
     kind: ClassVar[str] = "continuous"
+    reads_rows: ClassVar[bool] = False
 
     join: JoinForm  # its outputs are the columns that the keys and partials read
     keys: tuple[Expression, ...]  # over a row of these outputs
     partials: tuple[Partial, ...]
     final: Final = field(default_factory=Final)
     outputs: tuple[Output, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return self.final.needs_all_keys
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -205,6 +223,8 @@ class WindowSql:
 
     kind: ClassVar[str] = "batch"
     join: ClassVar[JoinForm | None] = None
+    reads_rows: ClassVar[bool] = True
+    is_whole: ClassVar[bool] = True
 
     text: str
     views: tuple[View, ...]

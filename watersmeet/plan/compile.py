@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from watersmeet.model import Expression, KeyPart, Query, Sink, SparkCall, Stream
+from watersmeet.model import Expression, KeyPart, Query, Sink, Stream
 from watersmeet.model.expression import all_of
 from watersmeet.optimize.joingraph import (
     QueryGraph,
     Subquery,
     links_between,
-    places_at_random,
     relations_of,
-    store_of,
     stream_of,
 )
 from watersmeet.optimize.phases import Phases, seen
@@ -49,28 +46,18 @@ from watersmeet.plan.ruleset import (
     Check,
     Emit,
     Keep,
-    Key,
     Lookup,
     Member,
     ResultRule,
     Ruleset,
     Start,
     Step,
-    StoreRule,
     kept_filter,
 )
-from watersmeet.plan.store_needs import (
-    NONE_SELDOM,
-    Seldom,
-    asked_filters,
-    looked_up_ranges,
-    probed_keys,
-    spark_columns,
-    without_indexes,
-)
+from watersmeet.plan.store_needs import NONE_SELDOM, Seldom, without_indexes
+from watersmeet.plan.stores import Stores
 from watersmeet.store.codes import is_exact
 from watersmeet.store.filters import Bit, Block
-from watersmeet.store.placement import Placement
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
 
@@ -83,8 +70,15 @@ def compile_solution(
     groups: Groups = (),
     sharing: str = "groups",
     seldom: Seldom = NONE_SELDOM,
+    all_rows: Collection[str] = (),
 ) -> Ruleset:
-    return _Compiler(streams, queries, solution, partitions, groups, sharing, seldom).ruleset()
+    """`all_rows` are streams whose every row is stored, whoever reads them."""
+    compiler = _Compiler(streams, queries, solution, partitions, groups, sharing)
+    draft = compiler.ruleset()
+    stores = Stores(draft, queries, solution, all_rows).rules(streams, compiler.materialized.values())
+    finished = without_indexes(replace(draft, stores=stores), compiler.name_of, seldom)
+    finished.validate()
+    return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
 
 
 class _Compiler:
@@ -96,9 +90,7 @@ class _Compiler:
         partitions: int,
         groups: Groups,
         sharing: str,
-        seldom: Seldom,
     ) -> None:
-        self.seldom = seldom
         self.streams = {stream.name: stream for stream in streams}
         self.queries = queries
         self.solution = solution
@@ -108,11 +100,11 @@ class _Compiler:
         self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
         self.phases = Phases(solution.paths)
-        self.keys: dict[str, tuple[Key, ...]] = {}
         self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
+        """All rules but those of the stores, which follow from them."""
         roots: dict[tuple[str, int], Node] = {}
         for group in self.groups:
             for relation in group.graph.relations:
@@ -124,16 +116,7 @@ class _Compiler:
         starts += [self._refill(store) for store in self.materialized.values()]
         starts += [self._backfill(part) for part in self.parts if part.is_backfilled]
         starts += [start for group in self.groups for start in self._leaf_starts(group)]
-        draft = Ruleset("", self.partitions, (), tuple(starts), self._results())
-        self.keys, self.sorted_by, self.asked = probed_keys(draft), looked_up_ranges(draft), asked_filters(draft)
-        read = {alias.stream for query in self.queries if query.join for alias in query.join.aliases}
-        read |= {stream.name for stream in self.streams.values() if stream.retain != 0}
-        stores = [self._stream_store(stream) for stream in self.streams.values() if stream.name in read]
-        stores += [self._materialized_store(store) for store in self.materialized.values()]
-        stores = [replace(store, sorted_by=self.sorted_by.get(store.name, ())) for store in stores]
-        finished = without_indexes(replace(draft, stores=tuple(stores)), self._name, self.seldom)
-        finished.validate()
-        return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
+        return Ruleset("", self.partitions, (), tuple(starts), self._results())
 
     # Trees ---------------------------------------------------------------------------------------
 
@@ -181,7 +164,7 @@ class _Compiler:
         key = tuple(sorted(chosen, key=lambda part: part.sort_key))
         sources = tuple(chosen[part] for part in key)
         span, tests = predicates_between(links, bound, store, by_range=not key)
-        return Node(store, self._name(store), key, sources, sees, span, tests)
+        return Node(store, self.name_of(store), key, sources, sees, span, tests)
 
     def _want(self, node: Node, end: Group | Materialized, store: Subquery) -> None:
         bits: tuple[Bit, ...]
@@ -209,7 +192,7 @@ class _Compiler:
                 asked.append(kept_filter(f"{relation}.", wanted))
         return (all_of(asked),) if asked else ()
 
-    def _name(self, store: Subquery) -> str:
+    def name_of(self, store: Subquery) -> str:
         if store.is_stream:
             return stream_of(next(iter(store.relations)))
         return self.materialized[store].name
@@ -328,61 +311,6 @@ class _Compiler:
                 first, second = ((relations.index(relation), part) for relation, part in (earlier, later))
                 checks.append((first, second))
         return members, tuple(checks)
-
-    # Stores --------------------------------------------------------------------------------------
-
-    def _layout(self, store: Subquery) -> KeyPart | None:
-        layouts = self.solution.layouts.get(store_of(store), ())
-        # Several layouts are for studying plans; a tick writes one.
-        if not layouts or self.partitions == 1 or places_at_random(layouts[0][1]):
-            return None
-        return seen_in(store, *layouts[0])
-
-    def _placement(self, name: str, store: Subquery, layout: KeyPart | None) -> Placement:
-        """Small stores without a key begin at different partitions, or one would have them all."""
-        if layout is not None:
-            return Placement.by_key(layout, self.partitions)
-        held = self.solution.layouts.get(store, ())
-        number = min(self.partitions, (places_at_random(held[0][1]) if held else None) or self.partitions)
-        first = zlib.crc32(name.encode()) if number < self.partitions else 0
-        return Placement.in_turn(tuple(sorted((first + at) % self.partitions for at in range(number))), self.partitions)
-
-    def _stream_store(self, stream: Stream) -> StoreRule:
-        calls = spark_columns(self.queries, stream)
-        own = Subquery(frozenset((stream.name,)), frozenset())
-        layout = self._layout(own)
-        if layout is not None and any(
-            isinstance(column, SparkCall) and column.name not in calls for column in layout.expression.columns
-        ):
-            layout = None  # it was of use to a query that is gone, and with it the column that Spark computed
-        keys = self.keys.get(stream.name, ())
-        if layout is None and keys and self.partitions > 1:
-            layout = keys[0][0]  # a store that is probed in several places needs a rule for them
-        asked = self.asked.get(stream.name, {})
-        blocks = tuple(block for block in asked if block)
-        # History is for later queries: it has every row.
-        only_wanted = Block() not in asked and stream.retain == 0
-        return StoreRule(
-            stream.name,
-            stream.columns,
-            keys,
-            blocks,
-            self._placement(stream.name, own, layout),
-            stream.time,
-            only_wanted,
-            title=stream.name,
-            computed=tuple(calls.values()),
-        )
-
-    def _materialized_store(self, store: Materialized) -> StoreRule:
-        keys = self.keys.get(store.name, ())
-        layout = self._layout(store.subquery)
-        if layout is not None and layout.column not in {column.name for column in store.columns}:
-            layout = None  # of use to queries that do not read the store, so that it does not keep this column
-        if layout is None and keys and self.partitions > 1:
-            layout = keys[0][0]
-        blocks = tuple(block for block in self.asked.get(store.name, ()) if block)
-        return store.rule(keys, blocks, self._placement(store.name, store.subquery, layout))
 
     def _results(self) -> tuple[ResultRule, ...]:
         found = []

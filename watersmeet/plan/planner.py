@@ -38,7 +38,7 @@ from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
 from watersmeet.plan.store_needs import seldom_probed
-from watersmeet.plan.windows import stored_for_batches, with_windows
+from watersmeet.plan.windows import streams_with_all_rows, with_windows
 from watersmeet.store.guard import within_bounds
 
 NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
@@ -113,8 +113,12 @@ def make_plan(
     in_force: Plan | None = None,
     sample: Sample | None = None,
     stored: StoredSlices | None = None,
+    left_out: Sequence[Query] = (),
 ) -> Plan:
-    plan = _joined(occasion, stored_for_batches(queries, streams), queries, options, statistics, in_force, sample)
+    """`left_out` are suspended queries, for which rows are stored."""
+    all_rows = streams_with_all_rows(queries, left_out)
+    plan = _joined(occasion, streams, queries, options, statistics, in_force, sample, all_rows)
+    plan = replace(plan, left_out=tuple(left_out))
     if not plan.windowed:
         return plan
     known = stored or StoredSlices()
@@ -130,13 +134,14 @@ def _joined(
     statistics: Statistics | None,
     in_force: Plan | None,
     sample: Sample | None,
+    all_rows: frozenset[str],
 ) -> Plan:
     """The plan of all joins."""
     problem = problem_of(queries, options, statistics or Statistics(), in_force)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, in_force)
         solution = _solution(occasion, streams, queries, options, problem, in_force)
-        return _compiled(streams, queries, options, problem, solution, groups)
+        return _compiled(streams, queries, options, problem, solution, groups, all_rows)
 
 
 def problem_of(
@@ -207,9 +212,10 @@ def _compiled(
     problem: Problem,
     solution: Solution,
     groups: Groups,
+    all_rows: frozenset[str],
 ) -> Plan:
     seldom = seldom_probed(problem, solution)
-    rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing, seldom)
+    rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing, seldom, all_rows)
     rules = replace(rules, limits=options.limits, durable=options.durability == "power")
     return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
 
@@ -303,6 +309,7 @@ class Request:
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
     slices: Slices = field(default_factory=Slices)
+    left_out: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -330,14 +337,15 @@ def propose(request: Request) -> Proposal:
     problem = problem_of(queries, options, request.statistics)
     in_force = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
     sample = request.samples.get if request.samples else None
-    found = _joined(EPOCH, streams, queries, options, request.statistics, in_force, sample)
+    all_rows = streams_with_all_rows(queries, request.left_out)
+    found = _joined(EPOCH, streams, queries, options, request.statistics, in_force, sample, all_rows)
     now = price(problem, request.solution.paths, request.solution.layouts)
     cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
     compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
     regrouped = found.groups != request.groups
     if regrouped and not compared.pays:
         same = replace(now, searcher=request.solution.searcher)
-        found = _compiled(streams, queries, options, problem, same, found.groups)
+        found = _compiled(streams, queries, options, problem, same, found.groups, all_rows)
         compared = Comparison(compared.before, compared.before)
     rules = with_windows(found.rules, found.windowed, request.slices) if found.windowed else found.rules
     return Proposal(found.solution, rules, found.groups, compared, regrouped)

@@ -222,6 +222,16 @@ class ResultRule:
 
 
 @dataclass(frozen=True)
+class WindowRule:
+    """What a tick knows of a windowed query."""
+
+    query: Query  # its definition
+    reads: tuple[tuple[str, str], ...]  # stores with their streams: which windows are open, and what is kept, follows
+    readings: tuple[Reading, ...] = ()  # of slices; () where windows are computed from rows
+    is_filled: bool = False  # for BACKFILL its new stores are filled with stored rows
+
+
+@dataclass(frozen=True)
 class Ruleset:
     version: str
     partitions: int
@@ -229,14 +239,14 @@ class Ruleset:
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
     limits: Limits = field(default_factory=Limits)
-    windowed: tuple[Query, ...] = ()
-    slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive,
-    readings: tuple[tuple[str, tuple[Reading, ...]], ...] = ()  # and what windowed queries read of it, by query
+    slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive
+    windows: tuple[WindowRule, ...] = ()
     durable: bool = False  # files are on the disk before a task reports them (option durability)
 
     @cached_property
-    def read_slices(self) -> dict[str, tuple[Reading, ...]]:
-        return dict(self.readings)
+    def window(self) -> dict[str, WindowRule]:
+        """By query."""
+        return {rule.query.name: rule for rule in self.windows}
 
     def store(self, name: str) -> StoreRule:
         return next(rule for rule in self.stores if rule.name == name)

@@ -69,9 +69,9 @@ Shown = tuple[tuple[ShownWindows, ...], tuple[ShownSlices, ...]]
 
 def shown_slices(rules: Ruleset) -> tuple[ShownSlices, ...]:
     serves: dict[str, list[str]] = {}
-    for query, readings in rules.readings:
-        for reading in readings:
-            serves.setdefault(reading.store.name, []).append(query)
+    for rule in rules.windows:
+        for reading in rule.readings:
+            serves.setdefault(reading.store.name, []).append(rule.query.name)
     return tuple(
         ShownSlices(
             store.name,
@@ -80,15 +80,14 @@ def shown_slices(rules: Ruleset) -> tuple[ShownSlices, ...]:
             tuple(each.spelled(lambda column: column.shown) for each in store.filters),
             tuple(each.spelled(lambda column: column.shown) for each in store.keys),
             tuple(_part(part.function, str(part.argument or "*"), str(part.filter or "")) for part in store.parts),
-            tuple(dict.fromkeys(serves.get(store.name, ()))),
+            tuple(sorted(set(serves.get(store.name, ())))),
         )
         for store in rules.slices
     )
 
 
 def shown_windows(rules: Ruleset) -> tuple[ShownWindows, ...]:
-    readings = dict(rules.readings)
-    return tuple(_query(query, [each.store.name for each in readings.get(query.name, ())]) for query in rules.windowed)
+    return tuple(_query(rule.query, [each.store.name for each in rule.readings]) for rule in rules.windows)
 
 
 def _query(query: Query, slices: list[str]) -> ShownWindows:

@@ -6,28 +6,35 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from watersmeet.model import Query, Stream
-from watersmeet.model.forms import WindowSql
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.aggregate.reading import Reading
+from watersmeet.model import Query
+from watersmeet.plan.ruleset import Ruleset, WindowRule
 from watersmeet.plan.slices import Slices
 
 
 def with_windows(rules: Ruleset, windowed: Sequence[Query], slices: Slices) -> Ruleset:
     """The rules with those of windowed queries."""
-    readings = tuple(sorted(slices.readings.items()))
+    windows = tuple(window_rule(query, slices.readings.get(query.name, ())) for query in windowed)
     stores = tuple(replace(store, partitions=rules.partitions) for store in slices.stores)
-    made = replace(rules, windowed=tuple(query.definition for query in windowed), slices=stores, readings=readings)
-    identity = f"{rules.version} {made.windowed!r} {[store.name for store in made.slices]}"
+    made = replace(rules, windows=windows, slices=stores)
+    identity = f"{rules.version} {windows!r} {[store.name for store in made.slices]}"
     return replace(made, version=hashlib.sha256(identity.encode()).hexdigest()[:16])
 
 
-def stored_for_batches(queries: Iterable[Query], streams: Sequence[Stream]) -> tuple[Stream, ...]:
-    """The streams as they have to be stored for queries whose windows are computed from rows."""
-    return with_all_rows(
-        {name for query in queries if isinstance(query.form, WindowSql) for name in query.streams}, streams
-    )
+def window_rule(query: Query, readings: tuple[Reading, ...] = ()) -> WindowRule:
+    """Without readings, that of a suspended query: it reads no slices, but rows are kept for it."""
+    if query.form.reads_rows:
+        return WindowRule(query.definition, tuple((stream, stream) for stream in query.streams))
+    if query.join is not None:  # results are aggregated when they are found, and nowhere else
+        reads = tuple((each.store.name, stream) for each in readings for stream in query.streams)
+        return WindowRule(query.definition, reads, readings)
+    reads = tuple((each.store.name, each.store.source) for each in readings)
+    return WindowRule(query.definition, reads, readings, is_filled=True)
 
 
-def with_all_rows(names: set[str], streams: Sequence[Stream]) -> tuple[Stream, ...]:
-    """A stream that is retained, however shortly, has a store with every row; how long rows stay, ticks decide."""
-    return tuple(replace(s, retain=1) if s.name in names and s.retain == 0 else s for s in streams)
+def streams_with_all_rows(queries: Iterable[Query], left_out: Iterable[Query]) -> frozenset[str]:
+    """The streams whose every row is stored: for windows that are computed from rows, and for suspended queries, which
+    are to find all rows when they are resumed. How long rows stay, ticks decide."""
+    reading = [query for query in queries if query.form.reads_rows]
+    reading += [query for query in left_out if query.form.reads_rows or query.join is not None]
+    return frozenset(stream for query in reading for stream in query.streams)

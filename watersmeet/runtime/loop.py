@@ -30,8 +30,8 @@ from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
 from watersmeet.runtime.exec.closing_windows import ClosingWindows
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
-from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.exec.probing import Probing
+from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure, was_cut_off
 from watersmeet.runtime.tick.orders import (
@@ -60,7 +60,7 @@ class _Begun:
 
 
 class TickLoop:
-    def __init__(self, home: Path, manifest: Manifest, plan: PlanInForce, executor: Executor, wait: float = 30) -> None:
+    def __init__(self, home: Path, manifest: Manifest, plan: ActivePlan, executor: Executor, wait: float = 30) -> None:
         """`wait` is how many seconds a tick continues with a query that was dropped."""
         self.home = home
         self._signs = Signs(home, wait)
@@ -109,7 +109,7 @@ class TickLoop:
         with self._handover:
             return self._begun + 1
 
-    def adopt(self, plan: PlanInForce, record: Callable[[int], None] = lambda tick: None) -> int:
+    def adopt(self, plan: ActivePlan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)

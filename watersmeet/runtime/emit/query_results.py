@@ -35,9 +35,9 @@ class QueryResults:
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
         # Results of joins below windowed queries are no results of anyone: they are aggregated.
         self._slicings = {
-            query: Slicing(order, (each.store for each in readings), f"{task}-{query}")
-            for query, readings in order.rules.readings
-            if query in self._rules
+            name: Slicing(order, (each.store for each in rule.readings), f"{task}-{name}")
+            for name, rule in order.rules.window.items()
+            if name in self._rules
         }
 
     @property

@@ -13,7 +13,7 @@ from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import Query
+from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.new_buckets import NewBuckets
 from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
@@ -46,9 +46,9 @@ class Slicing:
     def finish(self, counts: Counters) -> Iterator[BucketInfo]:
         """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
         if any(self._failures.values()):
-            for query in self._order.rules.windowed:
-                if failed := self._failed(query):
-                    counts.failed_values[query.name] += failed
+            for rule in self._order.rules.windows:
+                if failed := self._failed(rule):
+                    counts.failed_values[rule.query.name] += failed
         for store, made in self._made.items():
             with self._confined(store):
                 rows = made[0] if len(made) == 1 else combined_buckets(store, made)
@@ -63,13 +63,13 @@ class Slicing:
         except (WatersmeetError, MemoryError, OSError):
             raise
         except Exception as problem:
-            read = self._order.rules.read_slices.items()
-            queries = [name for name, readings in read if any(each.store == store for each in readings)]
+            rules = self._order.rules.windows
+            queries = [rule.query.name for rule in rules if any(each.store == store for each in rule.readings)]
             raise Overload.of(queries, reason_of(problem)) from problem
 
-    def _failed(self, query: Query) -> int:
+    def _failed(self, rule: WindowRule) -> int:
         """Values of a row count once, though several of the stores that the query reads may need them."""
-        read = {each.store.name for each in self._order.rules.read_slices.get(query.name, ())}
+        read = {each.store.name for each in rule.readings}
         failures = [failed for store, failed in self._failures.items() if store in read]
-        texts = {each.text for each in query.form.over_rows}
+        texts = {each.text for each in rule.query.form.over_rows}
         return sum(max((each.get(text, 0) for each in failures), default=0) for text in texts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.model.forms import WindowSql
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.orders import BatchOrder, GatherReport, ProbeReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
@@ -38,7 +37,7 @@ class ClosingWindows:
 
     def of_batches(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
         """Windows that Spark computes from rows, up to the limit of a tick. The others are left to the next ticks."""
-        if not any(isinstance(query.form, WindowSql) for query in tick.windowed):
+        if not any(query.form.reads_rows for query in tick.windowed):
             return []
         closing = tick.closing(gathered)
         order = closing.occupied_order()

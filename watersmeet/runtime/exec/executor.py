@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from watersmeet.home.manifest import Manifest
-from watersmeet.runtime.exec.plan_files import PlanInForce
+from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.orders import (
     BatchOrder,
     ComputeOrder,
@@ -53,7 +53,7 @@ class Executor(Protocol):
     def few_bytes(self) -> int:
         """The size of input that one task is done with in the time that it takes to share it out."""
 
-    def obey(self, plan: PlanInForce) -> None:
+    def obey(self, plan: ActivePlan) -> None:
         """Let orders name this plan from now on."""
 
     def pack(self, order: Order) -> bytes:

@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.exec.plan_files import PlanInForce
 from watersmeet.runtime.exec.worker import Worker
+from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.orders import BatchOrder, ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
 
 
@@ -31,7 +31,7 @@ class LocalExecutor:
         self._delivering = ThreadPoolExecutor(1, "watersmeet delivering")
         self._numbers = itertools.count()
 
-    def obey(self, plan: PlanInForce) -> None:
+    def obey(self, plan: ActivePlan) -> None:
         pass  # orders are handed over as they are
 
     def pack(self, order: Order) -> bytes:

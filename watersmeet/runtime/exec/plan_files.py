@@ -13,38 +13,19 @@ import io
 import itertools
 import pickle
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
+from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.orders import BatchOrder, ComputeOrder, Order
 
 _KEPT = 2  # plans: while a tick is probed under one, the next may be gathered under another
 _Parts = tuple[Ruleset, tuple[Stream, ...], tuple[Query, ...]]
 _Name = tuple[str, bytes, int, int | None]  # of a part of a plan: file, digest, which part, which start of the rules
-
-
-class PlanInForce(Protocol):
-    """What ticks obey from the next one on; replaced as a whole, never changed."""
-
-    @property
-    def rules(self) -> Ruleset: ...
-
-    @property
-    def streams(self) -> tuple[Stream, ...]: ...
-
-    @property
-    def queries(self) -> tuple[Query, ...]: ...
-
-    @property
-    def windowed(self) -> tuple[Query, ...]: ...
-
-    @property
-    def left_out(self) -> tuple[Query, ...]:
-        """Suspended queries, for which there are no rules; their streams are stored."""
 
 
 class PlanFiles:
@@ -56,7 +37,7 @@ class PlanFiles:
         self._digests: dict[Path, bytes] = {}
         self._numbers = itertools.count()
 
-    def write(self, plan: PlanInForce) -> None:
+    def write(self, plan: ActivePlan) -> None:
         parts = (plan.rules, plan.streams, plan.queries)
         if any(all(a is b for a, b in zip(known, parts, strict=True)) for known in self._written.values()):
             return

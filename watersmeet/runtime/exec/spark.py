@@ -21,9 +21,10 @@ from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
-from watersmeet.runtime.exec.plan_files import PlanFiles, PlanInForce
+from watersmeet.runtime.exec.plan_files import PlanFiles
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
+from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.orders import (
     BatchOrder,
     ComputeOrder,
@@ -70,7 +71,7 @@ class SparkExecutor:
     def few_bytes(self) -> int:
         return FEW_BYTES if self._share else FEW_BYTES_OF_A_JOB
 
-    def obey(self, plan: PlanInForce) -> None:
+    def obey(self, plan: ActivePlan) -> None:
         self._plans.write(plan)
 
     def pack(self, order: Order) -> bytes:

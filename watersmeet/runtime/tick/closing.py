@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from watersmeet.aggregate.last_step import needs_all_keys
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query
-from watersmeet.model.forms import JoinAggregates, SliceAggregates, WindowSql
 from watersmeet.runtime.tick.orders import BatchOrder, Due, OccupiedOrder, SlicesOrder
 from watersmeet.runtime.tick.windows import Windows
 
@@ -38,14 +36,16 @@ class Closing:
         keys of a window at once, and those of which some slices were placed otherwise, before a restart with another
         number of partitions."""
         rules, first = self.windows.rules, self.windows.opened
-        due = tuple(each for each, query in self.due if query.name in rules.read_slices and self._has_rows(each, query))
-        stores = {each.store.name for one in due for each in rules.read_slices[one.query]}
+        due = tuple(
+            each for each, query in self.due if rules.window[query.name].readings and self._has_rows(each, query)
+        )
+        stores = {store for one in due for store, _ in rules.window[one.query].reads}
         placed = {store.name: store.placement for store in rules.slices if store.name in stores}
         otherwise = {b.store for b in self.buckets if b.store in placed and not placed[b.store].covers(b)}
         named = {
             query.name
             for _, query in self.due
-            if _is_whole(query) or any(store in otherwise for store, _ in self.windows.read_by[query.name])
+            if query.form.is_whole or any(store in otherwise for store, _ in self.windows.read_by[query.name])
         }
         whole, divided = ([d for d in due if (d.query in named) == is_whole] for is_whole in (True, False))
         work: list[tuple[int | None, tuple[Due, ...]]] = []
@@ -77,7 +77,7 @@ class Closing:
         """For the queries whose windows Spark computes from rows: which of those that are due have any."""
         asked = []
         for due, query in self.due:
-            if isinstance(query.form, WindowSql):
+            if query.form.reads_rows:
                 end = query.grid.end(due.until - query.grid.slide)
                 rows = [b for b in self.buckets if b.store in query.streams]
                 inside = tuple(b for b in rows if b.tau_min < end and b.tau_max >= due.opened)
@@ -94,11 +94,3 @@ class Closing:
                 found[bucket.store].append(bucket)
         by_stream = {stream: tuple(infos) for stream, infos in found.items()}
         return BatchOrder(self.home, self.tick, self.attempt, self.windows.rules, asking.definition, start, by_stream)
-
-
-def _is_whole(query: Query) -> bool:
-    """Whether the keys of a window cannot be divided."""
-    form = query.form
-    if isinstance(form, SliceAggregates) and form.distinct:  # whose values are keys that slices are divided by
-        return True
-    return not isinstance(form, SliceAggregates | JoinAggregates) or needs_all_keys(form.final)

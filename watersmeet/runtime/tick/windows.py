@@ -21,8 +21,8 @@ from functools import cached_property
 
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
-from watersmeet.model.forms import JoinAggregates, WindowSql
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.ruleset import Ruleset, WindowRule
+from watersmeet.plan.windows import window_rule
 from watersmeet.runtime.tick.orders import Due
 from watersmeet.runtime.tick.suspension import is_new
 from watersmeet.store.retention import KEEP_ALL, KEEP_NONE, watermarks
@@ -62,24 +62,18 @@ class Windows:
         return self.before.newest[stream] + 1 if begin is None else begin
 
     @cached_property
-    def read_by(self) -> dict[str, list[tuple[str, str]]]:
+    def read_by(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """By query the stores that it reads, each with its stream."""
-        return {query.name: self._reading(query) for query in self.queries}
+        return {query.name: self._rule(query).reads for query in self.queries}
 
-    def _reading(self, query: Query) -> list[tuple[str, str]]:
-        if isinstance(query.form, WindowSql):
-            return [(stream, stream) for stream in query.streams]
-        readings = self.rules.read_slices.get(query.name, ())
-        if isinstance(query.form, JoinAggregates):
-            return [(each.store.name, stream) for each in readings for stream in query.streams]
-        return [(each.store.name, each.store.source) for each in readings]
+    def _rule(self, query: Query) -> WindowRule:
+        return self.rules.window.get(query.name) or window_rule(query)  # of one that is suspended
 
     @cached_property
     def filled(self) -> dict[str, str]:
         """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
         backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
-        filled = [query for query in backfilled if not isinstance(query.form, WindowSql | JoinAggregates)]
-        read = [pair for query in filled for pair in self.read_by[query.name]]
+        read = [pair for query in backfilled if self._rule(query).is_filled for pair in self.read_by[query.name]]
         complete = self.before.complete
         return {store: stream for store, stream in read if store not in complete and stream in complete}
 
@@ -136,9 +130,7 @@ class Windows:
         all rows of a stream go into; rows before the horizon of a store may be gone."""
         found: dict[str, int] = {}
         stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
-        sliced = [
-            pair for query in self.queries if query.name in self.rules.read_slices for pair in self.read_by[query.name]
-        ]
+        sliced = [pair for rule in self.rules.windows if rule.readings for pair in rule.reads]
         for store, stream in dict.fromkeys((*stores.items(), *sliced)):
             if store in horizons and stream in newest:
                 begin = self._begin(store, stream) if stream in self.before.newest else KEEP_ALL

@@ -25,6 +25,7 @@ from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.model import Query
+from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.probe.pruning import Stopped
@@ -73,9 +74,9 @@ class _Answering:
         self._order, self._name, self._opened, self._caches = order, name, opened, caches
         self._home, self._limit = Path(order.home), order.rules.limits.matches
         self._place, due = order.work[task]
-        asking = {query.name: query for query in order.rules.windowed}
+        asking = {rule.query.name: rule.query for rule in order.rules.windows}
         self._wanted = [_wanted(asking[each.query], each, order) for each in due]
-        self._longest = _longest(order, asking.values())
+        self._longest = _longest(order.rules.windows)
         self._until: dict[str, int] = {}
         for each in self._wanted:
             for store in each.stores:
@@ -196,13 +197,13 @@ class _Answering:
 
 def _wanted(query: Query, due: Due, order: SlicesOrder) -> aggregate.Due:
     span = Span(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
-    return aggregate.Due(query, order.rules.read_slices[due.query], span)
+    return aggregate.Due(query, order.rules.window[due.query].readings, span)
 
 
-def _longest(order: SlicesOrder, queries: Iterable[Query]) -> dict[str, int]:
+def _longest(rules: Iterable[WindowRule]) -> dict[str, int]:
     """By store the range of the longest window that is read of it."""
     found: dict[str, int] = {}
-    for query in queries:
-        for reading in order.rules.read_slices.get(query.name, ()):
-            found[reading.store.name] = max(found.get(reading.store.name, 0), query.grid.range)
+    for rule in rules:
+        for reading in rule.readings:
+            found[reading.store.name] = max(found.get(reading.store.name, 0), rule.query.grid.range)
     return found

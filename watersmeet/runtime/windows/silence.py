@@ -7,25 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Protocol
 
 from watersmeet.home.manifest import Manifest
-from watersmeet.model import Query, Stream
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.model import Stream
+from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.windows import Windows
-
-
-class InForce(Protocol):
-    """The active plan."""
-
-    @property
-    def rules(self) -> Ruleset: ...
-
-    @property
-    def streams(self) -> tuple[Stream, ...]: ...
-
-    @property
-    def windowed(self) -> tuple[Query, ...]: ...
 
 
 class Silence:
@@ -41,7 +27,7 @@ class Silence:
         limits = {stream.name: stream.idle / 1e6 for stream in streams if stream.idle is not None}
         return frozenset(name for name, limit in limits.items() if now - self._heard.get(name, self._begun) >= limit)
 
-    def moves(self, plan: InForce, newest: Manifest) -> bool:
+    def moves(self, plan: ActivePlan, newest: Manifest) -> bool:
         """Whether a tick without rows would raise a watermark now."""
         silent = self.silent(plan.streams) if plan.windowed else frozenset()
         if not silent:
