@@ -28,6 +28,7 @@ from watersmeet.options import Options
 from watersmeet.plan.planner import START, Plan, make_plan
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.gather import Gather
+from watersmeet.runtime.tick.commit import committed
 from watersmeet.runtime.tick.tick import Tick, walk_phases
 from watersmeet.sql import build_query
 from watersmeet.store.codes import Codes
@@ -63,7 +64,7 @@ def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifes
             data |= {column: pa.array(rng.integers(0, KEYS[f"{name}.{column}"], ROWS)) for column in columns}
             reports.append(Gather(order, plan.rules.store(name), True, name).run(pa.table(data).to_batches()))
         probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result(PATIENCE))
-        after, _ = tick.finished(reports, probed)
+        after, _ = committed(tick, reports, probed)
         sketches = {(report.stream, part): made for report in reports for part, made in report.sketches.items()}
         total = total.plus(measure_tick(manifest, after, plan, facts, sketches, 0.5))
         manifest = after

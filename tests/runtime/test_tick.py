@@ -18,6 +18,7 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.parts import parts_of
+from watersmeet.runtime.tick.commit import committed
 from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
 from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_SLICE, Tick, split
 from watersmeet.store.merge import FAN_IN
@@ -85,7 +86,7 @@ def test_a_row_is_kept_until_every_other_watermark_has_passed_its_window() -> No
     dead, alive = bucket("a", 1, 0, 49), bucket("a", 2, 0, 50)
     before = Manifest(tick=3, newest={"a": 60, "b": 100}, buckets=(dead, alive))
     tick = tick_after(before)
-    manifest, garbage = tick.finished([report("b", bucket("b", 4, 60, 155), newest=155)], [])
+    manifest, garbage = committed(tick, [report("b", bucket("b", 4, 60, 155), newest=155)], [])
     assert {kept.file for kept in manifest.buckets} == {alive.file, "b-4-60"}
     assert garbage == [dead.file]
     assert manifest.newest == {"a": 60, "b": 155}
@@ -97,7 +98,7 @@ def test_merged_buckets_replace_their_inputs_in_the_same_manifest() -> None:
     small, large = tick.merge_orders()
     (job,) = small.jobs
     assert job.inputs == inputs and not large.jobs
-    manifest, garbage = tick.finished([report("a", bucket("a", 10, 190, 210))], [], [MergeReport(job, MERGED)])
+    manifest, garbage = committed(tick, [report("a", bucket("a", 10, 190, 210))], [], [MergeReport(job, MERGED)])
     assert {kept.file for kept in manifest.buckets} == {"merged", "a-10-190"}
     assert sorted(garbage) == sorted(old.file for old in inputs)
 
@@ -127,7 +128,7 @@ def test_a_merge_that_took_several_ticks_counts_only_if_all_its_inputs_are_still
     job = tick_after(Manifest(tick=9, newest={"a": 200, "b": 120}, buckets=inputs)).merge_orders()[0].jobs[0]
     for left, expected in ((inputs, {"merged"}), (inputs[1:], {one.file for one in inputs[1:]})):
         tick = tick_after(Manifest(tick=11, newest={"a": 200, "b": 120}, buckets=left))
-        manifest, garbage = tick.finished([], [], [MergeReport(job, MERGED)])
+        manifest, garbage = committed(tick, [], [], [MergeReport(job, MERGED)])
         named = {kept.file for kept in manifest.buckets}
         assert named == expected
         assert set(garbage) == {"merged", *(one.file for one in left)} - named, "what is not named is deleted"
@@ -142,7 +143,8 @@ def test_the_next_tick_can_be_gathered_before_this_one_is_probed() -> None:
 def test_the_manifest_names_batch_results_and_running_totals() -> None:
     tick = tick_after(Manifest(tick=1, batches={"0": 6, "1": 2}, totals=Counters(rows=Counter(a=5))))
     result = ResultFile("q", "staged", "final", 3)
-    manifest, _ = tick.finished(
+    manifest, _ = committed(
+        tick,
         [report("a", bucket("a", 2, 0, 9), newest=9)],
         [ProbeReport(results=[result], counts=Counters(results=Counter(q=3)))],
     )
@@ -166,17 +168,17 @@ def test_a_query_is_backfilled_in_its_first_tick_only_and_from_stored_rows() -> 
     order = tick.probe_order(0, arrived, [], 2)
     assert [start.backfills for start in order.starts] == ["q"]
     assert {piece.bucket.file for share in order.work for piece in share} == {"a-1-90"}
-    after, _ = tick.finished(arrived, [])
+    after, _ = committed(tick, arrived, [])
     assert after.queries == {"q": 4}, "the other one is gone"
     assert tick_after(after, wanted).phases() == [1]
-    assert tick_after(after, wanted).finished([], [])[0].queries == {"q": 4}
+    assert committed(tick_after(after, wanted), [], [])[0].queries == {"q": 4}
 
 
 def test_a_name_given_to_another_query_between_two_ticks_is_new() -> None:
     before = Manifest(tick=9, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 4})
     again = tick_after(before, replace(QUERY, backfill=True, addition="second"))
     assert again.backfills() == {"q"}
-    after, _ = again.finished([], [])
+    after, _ = committed(again, [], [])
     assert after.queries == {"q": 10}
     assert tick_after(after, replace(QUERY, backfill=True, addition="second")).backfills() == set()
 
@@ -196,13 +198,13 @@ def test_a_manifest_of_an_older_version_tells_additions_apart_by_their_ticks() -
 
 def test_a_tick_without_a_group_leaves_the_positions_alone() -> None:
     before = Manifest(tick=3, batches={"0": 6}, newest={"a": 100, "b": 100}, buckets=STORED)
-    manifest, garbage = tick_after(before, group="").finished([], [])
+    manifest, garbage = committed(tick_after(before, group=""), [], [])
     assert (manifest.tick, manifest.batches, garbage) == (4, {"0": 6}, [])
 
 
 def test_what_no_query_reads_is_freed_unless_it_is_retained() -> None:
     before = Manifest(tick=3, newest={"a": 100, "b": 100}, buckets=STORED, queries={"q": 1})
-    manifest, garbage = tick_after(before, idle=True).finished([], [])
+    manifest, garbage = committed(tick_after(before, idle=True), [], [])
     assert manifest.buckets == ()
     assert manifest.queries == {}
     assert sorted(garbage) == ["a-1-90", "b-2-90"]
@@ -210,7 +212,7 @@ def test_what_no_query_reads_is_freed_unless_it_is_retained() -> None:
     keeping = (replace(STREAMS[0], retain=20), STREAMS[1])
     assert [rule.name for rule in tick_after(before, streams=keeping, idle=True).rules.stores] == ["a"]
     older = (bucket("a", 1, 60, 74), bucket("a", 1, 61, 75), *STORED)
-    manifest, garbage = tick_after(replace(before, buckets=older), streams=keeping, idle=True).finished([], [])
+    manifest, garbage = committed(tick_after(replace(before, buckets=older), streams=keeping, idle=True), [], [])
     assert {kept.file for kept in manifest.buckets} == {"a-1-61", "a-1-90"}
     assert sorted(garbage) == ["a-1-60", "b-2-90"]
 
@@ -219,7 +221,7 @@ def test_retain_never_shortens_what_a_query_needs() -> None:
     keeping = tuple(replace(stream, retain=1) for stream in STREAMS)
     alive = bucket("a", 2, 0, 50)  # b's watermark is 150, and a's window 100
     before = Manifest(tick=3, newest={"a": 160, "b": 155}, buckets=(alive,))
-    assert tick_after(before, streams=keeping).finished([], [])[0].buckets == (alive,)
+    assert committed(tick_after(before, streams=keeping), [], [])[0].buckets == (alive,)
 
 
 def test_a_manifest_from_before_queries_were_in_it_is_read(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from watersmeet.model.forms import View, WindowSql
 from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, make_plan
+from watersmeet.runtime.tick.commit import committed
 from watersmeet.runtime.tick.orders import Due, GatherReport, ProbeReport
 from watersmeet.runtime.tick.tick import Tick
 from watersmeet.runtime.windows.occupied import occupied
@@ -80,7 +81,7 @@ class World:
                 found = np.concatenate([self.rows[file] for file in files])
                 inside = found[(found >= start) & (found < window.end)]
                 answers.append((due.query, (start, *sorted(inside.tolist()))))
-        manifest, _ = tick.finished(gathered, [ProbeReport(), ProbeReport(left=left)])
+        manifest, _ = committed(tick, gathered, [ProbeReport(), ProbeReport(left=left)])
         if not is_committed:
             return
         self.manifest = manifest

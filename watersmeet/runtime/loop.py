@@ -32,6 +32,7 @@ from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.active_plan import ActivePlan
+from watersmeet.runtime.tick.commit import committed
 from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure, was_cut_off
 from watersmeet.runtime.tick.orders import (
@@ -348,7 +349,7 @@ class TickLoop:
     def _commit(self, tick: Tick, reports: Reports) -> None:
         merged = reports.merged + self._beside.done(self.manifest)
         points.reach("probe.after")
-        manifest, garbage = tick.finished(reports.gathered, reports.probed, merged)
+        manifest, garbage = committed(tick, reports.gathered, reports.probed, merged)
         outbox, posted = without(manifest.outbox, self.delivered())
         with self._handover:  # no line is being written
             manifest = self._committer.sealed(replace(manifest, outbox=outbox))

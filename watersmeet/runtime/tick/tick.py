@@ -1,6 +1,6 @@
 """The tick, without any I/O: what was committed and what tasks report goes in, orders and manifests come out.
 
-    begin ► GatherOrder ─(tasks)─► for each phase: probe_order ► ProbeOrder ─(tasks)─► finished ► Manifest, garbage
+    begin ► GatherOrder ─(tasks)─► for each phase: probe_order ► ProbeOrder ─(tasks)─► committed ► Manifest, garbage
                                    in parallel:    merge_order ► MergeOrder ─(tasks)─►
 
 `loop.py` has these executed. Nothing here is visible outside until the manifest is committed, so a tick that fails
@@ -9,16 +9,13 @@ anywhere is repeated under another attempt name.
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet import points
 from watersmeet.home.counters import Counters
-from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
-from watersmeet.home.outbox import Lanes, Posted, posted
+from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.tick.absences import Absences, absences_of
@@ -28,7 +25,6 @@ from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
     MergeOrder,
-    MergeReport,
     Phases,
     ProbeOrder,
     ProbeReport,
@@ -36,7 +32,7 @@ from watersmeet.runtime.tick.orders import (
     SlicesOrder,
     raise_first,
 )
-from watersmeet.runtime.tick.suspension import idle_stores, is_new, is_suspended, suspended_names
+from watersmeet.runtime.tick.suspension import is_new, suspended_names
 from watersmeet.runtime.tick.windows import Windows
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
@@ -91,7 +87,7 @@ class Tick:
 
     def backfills(self) -> set[str]:
         """The queries that are new in this tick and want the results among stored rows."""
-        new = {q.name for q in self.queries if q.backfill and not q.is_windowed and self._is_new(q)}
+        new = {q.name for q in self.queries if q.backfill and not q.is_windowed and self.is_new(q)}
         return new - set(self.suspending)
 
     def suspended(self, probed: Sequence[ProbeReport] = ()) -> frozenset[str]:
@@ -103,15 +99,15 @@ class Tick:
         return tuple(query for query in self.queries if query.is_windowed)
 
     @property
-    def _known(self) -> tuple[Query, ...]:
+    def known(self) -> tuple[Query, ...]:
         return (*self.queries, *self.left_out)
 
     @cached_property
-    def _windows(self) -> Windows:
-        known = tuple(query for query in self._known if query.is_windowed)
+    def windows(self) -> Windows:
+        known = tuple(query for query in self.known if query.is_windowed)
         return Windows(known, self.streams, self.rules, self.before, self.silent, self.flush)
 
-    def _is_new(self, query: Query) -> bool:
+    def is_new(self, query: Query) -> bool:
         return is_new(query, self.before)
 
     def _new_stores(self) -> set[str]:
@@ -142,14 +138,14 @@ class Tick:
             (),
             self.off.union(*(report.off for report in probed)),
             self.suspended(probed),
-            self._absences(gathered),
+            self.absences(gathered),
         )
         source = [bucket for bucket in (*self.standing(), *new) if any(_begins(order, s, bucket) for s in starts)]
         return replace(order, work=split(source, tasks))
 
-    def _absences(self, gathered: Sequence[GatherReport]) -> Absences:
-        newest = self._newest(gathered)
-        marks = self._windows.marks(newest, spoke(gathered))
+    def absences(self, gathered: Sequence[GatherReport]) -> Absences:
+        newest = self.newest(gathered)
+        marks = self.windows.marks(newest, spoke(gathered))
         return absences_of(self.streams, self.before, marks, newest, self.flush)
 
     def _is_due(self, start: Start) -> bool:
@@ -166,7 +162,7 @@ class Tick:
 
     def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
         """The merges worth doing now, but for those that run already: to be done in this tick, and beside the ticks."""
-        alive = self._horizons(self.before.newest, self.before.silent, self._windows.opened)
+        alive = self.horizons_after(self.before.newest, self.before.silent, self.windows.opened)
         taken = {bucket.file for job in running for bucket in job.inputs}
         free = [b for b in self.standing() if b.alive_until >= alive[b.store] and b.file not in taken]
         small: list[MergeJob] = []
@@ -182,18 +178,18 @@ class Tick:
         how = tuple(slices.get(name) or self.rules.store(name).derived for name in (j.inputs[0].store for j in jobs))
         return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), how, self.rules.durable)
 
-    def _horizons(
+    def horizons_after(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
     ) -> dict[str, int]:
         marks = watermarks(self.streams, newest, raised)
         outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
-        joins = [query.join for query in self._known if query.join is not None]
+        joins = [query.join for query in self.known if query.join is not None]
         kept = {**horizons(joins, self.streams, marks), **materialized_horizons(outside, marks)}
-        for store, horizon in self._windows.horizons(first_open).items():
+        for store, horizon in self.windows.horizons(first_open).items():
             kept[store] = min(kept.get(store, horizon), horizon)
         return kept
 
-    def _newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
+    def newest(self, gathered: Sequence[GatherReport]) -> dict[str, int]:
         newest = dict(self.before.newest)
         for report in gathered:
             if report.newest is not None:
@@ -202,9 +198,9 @@ class Tick:
 
     def foreseen(self, gathered: Sequence[GatherReport]) -> Manifest:
         """What the next tick needs of this one's manifest to be gathered: its number, and watermarks."""
-        newest = self._newest(gathered)
+        newest = self.newest(gathered)
         return replace(
-            self.before, tick=self.number, newest=newest, silent=self._windows.raised(newest, spoke(gathered))
+            self.before, tick=self.number, newest=newest, silent=self.windows.raised(newest, spoke(gathered))
         )
 
     # Windows -------------------------------------------------------------------------------------
@@ -217,10 +213,10 @@ class Tick:
             self.home,
             self.number,
             self.attempt,
-            self._windows,
+            self.windows,
             {query.name: query for query in self.windowed if query.name not in suspended},
             (*self.standing(), *new, *(bucket for report in probed for bucket in report.kept)),
-            self._newest(gathered),
+            self.newest(gathered),
             frozenset(spoke(gathered)),
         )
 
@@ -229,7 +225,7 @@ class Tick:
 
     def fill_order(self) -> FillOrder:
         """Stored rows that are aggregated for slice stores which are new."""
-        filled = self._windows.filled if self.rules.slices else {}
+        filled = self.windows.filled if self.rules.slices else {}
         stored = [bucket for bucket in self.before.buckets if bucket.store in filled.values()]
         stores = tuple(store for store in self.rules.slices if store.name in filled)
         return FillOrder(self.begin(), stores, tuple(stored) if stores else ())
@@ -237,102 +233,6 @@ class Tick:
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""
         return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}, outbox=()))
-
-    def finished(
-        self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], merged: Sequence[MergeReport] = ()
-    ) -> tuple[Manifest, list[str]]:
-        """The manifest that commits the tick, and the state files that are unused after it.
-
-        A merge that took several ticks counts only if all that it read is still part of the state."""
-        newest, arrived, absences = self._newest(gathered), spoke(gathered), self._absences(gathered)
-        failed = self._suspended_now(probed)
-        left = {name: start for report in probed for name, start in report.left.items() if name not in failed}
-        first_open, raised = self._windows.after(newest, arrived) | left, self._windows.raised(newest, arrived)
-        idle = idle_stores(self.rules, self.suspended(probed).union(failed))
-        added = [bucket for report in gathered for bucket in report.buckets]
-        added += [bucket for report in probed for bucket in report.kept]
-        candidates = {bucket.file: bucket for bucket in (*self.standing(), *added)}
-        for merge in merged:
-            if merge.merged is not None:
-                added.append(merge.merged)
-            if all(bucket.file in candidates for bucket in merge.job.inputs):
-                for bucket in merge.job.inputs:
-                    del candidates[bucket.file]
-                if merge.merged is not None:
-                    candidates[merge.merged.file] = merge.merged
-        alive = self._horizons(newest, raised, first_open)
-        alive = {store: horizon for store, horizon in alive.items() if store not in idle}
-        kept = tuple(b for b in candidates.values() if b.store in alive and b.alive_until >= alive[b.store])
-        written = [*self.before.buckets, *self.replaced, *added]
-        named = {bucket.file for bucket in kept}
-        totals = Counters()
-        totals.add(self.before.totals)
-        # Nor is anything counted of another query that had the name of a new one.
-        totals.forget_other_queries({query.name for query in self._known if not self._is_new(query)})
-        if self.rules.version != self.before.plan:
-            totals.forget_steps()
-        for counts in (*(report.counts for report in gathered), *(report.counts for report in probed)):
-            totals.add(counts)
-        written_files = [file for report in probed for file in report.results]
-        for file in written_files:
-            if file.query in failed:
-                totals.results[file.query] -= file.rows
-        known = self._known
-        before = {query.name: self.before.suspended[query.name] for query in known if self._was_suspended(query)}
-        manifest = replace(
-            self.before,
-            tick=self.number,
-            batches={**self.before.batches, self.group: self.batch} if self.group else self.before.batches,
-            newest=newest,
-            buckets=kept,
-            results=tuple(file for report in gathered for file in report.rejected)
-            + tuple(file for file in written_files if file.query not in failed),
-            totals=totals,
-            plan=self.rules.version,
-            materialized=tuple(store for store in self.rules.materialized if store not in idle),
-            queries={
-                query.name: self.number if self._is_new(query) else self.before.queries[query.name] for query in known
-            },
-            additions={query.name: query.addition for query in known if query.addition},
-            outbox=self._outbox([file for file in written_files if file.query not in failed]),
-            marks={**self.before.marks, **{stream: after for stream, (_, after) in absences.marks.items()}},
-            flushed=dict(absences.flushed[1]),
-            suspended={
-                **before,
-                **{n: Suspension(self.number, why, f"{self.number}-{self.attempt}") for n, why in failed.items()},
-            },
-            windows=first_open,
-            complete=self._windows.complete(newest, alive),
-            silent=raised,
-        )
-        manifest.validate()
-        return manifest, [bucket.file for bucket in written if bucket.file not in named]
-
-    def _outbox(self, files: Iterable[ResultFile]) -> Lanes:
-        sinks = {query.name: query.sink for query in self._known if query.sink.is_delivered}
-        if not sinks:
-            return self.before.outbox
-        names = (Posted(f.query, f.rows, os.path.relpath(f.final, self.home), f.bytes) for f in files)
-        return posted(self.before.outbox, sinks, names, self.number)
-
-    def _was_suspended(self, query: Query) -> bool:
-        return is_suspended(query, self.before)
-
-    def _suspended_now(self, probed: Sequence[ProbeReport]) -> dict[str, str]:
-        """The queries that this tick suspends, and why: known before, reported by a task, or found by adding up."""
-        # One that is suspended already stays so, under the same name.
-        known = {query.name for query in self._known if not self._was_suspended(query)}
-        failed = {name: why for name, why in self.suspending.items() if name in known}
-        for report in probed:
-            failed.update(report.suspended)
-        limit = self.rules.limits.matches
-        found = Counter[str]()
-        for report in probed if limit else ():
-            found.update(report.counts.results)
-        for name, matches in found.items():
-            if matches > limit:
-                failed.setdefault(name, too_many_matches(limit))
-        return failed
 
 
 def spoke(gathered: Iterable[GatherReport]) -> set[str]:
