@@ -41,7 +41,8 @@ from watersmeet.runtime.probe.places import Place
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.tick.orders import ProbeOrder, Slice
 from watersmeet.sql import CreateStream, build_query, parse_script
-from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.derived import Derived
 from watersmeet.store.kernels import I64
 from watersmeet.store.merge import MergeJob, merge
 

@@ -13,7 +13,7 @@ from watersmeet.model import Query
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.plan.grouping import choose_groups, cluster, make_groups
 from watersmeet.plan.parts import JoinPart, parts_of
-from watersmeet.store.filters import WIDEST
+from watersmeet.store.derived import WIDEST
 
 
 def queries(count: int, condition: str) -> list[Query]:

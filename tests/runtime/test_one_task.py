@@ -25,7 +25,7 @@ from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick import tick
 from watersmeet.runtime.tick.orders import MergeOrder
-from watersmeet.store.bucket import Derived
+from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob
 
 TICKS, ROWS = 3, 10  # rows of each tick and stream

@@ -32,7 +32,7 @@ from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.resident_task import Hello
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import MergeOrder
-from watersmeet.store.bucket import Derived
+from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob
 
 if TYPE_CHECKING:

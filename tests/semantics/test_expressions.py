@@ -19,8 +19,9 @@ from watersmeet.sql.functions import entries
 from watersmeet.sql.functions.logic import CASTS
 from watersmeet.sql.query import build_query
 from watersmeet.store.codes import encode
+from watersmeet.store.derived import Block
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.filters import Block, evaluate_block
+from watersmeet.store.filters import evaluate_block
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,9 @@ from watersmeet.model.expression import COMPARISONS, ColumnRef, Expression, Lite
 from watersmeet.model.types import arrow_type
 from watersmeet.sql.functions import build_call
 from watersmeet.sql.programs import program_of
+from watersmeet.store.derived import Block
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.filters import Block, evaluate_block
+from watersmeet.store.filters import evaluate_block
 from watersmeet.store.programs import computed, is_safe
 
 COLUMNS = (

@@ -10,7 +10,8 @@ import pytest
 
 from watersmeet.model import ColumnRef, Expression, JoinForm
 from watersmeet.model.expression import Literal, Operation, Sql, constant
-from watersmeet.store.filters import Block, _ranges
+from watersmeet.store.derived import Block
+from watersmeet.store.filters import _ranges
 
 Build = Callable[[str], JoinForm]
 X, ST = ColumnRef("x", "int"), ColumnRef("st", "struct<f:int>")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from watersmeet.model import ColumnRef, Expression, KeyPart
 from watersmeet.model.expression import Literal, Operation, Sql
-from watersmeet.store.bucket import NO_DEADLINE, Bucket, Derived, verify_file
+from watersmeet.store.bucket import NO_DEADLINE, Bucket, verify_file
 from watersmeet.store.codes import encode
-from watersmeet.store.filters import Block
+from watersmeet.store.derived import Block, Derived
 from watersmeet.store.kernels import build_index, probe
 from watersmeet.store.packed import packed
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation, Sql, all_of
-from watersmeet.store.filters import WIDEST, Block, evaluate_block, fold, word_type
+from watersmeet.store.derived import WIDEST, Block
+from watersmeet.store.filters import evaluate_block, fold, word_type
 from watersmeet.store.kernels import count_bits, cut_windows
 
 OPERATORS = {

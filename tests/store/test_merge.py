@@ -12,8 +12,8 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.model.expression import Literal, Operation
 from watersmeet.store import bucket
-from watersmeet.store.bucket import Bucket, Derived
-from watersmeet.store.filters import Block
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.derived import Block, Derived
 from watersmeet.store.merge import FAN_IN, MAX_BYTES, MergeJob, choose_merges, merge
 
 

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.model import ColumnRef, KeyPart
-from watersmeet.store.bucket import MOST_PASSES, Bucket, Derived
-from watersmeet.store.codes import Key
+from watersmeet.store.bucket import MOST_PASSES, Bucket
+from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS, Derived, Key
 from watersmeet.store.kernels import probe
-from watersmeet.store.scan import FEWEST_ROWS, MOST_KEYS
 
 KEY: Key = (KeyPart(ColumnRef("k", "bigint"), "bigint"),)
 ROWS = 3 * FEWEST_ROWS

@@ -10,7 +10,7 @@ from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import Ask, Step, StoreRule, Test
-from watersmeet.store.filters import Bit
+from watersmeet.store.derived import Bit
 
 Pair = frozenset[Named]  # the two ends of an equality
 

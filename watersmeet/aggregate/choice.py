@@ -15,15 +15,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import gcd
 
-from watersmeet.aggregate.distinct import counts_of
-from watersmeet.aggregate.factorized import member_keys, member_partials
+from watersmeet.aggregate.needs import counts_of, member_keys, member_partials
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression, all_of
 from watersmeet.model.forms import FactorizedAggregates, JoinAggregates, Partial, SliceAggregates
 from watersmeet.model.identity import digest, identity
 from watersmeet.model.query import Query
-from watersmeet.store.filters import WIDEST
+from watersmeet.store.derived import WIDEST
 
 MOST_SLICES = 1 << 16
 

@@ -13,22 +13,16 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulate import accumulated
 from watersmeet.aggregate.grouping import Groups, grouped, key_codes
+from watersmeet.aggregate.needs import counts_of
 from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_digits
-from watersmeet.model.expression import Expression
 from watersmeet.model.forms import Partial, SliceAggregates
 from watersmeet.model.types import arrow_type
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
 Read = tuple[pa.RecordBatch, I64]  # rows of windows, and the window of each
-
-
-def counts_of(body: SliceAggregates, values: tuple[Expression, ...]) -> tuple[Partial, ...]:
-    """What is stored for each combination of values: how many rows have it, of those that pass each filter."""
-    filters = dict.fromkeys(partial.filter for partial in body.partials if partial.distinct == values)
-    return tuple(Partial("count", None, each, "bigint") for each in filters)
 
 
 def distinct_columns(

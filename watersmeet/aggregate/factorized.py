@@ -28,11 +28,12 @@ import pyarrow.compute as pc
 from watersmeet.aggregate.accumulate import extremes
 from watersmeet.aggregate.grouping import Groups, grouped, key_codes
 from watersmeet.aggregate.kernels import add_doubles, add_integers
+from watersmeet.aggregate.needs import counted_part, factor_part, member_partials
 from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
-from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Partial
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial
 from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
 from watersmeet.store.codes import EVERY_ROW, fixed_width
@@ -41,60 +42,6 @@ from watersmeet.store.kernels import I64
 _SAFE = 2.0**62
 _WORD = 1 << 64
 Numbers = np.ndarray  # int64, float64, or Python's integers
-
-
-def member_keys(body: FactorizedAggregates, at: int) -> tuple[Expression, ...]:
-    """By what the rows of a member are grouped: all keys of joins, and the group keys that it has."""
-    member = body.members[at]
-    up = [part.expression for part in member.join]
-    down = [part.expression for child in body.members if child.parent == at for part in child.parent_join]
-    found = dict.fromkeys((*up, *down, *(key for _, key in member.keys)))
-    return tuple(sorted(found, key=lambda key: (key.text, key.type)))
-
-
-def member_partials(body: FactorizedAggregates, at: int) -> tuple[Partial, ...]:
-    """What is needed of the rows of a member for all aggregates."""
-    found: dict[Partial, None] = {}
-    for partial in body.partials:
-        for part in (_counted(partial, at), _factor(partial, at)):
-            found.setdefault(_as_partial(part))
-    return tuple(found)
-
-
-def _argument(partial: JoinPartial, at: int) -> Expression | None:
-    return next((argument for position, argument in partial.arguments if position == at), None)
-
-
-def _filter(partial: JoinPartial, at: int) -> Expression | None:
-    return next((condition for position, condition in partial.filters if position == at), None)
-
-
-def _counted(partial: JoinPartial, at: int) -> Part:
-    """How many rows of a member count for an aggregate."""
-    return Part("count", _argument(partial, at), _filter(partial, at))
-
-
-def _factor(partial: JoinPartial, at: int) -> Part:
-    """What a member contributes to an aggregate."""
-    argument = _argument(partial, at)
-    return Part("count" if argument is None else partial.function, argument, _filter(partial, at))
-
-
-def _as_partial(part: Part) -> Partial:
-    if part.function == "count":
-        kind = "bigint"
-    elif part.function == "sum":
-        assert part.argument is not None
-        kind = f"decimal(38,{scale_of(part.argument.type)})" if part.digits else "double"
-    else:
-        assert part.argument is not None
-        kind = part.argument.type
-    return Partial(part.function, part.argument, part.filter, kind)
-
-
-def scale_of(declared: str) -> int:
-    kind = arrow_type(declared)
-    return int(kind.scale) if pa.types.is_decimal(kind) else 0
 
 
 @dataclass(frozen=True)
@@ -178,8 +125,8 @@ class _Join:
         for at in reversed(positions):
             self.below[at] = frozenset((at,)).union(*(self.below[child] for child in self.children[at]))
         self._partials = [member_partials(body, at) for at in positions]
-        counted = [_quantity(partial, positions, _counted) for partial in body.partials]
-        self._needed = dict.fromkeys((*counted, *(_quantity(each, positions, _factor) for each in body.partials)))
+        counted = [_quantity(partial, positions, counted_part) for partial in body.partials]
+        self._needed = dict.fromkeys((*counted, *(_quantity(each, positions, factor_part) for each in body.partials)))
 
     def message(self, at: int) -> _Message:
         """What a member sends to its parent; of the root, the result."""
@@ -238,12 +185,12 @@ class _Join:
     def result(self, partial: JoinPartial, message: _Message, kind: pa.DataType) -> pa.Array:
         """A partial as the last step reads it: NULL where no row counts, or where its type does not hold it."""
         positions = range(len(self.body.members))
-        values = message.values(_quantity(partial, positions, _factor))
+        values = message.values(_quantity(partial, positions, factor_part))
         if isinstance(values, pa.Array):
             return values.cast(kind)
         known = np.ones(len(values), bool)
         if partial.function != "count":
-            known = np.asarray(message.numbers[_quantity(partial, positions, _counted)] != 0, bool)
+            known = np.asarray(message.numbers[_quantity(partial, positions, counted_part)] != 0, bool)
         if values.dtype == np.float64:
             return pa.array(values, mask=~known).cast(kind)
         if values.dtype == np.int64:

@@ -15,8 +15,9 @@ from watersmeet.model.expression import Cast, ColumnRef, Expression, unnested
 from watersmeet.model.types import arrow_type
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW
+from watersmeet.store.derived import WIDEST, Block
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.filters import WIDEST, Block, evaluate_block
+from watersmeet.store.filters import evaluate_block
 from watersmeet.store.kernels import I64, U8
 
 

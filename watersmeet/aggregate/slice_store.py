@@ -23,7 +23,7 @@ from watersmeet.model.forms import Partial
 from watersmeet.model.identity import digest, identity, spelled_as
 from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
-from watersmeet.store.bucket import Derived
+from watersmeet.store.derived import Derived
 from watersmeet.store.placement import Placement
 
 NAME_PREFIX = "slices"

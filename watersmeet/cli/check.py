@@ -31,7 +31,7 @@ def check(
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script
         from watersmeet.plan.at_fault import queries_at_fault
-        from watersmeet.plan.planner import START, make_plan
+        from watersmeet.plan.planner import AT_ONCE, make_plan
 
         declared, errors = check_script(
             Pipeline(read_options(options)[0], home.absolute()), text_of(pipeline), str(pipeline)
@@ -43,7 +43,7 @@ def check(
             raise typer.Exit(1)
         streams, queries = tuple(declared.streams.values()), tuple(declared.queries.values())
         try:
-            make_plan(START, streams, queries, declared.options)  # the last step that could reject the queries
+            make_plan(AT_ONCE, streams, queries, declared.options)  # the last step that could reject the queries
         except WatersmeetError:
             raise
         except Exception:

@@ -56,8 +56,7 @@ from watersmeet.plan.ruleset import (
 )
 from watersmeet.plan.store_needs import NONE_SELDOM, Seldom, without_indexes
 from watersmeet.plan.stores import Stores
-from watersmeet.store.codes import is_exact
-from watersmeet.store.filters import Bit, Block
+from watersmeet.store.derived import Bit, Block, is_exact
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
 

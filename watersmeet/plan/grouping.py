@@ -19,7 +19,7 @@ import pyarrow as pa
 from watersmeet.model import Expression
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.plan.parts import JoinPart, LeafJoin
-from watersmeet.store.filters import WIDEST, Block, evaluate_block
+from watersmeet.store.derived import WIDEST, Block
 
 Groups = tuple[tuple[str, ...], ...]  # names of queries, for the classes that need several groups
 Sample = Callable[[str], pa.RecordBatch | None]  # some rows of a stream
@@ -123,6 +123,8 @@ def rows_in_groups(
 
 def _wants(members: list[JoinPart], graphs: Mapping[str, QueryGraph], rows: Sample) -> np.ndarray:
     """For each sampled row (of all relations, one after the other) and each query: whether it passes the filter."""
+    from watersmeet.store.filters import evaluate_block
+
     pieces = []
     relations = sorted(graphs[members[0].name].relations)
     filters = {

@@ -22,7 +22,7 @@ from watersmeet.plan.access import seen_in
 from watersmeet.plan.nodes import Node
 from watersmeet.plan.parts import LeafJoin
 from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Lookup, Member, Start
-from watersmeet.store.codes import is_exact
+from watersmeet.store.derived import is_exact
 
 NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a leaf check does not look at
 

@@ -13,8 +13,7 @@ from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.parts import JoinPart
 from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
-from watersmeet.store.bucket import TAU
-from watersmeet.store.filters import Bit, Block
+from watersmeet.store.derived import TAU, Bit, Block
 from watersmeet.store.placement import Placement
 
 

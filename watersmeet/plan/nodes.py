@@ -10,7 +10,7 @@ from watersmeet.plan.access import order_of
 from watersmeet.plan.grouping import Group
 from watersmeet.plan.materialize import Materialized
 from watersmeet.plan.ruleset import Ask, Key, LeafCheck, Lookup, Range, Step, Test
-from watersmeet.store.filters import Block
+from watersmeet.store.derived import Block
 
 
 @dataclass

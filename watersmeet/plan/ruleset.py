@@ -30,8 +30,7 @@ from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Query, Sink, SparkCall, Theta
 from watersmeet.model.identity import spelled_as
 from watersmeet.model.limits import Limits
-from watersmeet.store.bucket import Derived
-from watersmeet.store.filters import Block
+from watersmeet.store.derived import Block, Derived
 from watersmeet.store.placement import Placement
 
 UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to add to one

@@ -11,8 +11,7 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Index, Solution, priced
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.ruleset import Ask, Key, Ruleset, Step, StoreRule, all_steps
-from watersmeet.store.filters import Block
-from watersmeet.store.scan import FEWEST_ROWS, MOST_KEYS
+from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS, Block
 
 Seldom = Mapping[Index, int]  # how many steps may look up a key that has no index
 NONE_SELDOM: Seldom = {}

@@ -15,7 +15,7 @@ from watersmeet.plan.access import seen_in
 from watersmeet.plan.materialize import Materialized
 from watersmeet.plan.ruleset import Key, Ruleset, StoreRule
 from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
-from watersmeet.store.filters import Block
+from watersmeet.store.derived import Block
 from watersmeet.store.placement import Placement
 
 

@@ -23,8 +23,9 @@ from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBu
 from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
-from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import fixed_width
+from watersmeet.store.derived import Derived
 from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 

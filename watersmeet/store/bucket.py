@@ -32,9 +32,10 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home.files import make_private, private
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import HIDDEN, KeyPart
-from watersmeet.store.codes import EVERY_ROW, Codes, Key, combine, encode
+from watersmeet.store.codes import EVERY_ROW, Codes, combine, encode
+from watersmeet.store.derived import BITS, TAU, Block, Derived, Key
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.filters import BITS, Block, Words, evaluate_block, fold
+from watersmeet.store.filters import Words, evaluate_block, fold
 from watersmeet.store.kernels import I32, I64, build_index, slot_bits
 from watersmeet.store.packed import packed
 from watersmeet.store.scan import index_of_few, is_few
@@ -49,22 +50,11 @@ _CODES, _VALID = "codes ", "valid "
 _BY_ROW = (BITS, _CODES, _VALID)  # sections with one value for each row, whatever the other rows are
 _ALIGN = 64
 MOST_PASSES = 32  # over the rows of a bucket for a key, which cost more than an index
-TAU = "τ"  # the event time of a member, as a column of a materialized store
 NO_DEADLINE = np.empty(0, np.int64)
 _TAIL = struct.Struct("<I8s")
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Derived:
-    """Which derived parts a bucket is written with."""
-
-    keys: tuple[Key, ...] = ()
-    blocks: tuple[Block, ...] = ()
-    sorted_by: tuple[KeyPart, ...] = ()
-    computed: tuple[str, ...] = ()  # which columns of those that Spark computes the rows keep
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model import KeyPart
 from watersmeet.model.types import arrow_type
+from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
 from watersmeet.store.kernels import I64, U8, hash_bytes, mix_codes
 
-Key = tuple[KeyPart, ...]
-_SHORT_DECIMAL_DIGITS = 18
 EVERY_ROW = np.empty(0, np.uint8)  # stands for a mask of ones
 
 
@@ -28,16 +26,6 @@ class Codes(NamedTuple):
 
     def take(self, rows: np.ndarray) -> Codes:
         return Codes(self.values[rows], self.valid[rows] if len(self.valid) else self.valid)
-
-
-def is_exact(key: Key) -> bool:
-    """Whether equal codes prove equal keys."""
-    if len(key) != 1:
-        return False
-    kind = arrow_type(key[0].type)
-    if pa.types.is_decimal(kind):
-        return bool(kind.precision <= _SHORT_DECIMAL_DIGITS)
-    return not (pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def encode(values: pa.Array, declared: str) -> Codes:
@@ -92,7 +80,7 @@ def _encode_bytes(values: pa.Array) -> I64:
 
 def _encode_decimal(values: pa.Array) -> I64:
     words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)[values.offset : values.offset + len(values)]
-    if values.type.precision <= _SHORT_DECIMAL_DIGITS:
+    if values.type.precision <= SHORT_DECIMAL_DIGITS:
         return np.ascontiguousarray(words[:, 0])
     return mix_codes(np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]))
 

@@ -9,10 +9,9 @@ it. Other filters go to DuckDB.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sized
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -28,43 +27,12 @@ from watersmeet.model.expression import (
 )
 from watersmeet.model.types import is_integer
 from watersmeet.store.codes import EVERY_ROW, fixed_width
+from watersmeet.store.derived import WIDEST, Bit, Block
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.kernels import I64, narrow_words
 
-Bit = tuple[Expression, ...]  # alternatives, over the columns of the store
 Words = np.ndarray  # unsigned integers, one a row
 _Comparison = tuple[str, str, int]  # column, operator, constant
-
-WIDEST = 64
-BITS = "bits "  # begins the name of a bucket's section of words
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Block:
-    """At most WIDEST bits. A walk asks for their words again and again, so that names are compared and not filters."""
-
-    bits: tuple[Bit, ...] = ()
-
-    @cached_property
-    def name(self) -> str:
-        """The name under which a bucket keeps the words of a block: equal texts, equal names."""
-        return BITS + hashlib.sha256(repr(self.bits).encode()).hexdigest()[:16]
-
-    @cached_property
-    def _types(self) -> tuple[str, ...]:
-        return tuple(column.type for bit in self.bits for each in bit for column in each.columns)
-
-    def __len__(self) -> int:
-        return len(self.bits)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Block) and self.name == other.name and self._types == other._types
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __repr__(self) -> str:
-        return repr(self.bits)
 
 
 def word_type(block: Sized) -> np.dtype:

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import HIDDEN
-from watersmeet.store.bucket import Bucket, Derived, concatenated
+from watersmeet.store.bucket import Bucket, concatenated
+from watersmeet.store.derived import Derived
 from watersmeet.store.retention import KEEP_ALL
 
 FAN_IN = 4

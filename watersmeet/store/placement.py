@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
-from watersmeet.store.bucket import Bucket, Derived
-from watersmeet.store.codes import Codes
-from watersmeet.store.kernels import I32, partition_of
+from watersmeet.store.derived import Derived
+
+if TYPE_CHECKING:
+    from watersmeet.store.bucket import Bucket
+    from watersmeet.store.codes import Codes
+    from watersmeet.store.kernels import I32, I64
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,11 @@ class Placement:
             return np.array(self.used, np.int32)[np.arange(len(rows)) % len(self.used)]
         codes = rows.codes(self.key)
         values = np.where(codes.valid != 0, codes.values, 0) if len(codes.valid) else codes.values
-        return partition_of(np.ascontiguousarray(values), self.partitions)
+        return _partition_of(values, self.partitions)
 
     def of_codes(self, codes: Codes) -> I32:
         """The partition of each key; -1 for NULL, which equals nothing."""
-        found = partition_of(np.ascontiguousarray(codes.values), self.partitions)
+        found = _partition_of(codes.values, self.partitions)
         if len(codes.valid):
             found[codes.valid == 0] = -1
         return found
@@ -73,6 +76,12 @@ class Placement:
     def covers(self, info: BucketInfo) -> bool:
         """Whether the rows of a bucket were divided by this placement."""
         return info.layout == self.text
+
+
+def _partition_of(codes: I64, partitions: int) -> I32:
+    from watersmeet.store.kernels import partition_of  # compiled loops, which a plan alone does not need
+
+    return partition_of(np.ascontiguousarray(codes), partitions)
 
 
 class Store(Protocol):

@@ -13,10 +13,9 @@ from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba 
 from numba import njit
 
 from watersmeet.store.codes import EVERY_ROW, Codes
+from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS
 from watersmeet.store.kernels import GOLDEN, I32, I64, IN8, IN32, IN64, INT, OUT32, U8, build_index, slot_bits
 
-FEWEST_ROWS = 4096  # of a bucket below which an index is made at once
-MOST_KEYS = 4096  # to look up in one pass: a table of them stays in the cache of the processor
 _SPARE_BITS = 4  # entries of the table for each key, as a power of two: few rows are taken for their entry alone
 
 

@@ -13,7 +13,7 @@ from watersmeet.runtime.probe.open_buckets import Stores
 from watersmeet.runtime.probe.partial_results import Partial, Refs
 from watersmeet.runtime.probe.referenced_rows import Placement, equal_values, key_values
 from watersmeet.store.bucket import Bucket
-from watersmeet.store.filters import Block
+from watersmeet.store.derived import Block
 from watersmeet.store.kernels import I64
 
 

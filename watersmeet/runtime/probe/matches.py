@@ -9,7 +9,8 @@ from watersmeet.runtime.probe.partial_results import Partial
 from watersmeet.runtime.probe.probers import Look
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, Codes
-from watersmeet.store.filters import Block, Words, all_bits, fold, word_type
+from watersmeet.store.derived import Block
+from watersmeet.store.filters import Words, all_bits, fold, word_type
 
 ROWS_OUT = 1 << 17
 

@@ -24,7 +24,7 @@ from watersmeet.model.forms import WindowSql
 from watersmeet.model.grid import Grid
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.absences import Absences
-from watersmeet.store.bucket import Derived
+from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob
 from watersmeet.store.retention import LimitAhead
 from watersmeet.store.sketch import Sketch

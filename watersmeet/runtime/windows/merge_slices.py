@@ -8,7 +8,8 @@ from pathlib import Path
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.store.bucket import Bucket, Derived
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob, identity_of
 
 
