@@ -79,11 +79,11 @@ CASES = [
     (
         "SELECT a.k FROM wide a WHERE EXISTS (SELECT z FROM wide b WHERE b.k = a.k) WINDOW 1 DAY",
         "z",
-        "unknown column z",
+        "b (stream wide) has no column z",
     ),
     ("SELECT a.k FROM wide a FULL OUTER JOIN wide b ON a.k = b.k WINDOW 1 DAY", "FULL OUTER JOIN", "write two queries"),
     ("SELECT a.k FROM wide a NATURAL JOIN wide b WINDOW 1 DAY", "NATURAL JOIN", "NATURAL JOIN is not supported"),
-    ("SELECT a.k FROM wide a, LATERAL (SELECT 1) b WINDOW 1 DAY", "LATERAL", "FROM accepts only streams"),
+    ("SELECT a.k FROM wide a, LATERAL (SELECT 1) b WINDOW 1 DAY", "LATERAL", "FROM accepts no lateral"),
     ("SELECT a.k FROM wide a, wide b WINDOW 1 DAY", "b WINDOW", "nothing joins b to a"),
     ("SELECT a.k FROM wide a JOIN wide b WINDOW 1 DAY", "b WINDOW", "write CROSS JOIN if you want every pair"),
     ("SELECT a.k FROM wide a, wide b, wide c WHERE a.k = b.k WINDOW 1 DAY", "c WHERE", "nothing joins c to a"),

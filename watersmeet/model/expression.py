@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 COMPARISONS = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with the sides exchanged
 _BOOLEAN = frozenset((*COMPARISONS, "AND", "OR", "NOT", "BETWEEN"))
@@ -124,6 +124,10 @@ class ColumnRef(Expression):
 
     def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:
         return rename(self)
+
+
+# Thousands of queries read the same few columns: as one value they are pickled once.
+column_ref = lru_cache(maxsize=1 << 16)(ColumnRef)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

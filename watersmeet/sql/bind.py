@@ -7,7 +7,7 @@ DuckDB gives has to be the one that Spark's rules gave (sql/functions/), or the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,8 @@ from watersmeet.sql.functions.folding import database
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, shown
-from watersmeet.sql.syntax import Located, Scalar
+from watersmeet.sql.syntax import Located
+from watersmeet.sql.tree import Call
 
 
 class Binder:
@@ -34,18 +35,18 @@ class Binder:
         self._site = site
         self._registered = registered  # by lower-case name
 
-    def check_functions(self, scalar: Scalar) -> None:
+    def check_calls(self, calls: Iterable[Call]) -> None:
         """Reject calls of functions that are neither proven nor computed by Spark."""
-        for call in scalar.functions():
-            if call.text.lower() in TABLE or call.text.lower() in BY_SPARK:
+        for call in calls:
+            if call.name.lower() in TABLE or call.name.lower() in BY_SPARK:
                 continue
-            if self.registered(call.text):
+            if self.registered(call.name):
                 self._site.fail(
                     call.span,
-                    f"the registered predicate {call.text} is part of another expression",
+                    f"the registered predicate {call.name} is part of another expression",
                     hint="use it as a condition of its own, combined by AND",
                 )
-            problem, hint = reason(call.text)
+            problem, hint = reason(call.name)
             self._site.fail(call.span, problem, hint=hint)
 
     def registered(self, name: str) -> Registered | None:

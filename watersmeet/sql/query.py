@@ -1,4 +1,4 @@
-"""From the text of a SELECT to a Query: cut windows, parse, resolve names, split the condition, bind types."""
+"""From the text of a SELECT to a Query: cut windows, parse, resolve names, lower it to a form."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
-from watersmeet.sql.adapter import parse_select, tokenize
+from watersmeet.sql.adapter import tokenize
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.joins import read_join
 from watersmeet.sql.limits import check_length, check_tokens, check_windows
-from watersmeet.sql.outputs import build_outputs
+from watersmeet.sql.lower.continuous import build_continuous
 from watersmeet.sql.site import Site
-from watersmeet.sql.unsupported import reject
 from watersmeet.sql.windowed.build import build_windowed, is_windowed
-from watersmeet.sql.windows import Windows, cut_windows
+from watersmeet.sql.windows import cut_windows
 
 
 def build_query(
@@ -52,7 +50,7 @@ def build_query(
     windows = cut_windows(site, tokens, text)
     try:
         binder = Binder(site, functions or {})
-        build = build_windowed if is_windowed(windows) else _continuous
+        build = build_windowed if is_windowed(windows) else build_continuous
         query = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
@@ -61,23 +59,3 @@ def build_query(
     if query.window is not None:
         check_windows(site, name, query.window, windows, limits)
     return replace(query, backfill=backfill)
-
-
-def _continuous(
-    name: str,
-    text: str,
-    streams: Mapping[str, Stream],
-    sink: Sink,
-    site: Site,
-    windows: Windows,
-    binder: Binder,
-    max_aliases: int,
-) -> Query:
-    parsed = parse_select(site, windows.blanked, windows.tokens)
-    if parsed.unsupported:
-        reject(site, parsed.unsupported[0])
-    join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
-    outputs = build_outputs(site, join.scope, binder, parsed.items)
-    join.check_connected()
-    parsed.check_all_read()
-    return Query(name, join.form(outputs), sink=sink, sql=text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -45,6 +47,12 @@ class Site:
         """Give a model's complaint the place it is about."""
         place = self.place(span)
         raise SqlError(error.problem, detail=error.detail, hint=error.hint or hint, place=place) from None
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> str:
+    folded = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(written.lower(), folded, n=1)
+    return f"did you mean {as_written(folded[close[0]])}?" if close else ""
 
 
 def name_hint(site: Site, span: Span) -> str:

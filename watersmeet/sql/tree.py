@@ -97,6 +97,13 @@ def without_parentheses(node: Node) -> Node:
     return node
 
 
+def unwrapped(node: Node) -> Node:
+    """Without parentheses that were written. Those around the parts of LIKE ALL have the place of what they enclose."""
+    while isinstance(node, Parenthesized) and node.inner.where is not node.where:
+        node = node.inner
+    return node
+
+
 @dataclass(frozen=True)
 class Call(Node):
     """A function, an operator, CASE (conditions and values in turn), IN, BETWEEN, LIKE …"""
@@ -205,6 +212,7 @@ class Join:
     on: Node | None = None
     using: tuple[Name, ...] = ()
     natural: bool = False
+    written: Name = field(default=Name("", (0, 1)), compare=False)  # the words for it, or a comma
 
 
 Source = TableName | Derived | Join
@@ -257,6 +265,7 @@ class Select:
     distinct: bool = False
     ending: Ending = field(default_factory=Ending)
     common: tuple[Common, ...] = ()
+    clauses: tuple[Name, ...] = field(default=(), compare=False)  # the words that begin clauses besides FROM and WHERE
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ CASES = [
         "only inner joins",
     ),
     # names
-    (f"SELECT x FROM bids {W} b", "x", "b has no column x"),
+    (f"SELECT x FROM bids {W} b", "x", "b (stream bids) has no column x"),
     (f"SELECT c.n FROM bids {W} b", "c.n", "Aliases: b."),
     (f"SELECT n FROM bidz {W} b", "bidz", "did you mean bids?"),
     (f"SELECT name FROM auctions {W} a, persons {W} p", "name", "write a.name or p.name"),
@@ -178,7 +178,7 @@ CASES = [
     (f"SELECT n + 1 FROM bids {W}", "n + 1", "a computed output needs a name"),
     (f"SELECT d.x FROM (SELECT n AS x, price AS x FROM bids {W}) d", "d.x", "column x is ambiguous"),
     (f"SELECT d.x FROM (SELECT n FROM bids {W}) d(x, y)", "x, y", "1 columns and 2 names"),
-    (f"SELECT id FROM auctions {W} JOIN bids {W} USING (id)", "id)", "bids has no column id"),
+    (f"SELECT id FROM auctions {W} JOIN bids {W} USING (id)", "id)", "bids (stream bids) has no column id"),
     (
         f"SELECT n FROM bids {W} b WHERE EXISTS (SELECT 1 FROM auctions {W} a WHERE EXISTS"
         f" (SELECT 1 FROM persons {W} p WHERE p.id = b.bidder))",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, NoReturn
 
+import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, SqlglotError
 
 from watersmeet.sql.adapter.fields import remember_reads
 from watersmeet.sql.adapter.tokens import SPARK, backslashed
@@ -70,6 +71,14 @@ def name_units(node: Any) -> None:
         unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in _WITH_UNIT else None
         if isinstance(unit, exp.Column) and len(unit.parts) == 1:
             unit.replace(exp.Literal.string(unit.name))
+
+
+def is_known_function(name: str) -> bool:
+    """Whether the parser has an idea of a function of this name, or does not take it for a function at all."""
+    try:
+        return not isinstance(sqlglot.parse_one(f"{name}(x)", read="spark"), exp.Anonymous)
+    except SqlglotError:
+        return True
 
 
 def unsupported_kind(node: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NoReturn
 
@@ -14,15 +14,22 @@ from watersmeet.sql.adapter.fields import check_all_read
 from watersmeet.sql.adapter.joins import join_fields
 from watersmeet.sql.adapter.parsing import name_units, parsed, unsupported_kind
 from watersmeet.sql.adapter.places import Places
-from watersmeet.sql.adapter.select import CLAUSES
 from watersmeet.sql.functions.rejected import AGGREGATES
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Token, UnsupportedClause
 from watersmeet.sql.unsupported import reject
 
+# Clauses by sqlglot's name for them, with the words that open each.
+CLAUSES = {
+    **{"with_": "WITH", "distinct": "DISTINCT", "group": "GROUP BY", "having": "HAVING", "qualify": "QUALIFY"},
+    **{"windows": "WINDOW", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "limit": "LIMIT"},
+    **{"distribute": "DISTRIBUTE BY", "offset": "OFFSET", "laterals": "LATERAL VIEW", "sample": "TABLESAMPLE"},
+    **{"pivots": "PIVOT", "into": "INTO", "locks": "FOR", "version": "AS OF"},
+}
 _ALLOWED_KINDS = ("aggregate", "subquery")
 _ENDINGS = {"order": "ORDER", "limit": "LIMIT", "offset": "OFFSET", "sort": "SORT", "cluster": "CLUSTER"}
 _LARGEST_INT = 2**31 - 1
+_PLAIN_ARGS = ("expressions", "from_", "joins", "where", "hint", "this", "alias", "db", "catalog")
 _OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 
@@ -108,7 +115,14 @@ class _QueryReader(Places):
             bool(distinct),
             self._ending(node),
             self._common(node),
+            tuple(self._clauses(node)),
         )
+
+    def _clauses(self, node: Any) -> Iterator[Name]:
+        for arg, value in node.args.items():
+            if value and arg not in _PLAIN_ARGS and isinstance(value, exp.Expression | list):
+                words = CLAUSES.get(arg, arg.upper().strip("_"))
+                yield Name(words, self.word(words))
 
     def _ending(self, node: Any) -> tree.Ending:
         order, limit, offset = (node.args.get(clause) for clause in ("order", "limit", "offset"))
@@ -171,6 +185,7 @@ class _QueryReader(Places):
                 self.scalars.value(fields.on) if fields.on else None,
                 tuple(self.name(one) for one in fields.using),
                 fields.natural,
+                Name(fields.written, self.join_words(join)),
             )
         return source
 
@@ -191,9 +206,7 @@ class _QueryReader(Places):
             return tree.Derived(tree.Select((star,), inner, self.span(node)), named, self._columns(alias))
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             written = {"table": "table function"}.get(node.key, node.key)
-            self.site.fail(
-                self.span(node), f"FROM accepts streams and subqueries, not a {written}", hint="name a stream"
-            )
+            self.site.fail(self.span(node), f"FROM accepts no {written}", hint="name a stream")
         if node.args.get("db"):
             self._reject("qualified name", node.sql(), self.span(node))
         stream = self.name(node.this)

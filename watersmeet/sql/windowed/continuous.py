@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 
 from watersmeet.model import ColumnRef, Expression, Output, Query, Sink, Stream, member_column
 from watersmeet.model.forms import JoinAggregates, Partial
-from watersmeet.sql.adapter import parse_query, parse_select
+from watersmeet.sql import tree
+from watersmeet.sql.adapter import parse_query
 from watersmeet.sql.bind import Binder
-from watersmeet.sql.joins import read_join
+from watersmeet.sql.lower.continuous import Join, lengths_of
+from watersmeet.sql.rules import check_join
 from watersmeet.sql.site import Site
 from watersmeet.sql.tree import Call
-from watersmeet.sql.unsupported import reject
 from watersmeet.sql.windowed.combine import NotThisClass
 from watersmeet.sql.windowed.grids import call_grid
 from watersmeet.sql.windowed.resolve import Resolver
-from watersmeet.sql.windowed.resolved import Joined, Scan, Select, scans, sources
+from watersmeet.sql.windowed.resolved import Select, scans
 from watersmeet.sql.windowed.sliced import Rows, grouped
 from watersmeet.sql.windows import Windows
 
-_OF_A_JOIN = ("join", "source", "nested join", "qualified name", "column aliases", "subquery")  # not of aggregates
 _LIKE = "write GROUP BY …, window(result_time(), '1 minute')"
 
 
@@ -35,10 +35,9 @@ def build_continuous(
 ) -> Query:
     """`windows` with another name for `window`, as for all windowed queries."""
     whole, check_all_read = parse_query(site, windows.blanked, windows.tokens)
-    parsed = parse_select(site, windows.blanked, windows.tokens)
-    for found in parsed.unsupported:
-        if found.what in _OF_A_JOIN:
-            reject(site, found)
+    if not isinstance(whole, tree.Select):
+        site.fail(whole.span, "an aggregate over a continuous join has one SELECT without subqueries", hint=_LIKE)
+    check_join(site, whole)
     for bracket in (*windows.brackets, *([windows.overall] if windows.overall else ())):
         if bracket.slide is not None:
             site.fail(
@@ -46,7 +45,11 @@ def build_continuous(
                 "result_time() belongs to continuous joins, whose windows have no SLIDE",
                 hint="remove SLIDE, or group by window(…) of an event time",
             )
-    join = read_join(name, streams, site, parsed, windows, binder, max_aliases)
+    lengths = lengths_of(site, name, whole, windows, max_aliases)
+    resolver = Resolver(site, streams)
+    query = resolver.whole(whole)
+    assert isinstance(query, Select)
+    join = Join(site, binder, query, resolver.aliases, lengths)
     if join.leaf is not None:
         site.fail(
             join.leaf.table.written.span,
@@ -54,11 +57,7 @@ def build_continuous(
             hint="use JOIN, or [RANGE … SLIDE …] at each stream",
         )
     join.check_connected()
-    resolver = Resolver(site, streams)
-    query = resolver.whole(whole)
     check_all_read()
-    if not isinstance(query, Select) or not all(isinstance(each, Scan | Joined) for each in sources(query)):
-        site.fail(whole.span, "an aggregate over a continuous join has one SELECT without subqueries", hint=_LIKE)
     calls = [call for call, _ in resolver.window_calls if _is_result_time(call)]
     if not calls or len(calls) < len(resolver.window_calls):
         span = resolver.window_calls[0][0].span if resolver.window_calls else whole.span
@@ -77,9 +76,9 @@ def build_continuous(
         )
     columns = dict.fromkeys(column for each in (*keys, *_arguments(partials)) for column in each.columns)
     inner = tuple(Output(member_column(each.row, each.name), each.type, each) for each in columns)
-    first = join.scope.members[0]
-    inner = inner or (_any_column(first.alias, first.stream),)
-    form = JoinAggregates(join.form(inner), keys, partials, final, outputs)
+    first = join.members[0]
+    inner = inner or (_any_column(first.alias, streams[first.stream]),)
+    form = JoinAggregates(join.form(inner, ()), keys, partials, final, outputs)
     reason = "It aggregates the results of a continuous join, which are found first."
     return Query(name, form, grids.pop(), sink, text, reason=reason)
 

@@ -10,14 +10,13 @@ from watersmeet.errors import ModelError
 from watersmeet.model import Stream
 from watersmeet.model.stream import check_name
 from watersmeet.sql import tree
-from watersmeet.sql.scope import did_you_mean
-from watersmeet.sql.site import Site
+from watersmeet.sql.site import Site, did_you_mean
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Call, Node
 from watersmeet.sql.windowed import resolved
 from watersmeet.sql.windowed.names import Names, Relation, Visible
 from watersmeet.sql.windowed.resolved import OutColumn
-from watersmeet.sql.windowed.typing import SparkTyping
+from watersmeet.sql.windowed.typing import SparkTyping, Untyped
 
 Environment = Mapping[str, tuple[tree.Common, "Environment"]]  # names of WITH, by lower case, each with what it sees
 ResolveQuery = Callable[[tree.Query, Names | None, Environment], resolved.Query]
@@ -41,7 +40,12 @@ class Labels:
 
 class FromClause:
     def __init__(
-        self, site: Site, streams: Mapping[str, Stream], typing: SparkTyping, query: ResolveQuery, on: ResolveCondition
+        self,
+        site: Site,
+        streams: Mapping[str, Stream],
+        typing: SparkTyping | Untyped,
+        query: ResolveQuery,
+        on: ResolveCondition,
     ) -> None:
         self._site = site
         self._streams = {name.lower(): stream for name, stream in streams.items()}
@@ -50,6 +54,7 @@ class FromClause:
         self._on = on
         self._labels = Labels()
         self.tables: list[tree.TableName] = []  # all uses of streams
+        self.aliases: dict[str, Name] = {}  # by label
 
     def read(self, source: tree.Source, parent: Names | None, known: Environment) -> tuple[resolved.Source, Names]:
         if isinstance(source, tree.Join):
@@ -84,10 +89,11 @@ class FromClause:
             self._site.adopt(table.alias.span, error)
         self.tables.append(table)
         label = self._labels.new(table.alias.text)
+        self.aliases[label] = table.alias
         plain = tuple(OutColumn(column.name, column.name, column.type) for column in stream.columns)
         columns = self._renamed(plain, table.columns, table.alias)
         scan = resolved.Scan(label, table.alias.text, stream.name, columns)
-        return scan, Names.of(self._site, Relation(table.alias.text, label, columns), parent)
+        return scan, Names.of(self._site, Relation(table.alias.text, label, columns, stream.name), parent)
 
     def _renamed(self, columns: tuple[OutColumn, ...], names: tuple[Name, ...], alias: Name) -> tuple[OutColumn, ...]:
         if not names:
@@ -120,7 +126,7 @@ class FromClause:
             keys.append(self._merged(join.kind, one, other))
             both.hidden += [each for each in (one, other) if each.relation and each.relation is not keys[-1].relation]
         kind = "cross" if on is None and join.kind == "inner" else join.kind
-        source = resolved.Joined(kind, left, right, on)
+        source = resolved.Joined(kind, left, right, on, join.written)
         if kind in ("semi", "anti"):
             names.put_first(keys)
             return source, names

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from watersmeet.sql.scope import did_you_mean
-from watersmeet.sql.site import Site
+from watersmeet.sql.site import Site, did_you_mean
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Column, Field, Node
 from watersmeet.sql.windowed.resolved import Bound, OutColumn, WindowEnd
@@ -21,6 +20,7 @@ class Relation:
     alias: str
     label: str
     columns: tuple[OutColumn, ...]
+    stream: str = ""
 
     def having(self, name: str) -> list[OutColumn]:
         return [column for column in self.columns if column.name.lower() == name.lower()]
@@ -60,9 +60,9 @@ class Names:
         names = {key.column.name.lower() for key in keys}
         self.visible = [*keys, *(each for each in self.visible if each.column.name.lower() not in names)]
 
-    def column(self, written: Column) -> Node:
+    def column(self, written: Column, *, windowed: bool = True) -> Node:
         """What a column stands for; raises SqlError."""
-        found = self.find(written) or _window_end(written)
+        found = self.find(written) or (_window_end(written) if windowed else None)
         if found is None and self.parent is not None:
             found = self.parent.find(written)
             if found is None and self.parent.parent and self.parent.parent.find(written) is not None:
@@ -138,7 +138,8 @@ class Names:
         known = [column.name for each in relations for column in each.columns]
         problem = f"unknown column {name.text}"
         if len(relations) == 1:
-            problem = f"{relations[0].alias or 'the subquery'} has no column {name.text}"
+            stream = f" (stream {relations[0].stream})" if relations[0].stream else ""
+            problem = f"{relations[0].alias or 'the subquery'}{stream} has no column {name.text}"
         self.site.fail(name.span, problem, detail=detail, hint=did_you_mean(name.text, known))
 
     def _ambiguous(self, name: Name, aliases: list[str]) -> NoReturn:

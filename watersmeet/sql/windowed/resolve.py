@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 from watersmeet.model import Stream
@@ -12,6 +13,7 @@ from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
 from watersmeet.sql.site import Site, name_hint
 from watersmeet.sql.spark_types import Unsupported, shown, widest
+from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over, without_parentheses
 from watersmeet.sql.windowed import resolved
 from watersmeet.sql.windowed.correlation import check_correlation
@@ -19,7 +21,7 @@ from watersmeet.sql.windowed.from_clause import Environment, FromClause, Labels
 from watersmeet.sql.windowed.groups import bare, check_grouped
 from watersmeet.sql.windowed.names import WINDOW, Names, Relation, field_of_window
 from watersmeet.sql.windowed.resolved import Bound, Nested, OutColumn
-from watersmeet.sql.windowed.typing import SparkTyping
+from watersmeet.sql.windowed.typing import SparkTyping, Untyped
 
 _MOST_QUERIES = 200
 Aliases = Mapping[str, Node]  # of the SELECT list, by lower case
@@ -28,10 +30,14 @@ Aliases = Mapping[str, Node]  # of the SELECT list, by lower case
 class Resolver:
     """Resolves one query. `window_calls` are the calls of window(…) that it met, each with what it reads resolved."""
 
-    def __init__(self, site: Site, streams: Mapping[str, Stream], binder: Binder | None = None) -> None:
+    def __init__(
+        self, site: Site, streams: Mapping[str, Stream], binder: Binder | None = None, *, continuous: bool = False
+    ) -> None:
+        """`continuous`: a query without windows of its own, whose scalars get their types when it is lowered."""
         self._site = site
         self._registered = binder.registered if binder else lambda name: None
-        self._typing = SparkTyping(site)
+        self._continuous = continuous
+        self._typing: SparkTyping | Untyped = Untyped() if continuous else SparkTyping(site)
         self._from = FromClause(site, streams, self._typing, self._inner, self._condition_of_join)
         self._resolved = 0
         self._known: Environment = {}  # of the query whose scalars are read
@@ -41,6 +47,11 @@ class Resolver:
     def tables(self) -> list[tree.TableName]:
         """All uses of streams."""
         return self._from.tables
+
+    @property
+    def aliases(self) -> Mapping[str, Name]:
+        """By the label of a scan, its alias as written."""
+        return self._from.aliases
 
     def whole(self, query: tree.Query) -> resolved.Query:
         return self._query(query, None, {}, outermost=True)
@@ -107,7 +118,7 @@ class Resolver:
         if aggregated:
             roots = [*values, *([having] if having is not None else []), *(each.value for each in order)]
             check_grouped(self._site, roots, group or (), {each.label for each in names.relations})
-        if query.distinct:
+        if query.distinct and not self._continuous:
             self._check_comparable(outputs, "DISTINCT", query.span)
             known_values = [bare(value) for value in values]
             for each in order:
@@ -136,7 +147,8 @@ class Resolver:
                     drafts.append((each.column.name, each.value, item, alias))
                 continue
             value = self._scalar(item.value, names, aliases)
-            written = item.value.parts[-1] if isinstance(item.value, Column) else ""
+            plain = without_parentheses(item.value)
+            written = plain.parts[-1] if isinstance(plain, Column) else ""
             name = item.name.text if item.name else written
             if not name and outermost:
                 self._site.fail(item.span, "a computed output needs a name", hint=name_hint(self._site, item.span))
@@ -258,30 +270,36 @@ class Resolver:
                 case tree.SubqueryValue():
                     return self._value_of(inner, self._subquery(inner.query, names, known))
                 case tree.Exists():
-                    return Nested("exists", self._subquery(inner.query, names, known), where=inner.where)
+                    query = self._subquery(inner.query, names, known)
+                    return Nested("exists", query, where=partial(getattr, inner.query, "span"))
                 case tree.InSubquery():
                     query = self._subquery(inner.query, names, known)
                     if len(query.outputs) != 1:
                         self._one_column(inner, query)
                     return Nested("in", query, read(inner.value), where=inner.where)
-            if _is_window(inner):
-                self._no_value(inner)
-            if isinstance(inner, Call) and inner.name.lower() == "result_time":
-                self._site.fail(
-                    inner.span,
-                    "result_time() belongs into window(…)",
-                    hint="group by window(result_time(), '1 minute')",
-                )
-            if isinstance(inner, Call) and inner.function and self._registered(inner.name):
-                self._site.fail(
-                    inner.span,
-                    f"the registered predicate {inner.name} cannot be called in a windowed query",
-                    hint="join with it in a continuous query",
-                )
-            self._check_below(inner)
+            if not self._continuous:
+                self._check_windowed(inner)
             return inner.rebuilt(read)
 
         return read(node)
+
+    def _check_windowed(self, node: Node) -> None:
+        """What is no value in a windowed query."""
+        if _is_window(node):
+            self._no_value(node)
+        if isinstance(node, Call) and node.name.lower() == "result_time":
+            self._site.fail(
+                node.span,
+                "result_time() belongs into window(…)",
+                hint="group by window(result_time(), '1 minute')",
+            )
+        if isinstance(node, Call) and node.function and self._registered(node.name):
+            self._site.fail(
+                node.span,
+                f"the registered predicate {node.name} cannot be called in a windowed query",
+                hint="join with it in a continuous query",
+            )
+        self._check_below(node)
 
     def _check_below(self, node: Node) -> None:
         """Reject aggregates and OVER where no row could have them."""
@@ -316,7 +334,7 @@ class Resolver:
         found = names.find(written)
         if found is None and len(written.parts) == 1 and written.parts[0].lower() in aliases:
             return aliases[written.parts[0].lower()]
-        return found or names.column(written)
+        return found or names.column(written, windowed=not self._continuous)
 
     def _window_call(self, call: Node, names: Names) -> None:
         assert isinstance(call, Call)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Node, Ordered
 
 
@@ -65,6 +66,7 @@ class Joined:
     left: Source
     right: Source
     on: Node | None
+    written: Name
 
 
 Source = Scan | Subselect | Joined

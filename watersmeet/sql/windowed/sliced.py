@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from watersmeet.model import ColumnRef, Expression, Output
+from watersmeet.model.expression import column_ref
 from watersmeet.model.forms import Final, Partial, SliceAggregates
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import sql
-from watersmeet.sql.scope import column_ref
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import FLOATS, Unsupported, is_numeric
 from watersmeet.sql.tree import Aggregate, Call, Node, Over, Parenthesized, Star

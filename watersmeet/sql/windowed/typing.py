@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
+from watersmeet.model.expression import INTERVAL, ColumnRef, Expression, column_ref
 from watersmeet.model.forms import END, START
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.sql.functions.aggregates import aggregate_type, is_orderable, type_over
 from watersmeet.sql.functions.spark_rules import castable, spark_type
-from watersmeet.sql.scope import column_ref
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported, comparable, is_numeric, shown
 from watersmeet.sql.tree import Aggregate, Call, Node, Number, Over, Star
@@ -41,6 +40,19 @@ class OnlySpark(Expression):
 def only_spark(expression: Expression) -> bool:
     """Whether some part of it has no text for DuckDB."""
     return isinstance(expression, OnlySpark | SparkCall) or any(only_spark(each) for each in expression.operands)
+
+
+class Untyped:
+    """In place of SparkTyping, where names are resolved and types come later."""
+
+    def value(self, node: Node) -> Expression:
+        return _UNTYPED
+
+    def condition(self, node: Node) -> Expression:
+        return _UNTYPED
+
+
+_UNTYPED = ColumnRef("", "")
 
 
 class SparkTyping(Typing):

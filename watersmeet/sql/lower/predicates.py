@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from watersmeet.model import CROSS, Band, Expression, KeyPart, Predicate, Registered, Theta
 from watersmeet.model.expression import call
 from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.model.types import is_integer
 from watersmeet.sql.bands import Difference, difference_of
-from watersmeet.sql.bind import Binder
+from watersmeet.sql.lower.rows import Member, Scalars
 from watersmeet.sql.programs import program_of
-from watersmeet.sql.scope import Member, Scope
-from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import FLOATS, wider
-from watersmeet.sql.syntax import Reference, Scalar
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two members of a query, in the order of its FROM, and what is needed to understand a condition on them."""
-
-    site: Site
-    scope: Scope
-    binder: Binder
-    left: Member
-    right: Member
-
-    def expression(self, scalar: Scalar) -> Expression:
-        return scalar.expression(self.site, self._resolve)
-
-    def _resolve(self, reference: Reference) -> Expression:
-        resolved = self.scope.resolve(reference)
-        return resolved.expression(LEFT if resolved.member is self.left else RIGHT)
+from watersmeet.sql.tree import Node
 
 
 def cross_product(left: Member, right: Member) -> Predicate:
     return Predicate(left.alias, right.alias, CROSS, CROSS)
 
 
-def make_predicate(pair: Pair, scalar: Scalar) -> Predicate:
-    condition = pair.binder.condition(scalar, pair.expression(scalar))
+def make_predicate(scalars: Scalars, pair: Sequence[Member], node: Node) -> Predicate:
+    """`pair` has the two members in the order of FROM."""
+    condition = scalars.binder.condition(node, _expression(scalars, pair, node))
     thetas = [_theta(each) for each in (condition, _mirrored(condition))]
-    return Predicate(pair.left.alias, pair.right.alias, thetas[0], thetas[1])
+    return Predicate(pair[0].alias, pair[1].alias, thetas[0], thetas[1])
 
 
-def call_predicate(pair: Pair, function: Registered, scalars: tuple[Scalar, ...]) -> Predicate:
+def call_predicate(scalars: Scalars, pair: Sequence[Member], function: Registered, nodes: Sequence[Node]) -> Predicate:
     """A call of a registered predicate."""
     arguments = []
-    for scalar in scalars:
-        pair.binder.check_functions(scalar)
-        arguments.append(pair.binder.bound(scalar, pair.expression(scalar)))
+    for node in nodes:
+        scalars.check_functions(node)
+        arguments.append(scalars.binder.bound(node, _expression(scalars, pair, node)))
     thetas = [_call(function, each) for each in (tuple(arguments), tuple(map(_mirrored, arguments)))]
-    return Predicate(pair.left.alias, pair.right.alias, thetas[0], thetas[1])
+    return Predicate(pair[0].alias, pair[1].alias, thetas[0], thetas[1])
+
+
+def _expression(scalars: Scalars, pair: Sequence[Member], node: Node) -> Expression:
+    return scalars.expression(node, lambda member: LEFT if member is pair[0] else RIGHT)
 
 
 def _mirrored(expression: Expression) -> Expression:

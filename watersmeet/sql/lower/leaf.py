@@ -7,19 +7,34 @@ without one it says what it says if all columns of the leaf are NULL.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from watersmeet.model import Equality, Leaf, Predicate, SparkCall
-from watersmeet.model.expression import Expression, all_of
+from watersmeet.model.expression import Expression, all_of, column_ref
 from watersmeet.model.join import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
-from watersmeet.sql.bind import Binder
-from watersmeet.sql.condition import Condition
 from watersmeet.sql.functions.rendering import null
-from watersmeet.sql.scope import Member, Scope
+from watersmeet.sql.lower.conditions import Condition
+from watersmeet.sql.lower.rows import Member, Scalars, conjuncts, is_true
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Name, Reference, Scalar, Select, Table
+from watersmeet.sql.syntax import Name
+from watersmeet.sql.tree import Node
+from watersmeet.sql.windowed.resolved import Bound
 
+_NO_NAME = Name("", (0, 1))
 _KINDS = {"left": LEFT_JOIN, "right": LEFT_JOIN, "semi": SEMI_JOIN, "anti": ANTI_JOIN}
+
+
+@dataclass(frozen=True)
+class Table:
+    """One alias with what joins it to those before it."""
+
+    member: Member
+    kind: str = ""  # left, right, semi or anti; "": an inner join
+    on: tuple[Node, ...] = ()
+    written: Name = _NO_NAME
+    is_cross: bool = False
+    is_nested: bool = False  # of a subquery
 
 
 @dataclass(frozen=True)
@@ -32,78 +47,75 @@ class LeafTable:
     written: Name
 
 
-def find_leaf(site: Site, tables: tuple[Table, ...]) -> LeafTable | None:
-    found = [(at, table, table.written) for at, table in enumerate(tables) if table.written is not None]
+def find_leaf(site: Site, tables: Sequence[Table]) -> LeafTable | None:
+    found = [(at, table) for at, table in enumerate(tables) if table.kind]
     if not found:
         return None
-    at, table, written = found[0]
+    at, table = found[0]
     if len(found) > 1:
         site.fail(
-            found[1][2].span,
+            found[1][1].written.span,
             f"a query has one LEFT, RIGHT, SEMI or ANTI join, EXISTS or IN; this one has {len(found)}",
-            detail=f"The first is {written.text}.",
+            detail=f"The first is {table.written.text}.",
             hint="write one query for each, or join the other streams with JOIN",
         )
     if table.kind == "right" and at != 1:
         site.fail(
-            written.span,
+            table.written.span,
             "RIGHT JOIN has more than one stream on its left",
             detail="Of a join whose rows may be missing, the missing side has to be one stream.",
-            hint=f"write {table.stream.text} {table.alias.text} LEFT JOIN … and the other streams with JOIN",
+            hint=f"write {table.member.stream} {table.member.alias} LEFT JOIN … and the other streams with JOIN",
         )
-    return LeafTable(0 if table.kind == "right" else at, at, _KINDS[table.kind], written)
+    return LeafTable(0 if table.kind == "right" else at, at, _KINDS[table.kind], table.written)
 
 
 class LeafCondition:
     """What a query with a leaf asks, conjunct by conjunct."""
 
-    def __init__(self, site: Site, scope: Scope, binder: Binder, table: LeafTable, whole: Condition) -> None:
+    def __init__(self, scalars: Scalars, table: LeafTable, whole: Condition) -> None:
         """`whole` takes what is about the preserved side alone."""
-        self._site, self._scope, self._binder = site, scope, binder
+        self._scalars, self._site, self._binder = scalars, scalars.site, scalars.binder
         self.table = table
         self.whole = whole
-        self.on = Condition(site, scope, binder)
-        self._after = Condition(site, scope, binder)  # of results with a partner
+        self.on = Condition(scalars)
+        self._after = Condition(scalars)  # of results with a partner
         self._missing: dict[str, list[Expression]] = {}  # of results without one, by alias
 
     @property
     def member(self) -> Member:
-        return self._scope.members[self.table.at]
+        return self._scalars.members[self.table.at]
 
     @property
     def preserved(self) -> list[Member]:
-        return [member for member in self._scope.members if member is not self.member]
+        return [member for member in self._scalars.members if member is not self.member]
 
-    def add(self, parsed: Select) -> None:
-        for at, table in enumerate(parsed.tables):
-            for conjunct in table.on.conjuncts() if table.on else ():
+    def add(self, tables: Sequence[Table], where: Iterable[Node]) -> None:
+        for at, table in enumerate(tables):
+            for conjunct in (each for condition in table.on for each in conjuncts(condition)):
                 if at == self.table.joined_at:
                     self._add_on(conjunct)
                 else:
                     self._add_inner(conjunct)
-        for conjunct in parsed.where.conjuncts() if parsed.where else ():
-            read = self._read(conjunct)
+        for conjunct in where:
+            read = self._scalars.read(conjunct)
             if self.member in read:
                 self._add_after(conjunct)
-            elif read or conjunct.is_true:
+            elif read or is_true(conjunct):
                 self.whole.add(conjunct)
             else:
                 self.whole.add_filter(conjunct, self.preserved[0])
-        joined = parsed.tables[self.table.joined_at]
+        joined = tables[self.table.joined_at]
         if not self.on.joins(self.member):
-            if not joined.nested and (joined.on is None or joined.on.is_true):
+            if not joined.is_nested and all(is_true(each) for each in joined.on):
                 self._site.fail(
-                    joined.alias.span,
+                    joined.member.span,
                     f"{self.table.written.text} has no condition",
                     hint="add ON with a condition on both sides, or USING (column)",
                 )
             self.on.add_cross(self.preserved[0], self.member)
 
-    def _read(self, scalar: Scalar) -> list[Member]:
-        return [self._scope.resolve(reference).member for reference in scalar.references()]
-
-    def _add_inner(self, conjunct: Scalar) -> None:
-        if self.member in self._read(conjunct):
+    def _add_inner(self, conjunct: Node) -> None:
+        if self.member in self._scalars.read(conjunct):
             self._site.fail(
                 conjunct.span,
                 f"this condition of an inner join reads {self.member.alias}, whose row may be missing",
@@ -114,38 +126,40 @@ class LeafCondition:
             )
         self.whole.add(conjunct)
 
-    def _add_on(self, conjunct: Scalar) -> None:
-        read = [member for member in self.preserved if member in self._read(conjunct)]
-        if self.member in self._read(conjunct):
+    def _add_on(self, conjunct: Node) -> None:
+        read = self._scalars.read(conjunct)
+        preserved = [member for member in read if member is not self.member]
+        if self.member in read:
             self.on.add(conjunct)
         elif not read:
-            if not conjunct.is_true:
+            if not is_true(conjunct):
                 self.on.add_filter(conjunct, self.member)
         elif self.table.kind == SEMI_JOIN:
             self.whole.add(conjunct)
-        elif len(read) == 1:
-            self.on.add_between(conjunct, read[0], self.member)
+        elif len(preserved) == 1:
+            self.on.add_between(conjunct, preserved[0], self.member)
         else:
             self._site.fail(
                 conjunct.span,
-                f"this condition of {self.table.written.text} reads {len(read)} aliases, but not {self.member.alias}",
+                f"this condition of {self.table.written.text} reads {len(preserved)} aliases, but not "
+                f"{self.member.alias}",
                 detail="It would make a row without a partner, and is tested on two rows at a time.",
                 hint="use conditions on one of them, or move it to WHERE if it is to leave out results",
             )
 
-    def _add_after(self, conjunct: Scalar) -> None:
-        self._check_computed(conjunct)
+    def _add_after(self, conjunct: Node) -> None:
+        self.check_computed(conjunct)
         self._after.add(conjunct)
-        (reader, *_) = [member for member in self.preserved if member in self._read(conjunct)] or self.preserved
+        reader = next((member for member in self._scalars.read(conjunct) if member is not self.member), None)
 
-        def resolve(reference: Reference) -> Expression:
-            found = self._scope.resolve(reference)
-            return null(found.expression().type) if found.member is self.member else found.expression()
+        def column(found: Bound) -> Expression:
+            is_leaf = self._scalars.member(found) is self.member
+            return null(found.type) if is_leaf else column_ref(found.column, found.type, "")
 
-        without = self._binder.condition(conjunct, conjunct.expression(self._site, resolve))
-        self._missing.setdefault(reader.alias, []).append(without)
+        without = self._binder.condition(conjunct, self._scalars.with_columns(conjunct, column))
+        self._missing.setdefault((reader or self.preserved[0]).alias, []).append(without)
 
-    def check(self, parsed: Select, lengths: list[int | None]) -> None:
+    def check(self, lengths: Sequence[int | None], outputs: Iterable[Node]) -> None:
         windows = [length for at, length in enumerate(lengths) if at != self.table.at]
         if self.table.kind != SEMI_JOIN and all(window is None for window in windows):
             self._site.fail(
@@ -153,23 +167,17 @@ class LeafCondition:
                 f"{self.table.written.text} needs a window on the side that is preserved",
                 detail=f"A row of {self.preserved[0].alias} is known to have no partner when none can be inside its"
                 " window any more; UNBOUNDED has no end.",
-                hint=f"write {self.preserved[0].stream.name} [RANGE 10 SECONDS] {self.preserved[0].alias}",
+                hint=f"write {self.preserved[0].stream} [RANGE 10 SECONDS] {self.preserved[0].alias}",
             )
-        for item in parsed.items:
-            if item.scalar and self.table.kind == LEFT_JOIN:
-                self._check_computed(item.scalar)
+        for output in outputs if self.table.kind == LEFT_JOIN else ():
+            self.check_computed(output)
 
-    def _check_computed(self, scalar: Scalar) -> None:
+    def check_computed(self, node: Node) -> None:
         """Reject what Spark would have to compute from a row that is not there."""
-
-        def resolve(reference: Reference) -> Expression:
-            found = self._scope.resolve(reference)
-            return found.expression(found.member.alias)
-
-        for column in scalar.expression(self._site, resolve).columns:
+        for column in self._scalars.expression(node, lambda member: member.alias).columns:
             if isinstance(column, SparkCall) and column.row == self.member.alias:
                 self._site.fail(
-                    scalar.span,
+                    node.span,
                     f"{column.shown} is computed by Spark from rows of {self.member.alias}, which may be missing",
                     hint="select its arguments, and compute it where the results are read",
                 )
