@@ -244,7 +244,7 @@ CASES = [
     (f"SELECT n FROM bids {W} LATERAL VIEW explode(arr) e", "LATERAL", "LATERAL VIEW is not supported"),
     (f"SELECT n FROM bids {W} TABLESAMPLE (5 PERCENT)", "TABLESAMPLE", "TABLESAMPLE is not supported"),
     (f"SELECT n FROM bids {W} SORT BY n", "SORT", "SORT BY is not supported"),
-    (f"SELECT n FROM range(10) r, bids {W} b", "range", "not a table function"),
+    (f"SELECT n FROM range(10) r, bids {W} b", "range", "no table function"),
     (f"SELECT * EXCEPT (n) FROM bids {W}", "*", "list the columns"),
     (f"SELECT n FROM bids {W} b RIGHT SEMI JOIN auctions {W} a ON true", "RIGHT SEMI", "RIGHT SEMI JOIN is not"),
     (f"SELECT n FROM bids {W} b JOIN auctions {W} a ON max(n) > 1", "max(n)", "ON has an aggregate"),
