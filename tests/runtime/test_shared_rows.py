@@ -24,7 +24,7 @@ class Frame:
 
 
 def order(start: int, text: str, *views: View) -> Any:
-    return SimpleNamespace(start=start, end=start + 10, body=SimpleNamespace(views=views, text=text))
+    return SimpleNamespace(start=start, end=start + 10, sql=SimpleNamespace(views=views, text=text))
 
 
 def read(order: Any, view: View) -> Any:

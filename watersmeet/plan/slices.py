@@ -16,7 +16,6 @@ from watersmeet.aggregate.choice import filtered, slice_stores, wishes
 from watersmeet.aggregate.reading import Reading, Wish
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
 from watersmeet.model import Query
-from watersmeet.model.forms import JoinAggregates
 
 _NEVER = 1 << 62
 
@@ -70,14 +69,14 @@ def choose_slices(windowed: Sequence[Query], stored: StoredSlices) -> Slices:
     present = sorted(_founded(stored.founders), key=lambda store: (complete.get(store.name, _NEVER), store.name))
     readings: dict[str, tuple[Reading, ...]] = {}
     for query in windowed:
-        if isinstance(query.form, JoinAggregates):
+        if query.join is not None:
             continue
         usable = [store for store in present if stored.reaches_back(store)] if query.backfill else present
         found = [_first(usable, wish) for wish in wishes(query)]
         if found and all(found):
             readings[query.name] = tuple(each for each in found if each is not None)
     for query in windowed:
-        if isinstance(query.form, JoinAggregates):  # its results are its own: nobody else may add to its slices
+        if query.join is not None:  # its results are its own: nobody else may add to its slices
             own = Founded((query.definition,), f"{query.name} {query.addition}")
             readings |= own.readings
     founders = dict(stored.founders)
