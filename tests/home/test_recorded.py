@@ -30,3 +30,12 @@ def test_a_recorded_home_is_resumed(tmp_path: Path, recorded: str, partitions: i
         # A store under another name would begin empty, beside what was kept.
         assert {bucket.store for bucket in load_newest(project / "home").buckets} <= STORES
     check(project)
+
+
+def test_all_slices_are_divided_among_the_partitions(tmp_path: Path) -> None:
+    """Also those of the results of a join: otherwise one task would answer for all."""
+    feed(tmp_path, 0)
+    live(tmp_path, 3)
+    buckets = [bucket for bucket in load_newest(tmp_path / "home").buckets if bucket.store.startswith("slices")]
+    assert any(bucket.store.startswith("slices results") for bucket in buckets)
+    assert {bucket.layout for bucket in buckets} == {"all keys % 3"}

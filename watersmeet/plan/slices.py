@@ -48,6 +48,14 @@ class Slices:
         found = {each.store.name: each.store for readings in self.readings.values() for each in readings}
         return tuple(found[name] for name in sorted(found))
 
+    def divided(self, partitions: int) -> Slices:
+        """The same, with stores that divide their rows among this many partitions."""
+
+        def of(reading: Reading) -> Reading:
+            return replace(reading, store=replace(reading.store, partitions=partitions))
+
+        return replace(self, readings={name: tuple(map(of, found)) for name, found in self.readings.items()})
+
 
 @dataclass(frozen=True)
 class StoredSlices:

@@ -14,9 +14,9 @@ from watersmeet.plan.slices import Slices
 
 def with_windows(rules: Ruleset, windowed: Sequence[Query], slices: Slices) -> Ruleset:
     """The rules with those of windowed queries."""
+    slices = slices.divided(rules.partitions)
     windows = tuple(window_rule(query, slices.readings.get(query.name, ())) for query in windowed)
-    stores = tuple(replace(store, partitions=rules.partitions) for store in slices.stores)
-    made = replace(rules, windows=windows, slices=stores)
+    made = replace(rules, windows=windows, slices=slices.stores)
     identity = f"{rules.version} {windows!r} {[store.name for store in made.slices]}"
     return replace(made, version=hashlib.sha256(identity.encode()).hexdigest()[:16])
 

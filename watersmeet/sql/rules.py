@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from watersmeet.sql import tree
-from watersmeet.sql.lower.rows import conjuncts
+from watersmeet.sql.lower.rows import conjuncts, without_not
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Token, UnsupportedClause
-from watersmeet.sql.tree import Aggregate, Call, Exists, InSubquery, Node, Over, SubqueryValue, without_parentheses
+from watersmeet.sql.tree import Aggregate, Exists, InSubquery, Node, Over, SubqueryValue
 from watersmeet.sql.unsupported import reject
 
 _OF_A_JOIN = ("join", "source", "nested join", "column aliases", "subquery")
@@ -91,8 +91,7 @@ def _of_scalar(node: Node) -> Iterator[UnsupportedClause]:
 
 def _nested(node: Node) -> tuple[str, Exists | InSubquery] | None:
     """[NOT] EXISTS or [NOT] IN with a subquery, as a whole condition."""
-    negated = isinstance(node, Call) and node.name == "not" and not node.function
-    inner = without_parentheses(node.arguments[0]) if isinstance(node, Call) and negated else node
+    negated, inner = without_not(node)
     if not isinstance(inner, Exists | InSubquery):
         return None
     return f"{'NOT ' if negated else ''}{'EXISTS' if isinstance(inner, Exists) else 'IN'}", inner

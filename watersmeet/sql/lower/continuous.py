@@ -11,7 +11,7 @@ from watersmeet.sql.adapter import parse_query
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.lower.conditions import Condition
 from watersmeet.sql.lower.leaf import LeafCondition, Table, find_leaf
-from watersmeet.sql.lower.rows import Member, Scalars, conjuncts
+from watersmeet.sql.lower.rows import Member, Scalars, conjuncts, without_not
 from watersmeet.sql.rules import check_continuous
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name
@@ -199,8 +199,7 @@ def _of_subquery(is_negated: bool, nested: Nested, aliases: Mapping[str, Name]) 
 
 def _nested(node: Node) -> tuple[bool, Nested] | None:
     """[NOT] EXISTS or [NOT] IN as a whole condition."""
-    negated = isinstance(node, Call) and node.name == "not" and not node.function
-    inner = tree.without_parentheses(node.arguments[0]) if isinstance(node, Call) and negated else node
+    negated, inner = without_not(node)
     return (negated, inner) if isinstance(inner, Nested) and inner.kind in ("exists", "in") else None
 
 

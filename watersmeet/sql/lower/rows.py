@@ -9,7 +9,7 @@ from watersmeet.model import Expression
 from watersmeet.model.expression import column_ref
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.site import Site, Span
-from watersmeet.sql.tree import Call, Node, Truth, unwrapped
+from watersmeet.sql.tree import Call, Node, Truth, unwrapped, without_parentheses
 from watersmeet.sql.typing import Typing
 from watersmeet.sql.windowed.resolved import Bound
 
@@ -66,6 +66,13 @@ def conjuncts(node: Node | None) -> Iterator[Node]:
             yield from conjuncts(each)
     else:
         yield inner
+
+
+def without_not(node: Node) -> tuple[bool, Node]:
+    """Whether a condition is negated, and what."""
+    if isinstance(node, Call) and node.name == "not" and not node.function:
+        return True, without_parentheses(node.arguments[0])
+    return False, node
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from watersmeet.model import Expression
-from watersmeet.sql.tree import Call, Node, Parenthesized
+from watersmeet.sql.lower.rows import conjuncts
+from watersmeet.sql.tree import Call, Node
 from watersmeet.sql.windowed.combine import NotThisClass
 from watersmeet.sql.windowed.join_tree import Side
 from watersmeet.sql.windowed.resolved import Bound, Joined, Nested, Scan, Select
@@ -63,13 +63,3 @@ class Join:
         if len(aliases) > 1:
             raise NotThisClass(f"{what} reads {' and '.join(aliases)}")
         return aliases[0] if aliases else next(iter(self.scans))
-
-
-def conjuncts(node: Node) -> Iterator[Node]:
-    while isinstance(node, Parenthesized):
-        node = node.inner
-    if isinstance(node, Call) and node.name == "and":
-        for each in node.arguments:
-            yield from conjuncts(each)
-    else:
-        yield node
