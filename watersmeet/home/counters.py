@@ -10,10 +10,15 @@ from enum import StrEnum
 from time import thread_time_ns
 
 # Stages of tasks, and what they do
-GATHER, RESULTS, KEEPING, SLICING = "gather", "results", "keeping", "slicing"
+GATHER, RESULTS, KEEPING = "gather", "results", "keeping"
+SLICING, WINDOWS, SPARK_WINDOWS = "slicing", "windows", "windows by Spark"
 ROWS, INDEX_ENTRIES, FILTER_BITS = "rows", "index entries", "filter bits"
 RESULT_ROWS, RESULT_BYTES, RESULT_FILES = "result rows", "result bytes", "result files"
 KEPT_ROWS, KEPT_ENTRIES, KEPT_FILES = "kept rows", "kept index entries", "kept files"
+SLICED_ROWS, SLICED_VALUES = "sliced rows", "sliced values"  # values: those of keys and parts
+SLICE_VALUES, SLICE_FILES = "slice values", "slice files"
+READINGS, READ_VALUES = "readings of slices", "values of windows"
+WINDOW_JOBS, WINDOW_ROWS = "windows by Spark", "rows of windows by Spark"
 
 
 class Reason(StrEnum):
@@ -45,6 +50,9 @@ class Counters:
     step_micros: Counter[int] = field(default_factory=Counter)  # of CPU time
     spent: Counter[str] = field(default_factory=Counter)  # microseconds of CPU time, by stage
     done: Counter[str] = field(default_factory=Counter)  # what was done in them
+    sliced: Counter[str] = field(default_factory=Counter)  # rows that are in slices, by slice store
+    windows_read: Counter[str] = field(default_factory=Counter)  # windows that were made of slices, by slice store,
+    keys_read: Counter[str] = field(default_factory=Counter)  # and the keys in them
     hash_collisions: int = 0
     _inside: int = field(default=0, init=False, repr=False, compare=False)  # ns of stages inside of a timed one
 
@@ -67,11 +75,14 @@ class Counters:
             self.spent[stage] += (spent - self._inside) // 1000
             self._inside = before + spent
 
-    def forget_other_queries(self, queries: Collection[str]) -> None:
-        """What is counted of queries that are no more would pile up."""
-        for counter in (self.results, self.failed_values):
-            for query in counter.keys() - queries:
-                del counter[query]
+    def forget_others(self, queries: Collection[str], slices: Collection[str]) -> None:
+        """What is counted of queries and slice stores that are no more would pile up."""
+        for counter, known in (
+            *((counter, queries) for counter in (self.results, self.failed_values)),
+            *((counter, slices) for counter in (self.sliced, self.windows_read, self.keys_read)),
+        ):
+            for name in counter.keys() - known:
+                del counter[name]
 
     def add(self, more: Counters) -> None:
         self.rows.update(more.rows)
@@ -84,4 +95,7 @@ class Counters:
         self.step_micros.update(more.step_micros)
         self.spent.update(more.spent)
         self.done.update(more.done)
+        self.sliced.update(more.sliced)
+        self.windows_read.update(more.windows_read)
+        self.keys_read.update(more.keys_read)
         self.hash_collisions += more.hash_collisions

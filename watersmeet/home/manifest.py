@@ -257,7 +257,10 @@ _BY_NAME = (
     "failed_values",
     "spent",
     "done",
-)  # counters of a stream, a query or a stage,
+    "sliced",
+    "windows_read",
+    "keys_read",
+)  # counters of a stream, a query, a stage or a slice store,
 _BY_STEP = ("step_in", "step_out", "step_micros")  # and of a step
 _REASONS = {reason.value: reason for reason in Reason}
 _COLLISIONS = "hash_collisions"

@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
-from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.slice_store import ROWS, SliceStore
 from watersmeet.errors import WatersmeetError
-from watersmeet.home.counters import Counters
+from watersmeet.home.counters import SLICE_FILES, SLICE_VALUES, SLICED_ROWS, SLICED_VALUES, Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
@@ -29,11 +30,13 @@ class Slicing:
         self._order, self._new = order, NewBuckets(order, f"{task}-a")
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
+        self._rows = 0  # that were looked at
 
     def __bool__(self) -> bool:
         return bool(self._made)
 
     def add(self, rows: pa.RecordBatch, tau: I64) -> None:
+        self._rows += rows.num_rows
         for store, made in self._made.items():
             with self._confined(store):
                 found = partial_aggregates(store, rows, tau)
@@ -52,8 +55,15 @@ class Slicing:
         for store, made in self._made.items():
             with self._confined(store):
                 rows = made[0] if len(made) == 1 else combined_buckets(store, made)
+            counts.done[SLICED_ROWS] += self._rows
             if rows is not None:
-                yield from (info for _, info in self._new.write(store, rows, self._order.tick))
+                written = [info for _, info in self._new.write(store, rows, self._order.tick)]
+                yield from written
+                sliced = pc.sum(rows.rows.column(store.columns_of(ROWS)[0])).as_py()
+                counts.sliced[store.name] += sliced
+                counts.done[SLICED_VALUES] += sliced * len(store.schema)
+                counts.done[SLICE_VALUES] += len(rows) * len(store.schema)
+                counts.done[SLICE_FILES] += len(written)
 
     @contextlib.contextmanager
     def _confined(self, store: SliceStore) -> Iterator[None]:

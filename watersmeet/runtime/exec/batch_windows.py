@@ -23,10 +23,12 @@ import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
+from watersmeet.home.counters import SPARK_WINDOWS, WINDOW_JOBS, WINDOW_ROWS
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model.forms import View
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
+from watersmeet.runtime.exec.family_time import family_micros
 from watersmeet.runtime.exec.jobs import collected, concerns_all, is_about_a_value, reason_of_spark, task_name
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong, LimitedJob
 from watersmeet.runtime.exec.on_disk import on_disk
@@ -64,13 +66,28 @@ class SparkWindows:
     def compute(self, asked: Iterable[Sequence[BatchOrder]], pack: Pack) -> list[ProbeReport]:
         """The windows of each query in their order, until Spark cannot compute one; queries beside each other."""
         asked = [list(orders) for orders in asked]
+        began = self._micros()
         shared = SharedRows(order for orders in asked for order in orders if _has_few_rows(order))
         try:
             running = [self._threads.submit(self._of_query, orders, pack, shared) for orders in asked if orders]
             wait(running)
-            return [report for each in running for report in each.result()]
+            return [*(report for each in running for report in each.result()), self._work(asked, began)]
         finally:
             shared.close()
+
+    def _micros(self) -> int:
+        """CPU time so far of the JVM and of the Python processes that it started; 0 where they are elsewhere too."""
+        process = getattr(self._spark.sparkContext._gateway, "proc", None)
+        is_local = str(self._spark.sparkContext.master).startswith("local")
+        return family_micros(process.pid) if is_local and process is not None else 0
+
+    def _work(self, asked: Sequence[Sequence[BatchOrder]], began: int) -> ProbeReport:
+        """What windows took. Other work of these processes at the same time is little beside it."""
+        report, orders = ProbeReport(), [order for each in asked for order in each]
+        report.counts.spent[SPARK_WINDOWS] += self._micros() - began
+        report.counts.done[WINDOW_JOBS] += len(orders)
+        report.counts.done[WINDOW_ROWS] += sum(map(_rows_inside, orders))
+        return report
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
@@ -134,6 +151,16 @@ class SparkWindows:
 
 def _has_few_rows(order: BatchOrder) -> bool:
     return sum(info.rows for view in order.sql.views for info in order.buckets[view.stream]) <= FEW_ROWS
+
+
+def _rows_inside(order: BatchOrder) -> int:
+    """About as many as the rows of all views, by the time that buckets and the window have in common."""
+
+    def share(info: BucketInfo) -> float:
+        inside = min(info.tau_max + 1, order.end) - max(info.tau_min, order.start)
+        return max(0, inside) / (info.tau_max + 1 - info.tau_min)
+
+    return round(sum(info.rows * share(info) for view in order.sql.views for info in order.buckets[view.stream]))
 
 
 def _columns(order: BatchOrder, view: View) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
+from watersmeet.home.counters import SLICING
 from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.ranges import RangePiece
@@ -297,8 +298,9 @@ class Worker:
         try:
             bucket = self.buckets.peek(Path(order.gather.home), info)
             slicing = Slicing(order.gather, (each for each in order.slices if each.source == info.store), f"{name}f")
-            slicing.add(bucket.rows, bucket.tau)
-            report.buckets += slicing.finish(report.counts)
+            with report.counts.timed(SLICING):
+                slicing.add(bucket.rows, bucket.tau)
+                report.buckets += slicing.finish(report.counts)
         except Exception as problem:
             report.failure = self._told(problem, order.gather.home)
         return [report]

@@ -93,7 +93,8 @@ class _Commit:
         tick, totals = self.tick, Counters()
         totals.add(tick.before.totals)
         # Nor is anything counted of another query that had the name of a new one.
-        totals.forget_other_queries({query.name for query in tick.known if not tick.is_new(query)})
+        slices = {store.name for store in tick.rules.slices}
+        totals.forget_others({query.name for query in tick.known if not tick.is_new(query)}, slices)
         if tick.rules.version != tick.before.plan:
             totals.forget_steps()
         for counts in (*(report.counts for report in self.gathered), *(report.counts for report in self.probed)):

@@ -22,6 +22,15 @@ from watersmeet.aggregate.rounds import rounds, windows_with_rows
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.errors import RunError, StateError
+from watersmeet.home.counters import (
+    READ_VALUES,
+    READINGS,
+    RESULT_BYTES,
+    RESULT_FILES,
+    RESULT_ROWS,
+    RESULTS,
+    WINDOWS,
+)
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.model import Query
@@ -90,6 +99,12 @@ class _Answering:
         self.ran_out = False
 
     def run(self) -> ProbeReport:
+        with self._report.counts.timed(WINDOWS):
+            self._run()
+        self._count_work()
+        return self._report
+
+    def _run(self) -> None:
         for each in self._wanted:
             if not self._is_ready(each):
                 self._tried(each, partial(self._prepare, each))
@@ -99,9 +114,21 @@ class _Answering:
             for at, (each, found) in enumerate(self._answered(some)):
                 self._take(each, found)
                 if at < len(some) - 1:  # only the last one may be in the next round too
-                    self._files.close(each.query.name)
-        self._files.finish()
-        return self._report
+                    with self._report.counts.timed(RESULTS):
+                        self._files.close(each.query.name)
+        with self._report.counts.timed(RESULTS):
+            self._files.finish()
+
+    def _count_work(self) -> None:
+        counts, results = self._report.counts, self._report.results
+        for name, cache in self._ready.items():
+            counts.windows_read[name] += cache.windows_read
+            counts.keys_read[name] += cache.keys_read
+            counts.done[READINGS] += cache.readings
+            counts.done[READ_VALUES] += cache.values_read
+        counts.done[RESULT_ROWS] += sum(file.rows for file in results)
+        counts.done[RESULT_BYTES] += self._files.bytes
+        counts.done[RESULT_FILES] += len(results)
 
     def _is_ready(self, due: aggregate.Due) -> bool:
         ready = [self._ready.get(store.name) for store in due.stores]
@@ -172,7 +199,8 @@ class _Answering:
         if failed := sum(found.failures.values()):
             self._report.counts.failed_values[name] += failed
         if found.rows is not None and found.rows.num_rows:
-            self._files.add(name, pa.Table.from_batches([found.rows]))
+            with self._report.counts.timed(RESULTS):
+                self._files.add(name, pa.Table.from_batches([found.rows]))
 
     def _cache_of(self, store: SliceStore) -> SliceCache:
         if store.name in self._ready:
@@ -184,6 +212,7 @@ class _Answering:
         try:
             horizon = max(order.horizons[store.name], TAU_MIN - store.width)
             found.advance(self._stored(store), horizon, self._until[store.name])
+            found.forget_readings()
         except BaseException:
             del self._caches[store.name, self._place]  # a part of it may be missing
             raise
