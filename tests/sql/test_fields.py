@@ -16,9 +16,9 @@ from sqlglot import exp
 from watersmeet.errors import SqlError
 from watersmeet.model import Stream
 from watersmeet.sql import build_query
-from watersmeet.sql.adapter import queries
-from watersmeet.sql.adapter.fields import WITHOUT_MEANING, remember_reads, unread
-from watersmeet.sql.adapter.tokens import SPARK
+from watersmeet.sql.parse import queries
+from watersmeet.sql.parse.fields import WITHOUT_MEANING, remember_reads, unread
+from watersmeet.sql.parse.tokens import SPARK
 from watersmeet.sql.site import Site
 
 SCALARS = [

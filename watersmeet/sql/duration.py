@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
-from watersmeet.sql.adapter import tokenize
+from watersmeet.sql.parse import tokenize
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Token
 

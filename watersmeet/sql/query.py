@@ -10,12 +10,12 @@ from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
-from watersmeet.sql.adapter import tokenize
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.limits import check_length, check_tokens, check_windows
 from watersmeet.sql.lower.continuous import build_continuous
+from watersmeet.sql.lower.windowed import build_windowed, is_windowed
+from watersmeet.sql.parse import tokenize
 from watersmeet.sql.site import Site
-from watersmeet.sql.windowed.build import build_windowed, is_windowed
 from watersmeet.sql.windows import cut_windows
 
 

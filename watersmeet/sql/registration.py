@@ -9,8 +9,8 @@ from typing import Any
 from watersmeet.errors import ModelError
 from watersmeet.model import Registered
 from watersmeet.model.stream import check_name
-from watersmeet.sql.adapter import is_known_function
 from watersmeet.sql.bind import is_built_in
+from watersmeet.sql.parse import is_known_function
 
 
 def register(name: str, function: Callable[..., Any], by_row: bool, seconds: float) -> Registered:

@@ -6,7 +6,7 @@ The case of a name counts, since an output is named as it was written.
 from __future__ import annotations
 
 from watersmeet.errors import SqlError
-from watersmeet.sql.adapter import tokenize
+from watersmeet.sql.parse import tokenize
 from watersmeet.sql.site import Site
 
 

@@ -11,9 +11,9 @@ from watersmeet.model.query import sink_formats
 from watersmeet.model.secrets import HINT, is_secret, masked, referenced
 from watersmeet.model.stream import DAY, check_name
 from watersmeet.model.types import KNOWN_TYPES
-from watersmeet.sql.adapter import tokenize
 from watersmeet.sql.cursor import Cursor
 from watersmeet.sql.duration import duration
+from watersmeet.sql.parse import tokenize
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 

@@ -1,4 +1,4 @@
-"""Tokens and names with their places, as plain values: only the adapter knows the parser's nodes."""
+"""Tokens and names with their places, as plain values: only sql/parse knows the parser's nodes."""
 
 from __future__ import annotations
 

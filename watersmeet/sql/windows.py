@@ -1,6 +1,6 @@
 """The windows of a SELECT: `[RANGE 10 SECONDS]` or `[UNBOUNDED]` at a stream, `WINDOW …` at the end.
 
-With SLIDE, or as `[TUMBLE 1 MINUTE]`, they make a windowed query (sql/windowed/). Windows are not part of any SQL
+With SLIDE, or as `[TUMBLE 1 MINUTE]`, they make a windowed query. Windows are not part of any SQL
 dialect. They are cut out before the text is parsed, with spaces in their place, so that every position that the
 parser reports is still a position in the user's text.
 """

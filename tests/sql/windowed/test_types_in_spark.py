@@ -19,7 +19,7 @@ from watersmeet.errors import SqlError
 from watersmeet.model import Stream
 from watersmeet.sql import build_query
 from watersmeet.sql.functions.aggregates import aggregate_entries
-from watersmeet.sql.windowed.build import as_batch
+from watersmeet.sql.lower.windowed import as_batch
 
 QUERIES = [
     text.strip().replace("\n  ", " ")

@@ -15,7 +15,7 @@ from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.model_answers import answers
 from watersmeet.model import Stream
 from watersmeet.model.forms import WindowSql
-from watersmeet.sql.windowed.build import as_batch
+from watersmeet.sql.lower.windowed import as_batch
 
 ROWS = 300
 QUERIES = [

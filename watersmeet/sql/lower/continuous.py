@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from watersmeet.model import Alias, Expression, JoinForm, Output, Query, Sink, Stream
 from watersmeet.sql import tree
-from watersmeet.sql.adapter import parse_query
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.lower.conditions import Condition
 from watersmeet.sql.lower.leaf import LeafCondition, Table, find_leaf
 from watersmeet.sql.lower.rows import Member, Scalars, conjuncts, without_not
+from watersmeet.sql.parse import parse_query
+from watersmeet.sql.resolve import resolved
+from watersmeet.sql.resolve.resolve import Resolver
+from watersmeet.sql.resolve.resolved import Joined, Nested, Scan
 from watersmeet.sql.rules import check_continuous
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Call, Node, Truth
-from watersmeet.sql.windowed import resolved
-from watersmeet.sql.windowed.resolve import Resolver
-from watersmeet.sql.windowed.resolved import Joined, Nested, Scan
 from watersmeet.sql.windows import Windows
 
 

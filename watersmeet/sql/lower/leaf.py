@@ -16,10 +16,10 @@ from watersmeet.model.join import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
 from watersmeet.sql.functions.rendering import null
 from watersmeet.sql.lower.conditions import Condition
 from watersmeet.sql.lower.rows import Member, Scalars, conjuncts, is_true
+from watersmeet.sql.resolve.resolved import Bound
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Node
-from watersmeet.sql.windowed.resolved import Bound
 
 _NO_NAME = Name("", (0, 1))
 _KINDS = {"left": LEFT_JOIN, "right": LEFT_JOIN, "semi": SEMI_JOIN, "anti": ANTI_JOIN}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from watersmeet.model import Expression
 from watersmeet.model.expression import column_ref
 from watersmeet.sql.bind import Binder
+from watersmeet.sql.resolve.resolved import Bound
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.tree import Call, Node, Truth, unwrapped, without_parentheses
 from watersmeet.sql.typing import Typing
-from watersmeet.sql.windowed.resolved import Bound
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from watersmeet.sql.resolve.resolved import Bound, Nested, all_nodes
 from watersmeet.sql.site import Site
 from watersmeet.sql.tree import Aggregate, Node, Parenthesized
-from watersmeet.sql.windowed.resolved import Bound, Nested, all_nodes
 
 
 def bare(node: Node) -> Node:

@@ -8,9 +8,9 @@ from watersmeet.errors import ModelError, SqlError
 from watersmeet.model import Stream
 from watersmeet.model.grid import Grid
 from watersmeet.sql.duration import parse_duration
+from watersmeet.sql.resolve.resolved import Bound, Scan
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.tree import Call, Node, TableName, Text
-from watersmeet.sql.windowed.resolved import Bound, Scan
 from watersmeet.sql.windows import Bracket, Windows
 
 _ARGUMENTS = (2, 3, 4)

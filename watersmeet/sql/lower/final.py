@@ -11,13 +11,13 @@ from watersmeet.model.forms import END, START, Final, Order, key_column
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of
+from watersmeet.sql.lower.combine import NotThisClass
+from watersmeet.sql.resolve.groups import bare
+from watersmeet.sql.resolve.resolved import Bound, Nested, Select, WindowEnd
+from watersmeet.sql.resolve.typing import only_spark
 from watersmeet.sql.site import Site
 from watersmeet.sql.tree import Aggregate, Call, Node, Over
 from watersmeet.sql.typing import Typing
-from watersmeet.sql.windowed.combine import NotThisClass
-from watersmeet.sql.windowed.groups import bare
-from watersmeet.sql.windowed.resolved import Bound, Nested, Select, WindowEnd
-from watersmeet.sql.windowed.typing import only_spark
 
 
 class LastStep:

@@ -9,9 +9,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from watersmeet.sql.adapter.fields import remember_reads
-from watersmeet.sql.adapter.tokens import SPARK, backslashed
 from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
+from watersmeet.sql.parse.fields import remember_reads
+from watersmeet.sql.parse.tokens import SPARK, backslashed
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 

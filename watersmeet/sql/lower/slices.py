@@ -10,15 +10,15 @@ from watersmeet.model.forms import Final, Partial, SliceAggregates
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import sql
+from watersmeet.sql.lower.combine import NotThisClass, Partials, combined, moments, plain_name
+from watersmeet.sql.lower.final import LastStep, proven, some_row
+from watersmeet.sql.lower.spark_text import is_constant
+from watersmeet.sql.resolve.resolved import Bound, Nested, Scan, Select, WindowEnd
+from watersmeet.sql.resolve.typing import SparkTyping
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import FLOATS, Unsupported, is_numeric
 from watersmeet.sql.tree import Aggregate, Call, Node, Over, Parenthesized, Star
 from watersmeet.sql.typing import Typing
-from watersmeet.sql.windowed.combine import NotThisClass, Partials, combined, moments, plain_name
-from watersmeet.sql.windowed.final import LastStep, proven, some_row
-from watersmeet.sql.windowed.resolved import Bound, Nested, Scan, Select, WindowEnd
-from watersmeet.sql.windowed.text import is_constant
-from watersmeet.sql.windowed.typing import SparkTyping
 
 
 def as_slices(site: Site, binder: Binder, query: Select) -> SliceAggregates:

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from watersmeet.sql import tree
-from watersmeet.sql.adapter.expressions import Reader
-from watersmeet.sql.adapter.fields import check_all_read
-from watersmeet.sql.adapter.joins import join_fields
-from watersmeet.sql.adapter.parsing import name_units, parsed, unsupported_kind
-from watersmeet.sql.adapter.places import Places
 from watersmeet.sql.functions.rejected import AGGREGATES
+from watersmeet.sql.parse.expressions import Reader
+from watersmeet.sql.parse.fields import check_all_read
+from watersmeet.sql.parse.joins import join_fields
+from watersmeet.sql.parse.parsing import name_units, parsed, unsupported_kind
+from watersmeet.sql.parse.places import Places
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Name, Token, UnsupportedClause
 from watersmeet.sql.unsupported import reject

@@ -15,12 +15,12 @@ from watersmeet.model import ColumnRef, Expression
 from watersmeet.model.expression import Cast, all_of
 from watersmeet.model.forms import JoinPartial
 from watersmeet.sql.functions.rendering import sql
+from watersmeet.sql.lower.combine import FACTORS, NotThisClass, combined, plain_name, stored_sum
+from watersmeet.sql.lower.join_conditions import Join
 from watersmeet.sql.lower.rows import conjuncts
+from watersmeet.sql.lower.slices import argument_of
 from watersmeet.sql.spark_types import FLOATS, is_decimal, shape
 from watersmeet.sql.tree import Aggregate, Call, Node, Null, Number, Parenthesized
-from watersmeet.sql.windowed.combine import FACTORS, NotThisClass, combined, plain_name, stored_sum
-from watersmeet.sql.windowed.join_conditions import Join
-from watersmeet.sql.windowed.sliced import argument_of
 
 Parts = tuple[tuple[int, Expression], ...]  # expressions, each with the position of the member that it reads
 

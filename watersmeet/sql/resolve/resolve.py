@@ -11,17 +11,17 @@ from watersmeet.model import Stream
 from watersmeet.sql import tree
 from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
+from watersmeet.sql.resolve import resolved
+from watersmeet.sql.resolve.correlation import check_correlation
+from watersmeet.sql.resolve.from_clause import Environment, FromClause, Labels
+from watersmeet.sql.resolve.groups import bare, check_grouped
+from watersmeet.sql.resolve.resolved import Bound, Nested, OutColumn
+from watersmeet.sql.resolve.scope import WINDOW, Names, Relation, field_of_window
+from watersmeet.sql.resolve.typing import SparkTyping, Untyped
 from watersmeet.sql.site import Site, name_hint
 from watersmeet.sql.spark_types import Unsupported, shown, widest
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over, without_parentheses
-from watersmeet.sql.windowed import resolved
-from watersmeet.sql.windowed.correlation import check_correlation
-from watersmeet.sql.windowed.from_clause import Environment, FromClause, Labels
-from watersmeet.sql.windowed.groups import bare, check_grouped
-from watersmeet.sql.windowed.names import WINDOW, Names, Relation, field_of_window
-from watersmeet.sql.windowed.resolved import Bound, Nested, OutColumn
-from watersmeet.sql.windowed.typing import SparkTyping, Untyped
 
 _MOST_QUERIES = 200
 Aliases = Mapping[str, Node]  # of the SELECT list, by lower case

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from watersmeet.model import Expression
+from watersmeet.sql.lower.combine import NotThisClass
+from watersmeet.sql.lower.join_tree import Side
 from watersmeet.sql.lower.rows import conjuncts
+from watersmeet.sql.lower.slices import Rows
+from watersmeet.sql.resolve.resolved import Bound, Joined, Nested, Scan, Select
 from watersmeet.sql.tree import Call, Node
-from watersmeet.sql.windowed.combine import NotThisClass
-from watersmeet.sql.windowed.join_tree import Side
-from watersmeet.sql.windowed.resolved import Bound, Joined, Nested, Scan, Select
-from watersmeet.sql.windowed.sliced import Rows
 
 
 @dataclass

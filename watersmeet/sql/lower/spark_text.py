@@ -10,11 +10,8 @@ from collections.abc import Mapping
 
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
-from watersmeet.sql.site import in_backticks
-from watersmeet.sql.spark_types import nested, wider
-from watersmeet.sql.tree import Aggregate, Call, Node, Ordered, Over, SortKey
-from watersmeet.sql.windowed.groups import bare
-from watersmeet.sql.windowed.resolved import (
+from watersmeet.sql.resolve.groups import bare
+from watersmeet.sql.resolve.resolved import (
     Bound,
     Nested,
     Query,
@@ -24,7 +21,10 @@ from watersmeet.sql.windowed.resolved import (
     Subselect,
     WindowEnd,
 )
-from watersmeet.sql.windowed.typing import SparkTyping
+from watersmeet.sql.resolve.typing import SparkTyping
+from watersmeet.sql.site import in_backticks
+from watersmeet.sql.spark_types import nested, wider
+from watersmeet.sql.tree import Aggregate, Call, Node, Ordered, Over, SortKey
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 _INFIX = (*_COMPARISONS, "&", "|", "^", "||")

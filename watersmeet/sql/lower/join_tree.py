@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from watersmeet.model import Expression
+from watersmeet.sql.lower.combine import NotThisClass
 from watersmeet.sql.spark_types import INTEGERS
-from watersmeet.sql.windowed.combine import NotThisClass
 
 Side = tuple[str, Expression]  # an alias and a key over its rows
 Keys = dict[str, dict[int, Expression]]  # for each alias, its key in each class of equal keys

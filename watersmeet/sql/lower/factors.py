@@ -6,15 +6,15 @@ from watersmeet.model import KeyPart
 from watersmeet.model.expression import all_of
 from watersmeet.model.forms import FactorizedAggregates, Member
 from watersmeet.sql.bind import Binder
+from watersmeet.sql.lower.combine import NotThisClass
+from watersmeet.sql.lower.final import LastStep, some_row
+from watersmeet.sql.lower.join_conditions import Join
+from watersmeet.sql.lower.join_partials import JoinPartials
+from watersmeet.sql.lower.join_tree import equal_keys, join_tree
+from watersmeet.sql.lower.slices import Rows
+from watersmeet.sql.lower.spark_text import is_constant
+from watersmeet.sql.resolve.resolved import Select
 from watersmeet.sql.site import Site
-from watersmeet.sql.windowed.combine import NotThisClass
-from watersmeet.sql.windowed.final import LastStep, some_row
-from watersmeet.sql.windowed.join_conditions import Join
-from watersmeet.sql.windowed.join_partials import JoinPartials
-from watersmeet.sql.windowed.join_tree import equal_keys, join_tree
-from watersmeet.sql.windowed.resolved import Select
-from watersmeet.sql.windowed.sliced import Rows
-from watersmeet.sql.windowed.text import is_constant
 
 
 def as_factors(site: Site, binder: Binder, query: Select) -> FactorizedAggregates:

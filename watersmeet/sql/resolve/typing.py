@@ -13,11 +13,11 @@ from watersmeet.model.forms import END, START
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.sql.functions.aggregates import aggregate_type, is_orderable, type_over
 from watersmeet.sql.functions.spark_rules import castable, spark_type
+from watersmeet.sql.resolve.resolved import Bound, Nested, WindowEnd
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported, comparable, is_numeric, shown
 from watersmeet.sql.tree import Aggregate, Call, Node, Number, Over, Star
 from watersmeet.sql.typing import Typing
-from watersmeet.sql.windowed.resolved import Bound, Nested, WindowEnd
 
 
 @dataclass(frozen=True, eq=False, repr=False)

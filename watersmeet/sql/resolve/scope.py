@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from watersmeet.sql.resolve.resolved import Bound, OutColumn, WindowEnd
 from watersmeet.sql.site import Site, did_you_mean
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Column, Field, Node
-from watersmeet.sql.windowed.resolved import Bound, OutColumn, WindowEnd
 
 WINDOW = "wind0w"  # what `window` is called where the parser would take it for the beginning of a clause
 _ENDS = {"window_start": False, "window_end": True}

@@ -10,13 +10,13 @@ from watersmeet.errors import ModelError
 from watersmeet.model import Stream
 from watersmeet.model.stream import check_name
 from watersmeet.sql import tree
+from watersmeet.sql.resolve import resolved
+from watersmeet.sql.resolve.resolved import OutColumn
+from watersmeet.sql.resolve.scope import Names, Relation, Visible
+from watersmeet.sql.resolve.typing import SparkTyping, Untyped
 from watersmeet.sql.site import Site, did_you_mean
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Call, Node
-from watersmeet.sql.windowed import resolved
-from watersmeet.sql.windowed.names import Names, Relation, Visible
-from watersmeet.sql.windowed.resolved import OutColumn
-from watersmeet.sql.windowed.typing import SparkTyping, Untyped
 
 Environment = Mapping[str, tuple[tree.Common, "Environment"]]  # names of WITH, by lower case, each with what it sees
 ResolveQuery = Callable[[tree.Query, Names | None, Environment], resolved.Query]

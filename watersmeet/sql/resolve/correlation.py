@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from watersmeet.sql.resolve.resolved import Bound, Nested, Select, all_nodes
+from watersmeet.sql.resolve.scope import Names
 from watersmeet.sql.site import Site
 from watersmeet.sql.tree import Aggregate, Node, Over
-from watersmeet.sql.windowed.names import Names
-from watersmeet.sql.windowed.resolved import Bound, Nested, Select, all_nodes
 
 
 def check_correlation(site: Site, query: Select, names: Names) -> None:

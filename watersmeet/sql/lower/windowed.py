@@ -8,20 +8,20 @@ from itertools import pairwise
 
 from watersmeet.model import ColumnRef, Output, Query, Sink, Stream
 from watersmeet.model.forms import Form, View, WindowSql
-from watersmeet.sql.adapter import parse_query, tokenize
 from watersmeet.sql.bind import Binder
+from watersmeet.sql.lower.combine import NotThisClass
+from watersmeet.sql.lower.factors import as_factors
+from watersmeet.sql.lower.grids import event_times, grid_of
+from watersmeet.sql.lower.join_aggregates import build_continuous
+from watersmeet.sql.lower.slices import as_slices
+from watersmeet.sql.lower.spark_text import spark_text
+from watersmeet.sql.parse import parse_query, tokenize
+from watersmeet.sql.resolve import resolved
+from watersmeet.sql.resolve.resolve import Resolver
+from watersmeet.sql.resolve.resolved import Bound, Scan, Select, all_nodes, scans
+from watersmeet.sql.resolve.scope import WINDOW
+from watersmeet.sql.resolve.typing import SparkTyping
 from watersmeet.sql.site import Site
-from watersmeet.sql.windowed import resolved
-from watersmeet.sql.windowed.combine import NotThisClass
-from watersmeet.sql.windowed.continuous import build_continuous
-from watersmeet.sql.windowed.factorized import as_factors
-from watersmeet.sql.windowed.grids import event_times, grid_of
-from watersmeet.sql.windowed.names import WINDOW
-from watersmeet.sql.windowed.resolve import Resolver
-from watersmeet.sql.windowed.resolved import Bound, Scan, Select, all_nodes, scans
-from watersmeet.sql.windowed.sliced import as_slices
-from watersmeet.sql.windowed.text import spark_text
-from watersmeet.sql.windowed.typing import SparkTyping
 from watersmeet.sql.windows import Windows, cut_windows
 
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from watersmeet.model import ColumnRef, Expression, Output, Query, Sink, Stream, member_column
 from watersmeet.model.forms import JoinAggregates, Partial
 from watersmeet.sql import tree
-from watersmeet.sql.adapter import parse_query
 from watersmeet.sql.bind import Binder
+from watersmeet.sql.lower.combine import NotThisClass
 from watersmeet.sql.lower.continuous import Join, lengths_of
+from watersmeet.sql.lower.grids import call_grid
+from watersmeet.sql.lower.slices import Rows, grouped
+from watersmeet.sql.parse import parse_query
+from watersmeet.sql.resolve.resolve import Resolver
+from watersmeet.sql.resolve.resolved import Select, scans
 from watersmeet.sql.rules import check_join
 from watersmeet.sql.site import Site
 from watersmeet.sql.tree import Call
-from watersmeet.sql.windowed.combine import NotThisClass
-from watersmeet.sql.windowed.grids import call_grid
-from watersmeet.sql.windowed.resolve import Resolver
-from watersmeet.sql.windowed.resolved import Select, scans
-from watersmeet.sql.windowed.sliced import Rows, grouped
 from watersmeet.sql.windows import Windows
 
 _LIKE = "write GROUP BY …, window(result_time(), '1 minute')"

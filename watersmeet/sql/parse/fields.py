@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from watersmeet.sql.adapter.places import Places
+from watersmeet.sql.parse.places import Places
 from watersmeet.sql.site import Site, backticks_hint
 
 # Fields that mean nothing for the result: quotes around a name, a hint for Spark's optimizer, the word OVER, and how

@@ -3,8 +3,8 @@
 A new version of sqlglot therefore affects only this package.
 """
 
-from watersmeet.sql.adapter.parsing import is_known_function
-from watersmeet.sql.adapter.queries import parse_query
-from watersmeet.sql.adapter.tokens import tokenize
+from watersmeet.sql.parse.parsing import is_known_function
+from watersmeet.sql.parse.queries import parse_query
+from watersmeet.sql.parse.tokens import tokenize
 
 __all__ = ["is_known_function", "parse_query", "tokenize"]
