@@ -235,15 +235,6 @@ def test_only_a_large_store_without_an_equality_is_spread() -> None:
     assert stores(10, parallelism="all") == {"r": "round-robin over 4 partitions", "t": "round-robin over 4 partitions"}
 
 
-def test_what_is_materialized_is_shown_as_a_tree_with_what_it_costs() -> None:
-    text = show_plan(engine(searcher="left-deep").pipeline, STATISTICS, "text")
-    assert "costs with and without materialized results" in text
-    assert "flat, nothing materialized: probing" in text
-    assert re.search(r"q1: \[. ⋈ .\] ⋈ .\n", text)
-    text = show_plan(engine(searcher="flat").pipeline, STATISTICS, "text")
-    assert "q1: r ⋈ s ⋈ t\n" in text
-
-
 def test_statistics_of_a_predicate_change_what_is_expected_of_it() -> None:
     def cost(selectivity: float) -> float:
         three = Engine(materialize="off")

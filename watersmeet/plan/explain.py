@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.plan.render import SECONDS, Alternative, RenderedPlan, RenderedStep, seconds_text
+from watersmeet.plan.render import SECONDS, RenderedPlan, RenderedStep, seconds_text
 from watersmeet.plan.render_leaves import RenderedCheck
 from watersmeet.plan.render_links import WITHOUT_KEY
 from watersmeet.plan.shown_windows import NOT_PRICED, windows_text
@@ -27,9 +27,6 @@ def explain(plan: RenderedPlan) -> str:
     if plan.by_spark:
         lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
         lines += [f"  {stream}: {call}" for stream, call in plan.by_spark]
-    if plan.trees:
-        lines += ["", "operator trees, results in brackets are materialized"]
-        lines += [f"  {query}: {tree}" for query, tree in plan.trees]
     lines += _costs(plan)
     return "\n".join(lines)
 
@@ -56,7 +53,7 @@ def _trees(plan: RenderedPlan) -> list[str]:
 
 
 def _costs(plan: RenderedPlan) -> list[str]:
-    """Costs and alternatives. Those of windowed queries are unknown, which is not the same as nothing."""
+    """Costs. Those of windowed queries are unknown, which is not the same as nothing."""
     lines = ["", "costs"]
     if plan.starts:
         partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"
@@ -76,14 +73,6 @@ def _costs(plan: RenderedPlan) -> list[str]:
         lines.append(
             f"  not in these costs: {_names(plan.unpriced)}; {NOT_PRICED}" if plan.starts else f"  {NOT_PRICED}"
         )
-    if plan.alternatives:
-        lines += ["", "costs with and without materialized results"]
-        shown = (Alternative("this plan", plan.probe_cost, plan.shipping, plan.storage_cost), *plan.alternatives)
-        lines += [
-            f"  {one.name}: probing {plan.amount(one.probe_cost)}, shipping {plan.amount(one.shipping)}, "
-            f"storage {one.storage_cost:,.0f}"
-            for one in shown
-        ]
     return lines
 
 

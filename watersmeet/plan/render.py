@@ -10,12 +10,10 @@ from watersmeet.home.counters import Counters
 from watersmeet.model import Query
 from watersmeet.optimize.joingraph import (
     Link,
-    QueryGraph,
     Subquery,
     links_between,
     store_of,
 )
-from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
 from watersmeet.plan.assumed import Assumed, assumed_by, is_assumed
@@ -27,7 +25,6 @@ from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, ShownSlices, ShownWindows, shown_slices, shown_windows
 
-MOST_COMPARED = 100  # queries; for more, the plans to compare with would take seconds
 SECONDS, TUPLES = "seconds", "tuples"  # units of costs
 
 
@@ -73,16 +70,6 @@ class RenderedStep:
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """The costs of a plan that the chosen one is compared with."""
-
-    name: str
-    probe_cost: float
-    shipping: float
-    storage_cost: float
-
-
-@dataclass(frozen=True)
 class RenderedPlan:
     """Costs are CPU seconds of a tick, or tuples sent where they are those of the papers."""
 
@@ -99,8 +86,6 @@ class RenderedPlan:
     seconds: float
     stores: tuple[RenderedStore, ...]
     steps: tuple[RenderedStep, ...]
-    alternatives: tuple[Alternative, ...]  # nothing materialized, and every step of each query
-    trees: tuple[tuple[str, str], ...]  # for each query of three relations or more its tree of operators
     over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: they do not
     tuples: float  # that are sent to probes: in a tick, or while the windows are renewed once
     phases: int
@@ -187,8 +172,6 @@ def render(
         solution.seconds,
         tuple(stores),
         tuple(steps.values()),
-        tuple(_alternatives(problem)),
-        tuple((query.name, _tree(query, solution)) for query in problem.queries if len(query.relations) > 2),
         over_budget,
         solution.tuples * (1.0 if problem.weights.once else 1 / problem.ticks),
         solution.phases,
@@ -253,45 +236,6 @@ def seconds_text(seconds: float) -> str:
         if abs(seconds) >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
-
-
-def _alternatives(problem: Problem) -> Iterator[Alternative]:
-    """The two ends of the trade of storage against probing: MultiStream's flat plan and its left-deep one."""
-    if len(problem.queries) > MOST_COMPARED or not any(len(query.relations) > 2 for query in problem.queries):
-        return
-    free = replace(problem, storage_budget=None, materialize=True)
-    for name, plan in (
-        ("flat, nothing materialized", flat(free)),
-        ("left-deep, every step materialized", left_deep(free)),
-    ):
-        yield Alternative(name, plan.probe_cost * _unit(problem), plan.shipping * _unit(problem), plan.storage)
-
-
-def _tree(query: QueryGraph, solution: Solution) -> str:
-    """The query as nested joins: what its paths probe that is materialized, and what that is made of in turn."""
-    kept: dict[Subquery, None] = {}
-    pending = [query.whole]
-    while pending:
-        target = pending.pop()
-        for relation in sorted(target.relations):
-            for store in solution.paths[relation, target]:
-                if not store.is_stream and store not in kept:
-                    kept[store] = None
-                    pending.append(store)
-
-    def joined(whole: frozenset[str]) -> str:
-        inside: list[frozenset[str]] = []
-        for store in sorted(kept, key=lambda store: (-len(store), store.sort_key)):
-            if store.relations < whole and not any(store.relations & other for other in inside):
-                inside.append(store.relations)
-                shown.add(store)
-        alone = whole - frozenset().union(*inside)
-        return " ⋈ ".join([*(f"[{joined(part)}]" for part in inside), *sorted(alone)])
-
-    shown: set[Subquery] = set()
-    tree = joined(query.whole.relations)
-    others = [str(store) for store in kept if store not in shown]
-    return f"{tree}, and also {', '.join(f'[{other}]' for other in others)}" if others else tree
 
 
 def _serving(problem: Problem, solution: Solution) -> dict[Want, tuple[str, ...]]:
