@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +23,7 @@ from rich.table import Table as Shown
 from bench.observe import observe
 from bench.peers.ours import ALONE, JOINT
 from bench.report import write_json
+from bench.research import command, engine_options
 from bench.scratch import in_scratch
 from bench.workloads import nexmark, three_way, tpch
 from bench.workloads.model import Workload
@@ -112,7 +112,7 @@ def _estimates(folder: Path, name: str, plans: dict[str, dict[str, str]], scale:
 
 
 def _estimated(script: Path, options: dict[str, str], known: Statistics) -> tuple[float, int]:
-    given = Pipeline.read(script.read_text(), script, read_options(options)[0])
+    given = Pipeline.read(script.read_text(), script, read_options(engine_options(options))[0])
     plan = make_plan(START, tuple(given.streams.values()), list(given.queries.values()), given.options, known)
     shown = plan.rendered()
     more = _not_shared(plan) if options.get("sharing") == "none" else 0.0
@@ -130,9 +130,7 @@ def _not_shared(plan: Plan) -> float:
 
 
 def _run(script: Path, home: Path, options: dict[str, str]) -> float:
-    sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "watersmeet.cli", "run", str(script), "--once", "--home", str(home), *sets]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, text=True)
+    running = subprocess.Popen(command(script, home, options), stdout=subprocess.DEVNULL, text=True)
     seen, thread = observe(running, None)
     if running.wait():
         raise SystemExit(f"{script} failed")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from bench.observe import Observed, observe
+from bench.research import command
 from watersmeet.home import layout
 from watersmeet.home.manifest import load_newest
 
@@ -36,9 +36,9 @@ def run_pipeline(script: str, home: Path, **options: Any) -> Measured:
     """`watersmeet run --once` until all input is processed."""
     pipeline = home.with_suffix(".sql")
     pipeline.write_text(script)
-    sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        command(pipeline, home, options), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     observed, watching = observe(running, None)
     _, complaints = running.communicate()
     watching.join()

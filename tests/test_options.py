@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from typer.testing import CliRunner
 
 from watersmeet.cli.app import app
 from watersmeet.errors import ModelError
-from watersmeet.options import Options, read_options
+from watersmeet.options import Options, read_options, user_options
 
 WRONG = [
     ("tick", "banana", "100 milliseconds"),
@@ -28,13 +27,9 @@ WRONG = [
     ("master", "spark:/host", "local[4]"),
     ("searcher", "luck", "greedy"),
     ("materialize", "maybe", "on or off"),
-    ("layouts", "two", "one, many or ignored"),
-    ("parallelism", "some", "chosen or all"),
-    ("costs", "money", "seconds or paper"),
     ("adaptive", "yes", "on or off"),
     ("epoch", "0", "1 or more"),
     ("predicate_seconds", "0", "above 0"),
-    ("sharing", "some", "groups, all or none"),
     ("into_roots", "nowhere/at/all", "folders that exist"),
     ("max_matches", "-1", "0 or more"),
     ("max_result_bytes", "-1", "0 or more"),
@@ -66,7 +61,7 @@ def test_a_wrong_value_is_rejected_with_what_to_give_instead(name: str, value: s
 
 
 def test_every_option_has_a_wrong_value_in_this_test() -> None:
-    assert {name for name, _, _ in WRONG} == {option.name for option in fields(Options)}
+    assert {name for name, _, _ in WRONG} == {option.name for option in user_options()}
 
 
 @pytest.mark.parametrize("command", ["check", "explain", "run"])
@@ -80,6 +75,16 @@ def test_the_command_line_rejects_it_before_anything_else(command: str, tmp_path
 def test_an_unknown_option_names_the_nearest_one() -> None:
     with pytest.raises(ModelError, match=r"^unknown option partition: did you mean partitions"):
         read_options({"partition": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("layouts", "one"), ("sharing", "none"), ("costs", "paper"), ("parallelism", "all")]
+)
+def test_an_option_that_is_gone_is_rejected_with_what_to_do(name: str, value: str) -> None:
+    with pytest.raises(ModelError, match=rf"(?s)^option {name} no longer exists.*leave it out: the engine plans as"):
+        read_options({name: value})
+    with pytest.raises(ModelError, match=r"^unknown option research"):
+        read_options({"research": value})
 
 
 def test_values_come_as_texts_or_as_python_values() -> None:

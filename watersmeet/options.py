@@ -6,12 +6,13 @@ import difflib
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
 
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.model.limits import Limits, TextLimits
 from watersmeet.model.query import MAX_ALIASES
+from watersmeet.optimize.research import Research
 from watersmeet.sql import parse_duration
 
 
@@ -65,6 +66,7 @@ def _folders(value: str) -> str:
 
 
 _SWITCH = _one_of("on", "off")
+_REMOVED = asdict(Research())  # options of earlier versions, with the only value that an engine still has
 
 
 @dataclass(frozen=True)
@@ -89,29 +91,11 @@ class Options:
         2.0, "time limit for a search beside the ticks, or by a searcher that is named, in seconds", _more_than_zero
     )
     materialize: str = _option("on", "on or off: whether plans may materialize intermediate results", _SWITCH)
-    layouts: str = _option(
-        "one",
-        "one, many or ignored: layouts of a store that plans with several partitions may use",
-        _one_of("one", "many", "ignored"),
-    )
-    parallelism: str = _option(
-        "chosen", "chosen or all: partitions of a store that no equality leads to", _one_of("chosen", "all")
-    )
     storage_budget: float = _option(0.0, "limit for the tuples in all stores, as estimated; 0: no limit", _at_least(0))
-    costs: str = _option(
-        "seconds",
-        "seconds or paper: plans are compared by CPU time, or by the papers' tuples sent",
-        _one_of("seconds", "paper"),
-    )
     adaptive: str = _option("on", "on or off: whether the engine re-plans when the data changes", _SWITCH)
     epoch: int = _option(20, "number of ticks after which the optimizer re-plans", _at_least(1))
     predicate_seconds: float = _option(
         5.0, "time limit of a registered predicate for a block of rows, in seconds", _more_than_zero
-    )
-    sharing: str = _option(
-        "groups",
-        "how queries of a class share steps: groups; for comparison: all or none",
-        _one_of("groups", "all", "none"),
     )
     into_roots: str = _option(
         "", f"folders below which INTO may write, separated by {os.pathsep}; empty: anywhere", _folders
@@ -160,6 +144,7 @@ class Options:
         100_000, "limit for the windows of a query that a row is in: RANGE divided by SLIDE", _at_least(1)
     )
     max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1, 32))
+    research: Research = field(default_factory=Research)  # no option: for experiments under bench/
 
     @property
     def limits(self) -> Limits:
@@ -180,7 +165,7 @@ class Options:
         )
 
     def __post_init__(self) -> None:
-        for option in fields(self):
+        for option in user_options():
             value = getattr(self, option.name)
             if advice := option.metadata["check"](value):
                 raise ModelError(
@@ -190,15 +175,29 @@ class Options:
                 )
 
 
+def user_options() -> list[Field[Any]]:
+    """The options that a user may set."""
+    return [option for option in fields(Options) if option.metadata]
+
+
 def read_options(given: dict[str, Any]) -> tuple[Options, dict[str, str]]:
     """Options by name, from Python or from `--set name=value`; names with a dot are settings of Spark."""
-    known = {option.name: option for option in fields(Options)}
+    known = {option.name: option for option in user_options()}
     own: dict[str, Any] = {}
     spark: dict[str, str] = {}
     for name, value in given.items():
         if "." in name:
             spark[name] = str(value)
             continue
+        if isinstance(value, Research):
+            own["research"] = value
+            continue
+        if name in _REMOVED:
+            raise ModelError(
+                f"option {name} no longer exists",
+                detail="It was for experiments, which are under bench/ and set it in Python.",
+                hint=f"leave it out: the engine plans as with {name}={_REMOVED[name]}",
+            )
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             raise ModelError(

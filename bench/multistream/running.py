@@ -27,6 +27,7 @@ import bench.optimizer.searchers  # noqa: F401  # for "chain"
 from bench.comparing import Failed
 from bench.multistream.inputs import Inputs, shares
 from bench.report import OUT
+from bench.research import engine_options
 from bench.three_streams import EPOCH
 from bench.workloads.model import MICROS, Workload
 from bench.workloads.texts import watersmeet_script
@@ -191,7 +192,7 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
     home.mkdir()
     seen: dict[int, Manifest] = {}
     ended = threading.Event()
-    with Engine(spark, home=home, **run.options) as engine:
+    with Engine(spark, home=home, **engine_options(run.options)) as engine:
         engine.sql(text)
         known = statistics_for(engine, workload.counted(), shares(workload))
         (home / layout.STATISTICS).write_text(json.dumps({"statistics": as_json(known)}))

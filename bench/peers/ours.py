@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from bench.research import command
 from bench.workloads.knowledge import statistics
 from bench.workloads.model import Outcome, Query, Workload
 from bench.workloads.texts import watersmeet_script
@@ -58,9 +59,7 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
             known = {"statistics": statistics(replace(workload, queries=queries))}
             (home / layout.STATISTICS).write_text(json.dumps(known))
         options = {**options, "executor": "local"} if workload.embedded else options
-        sets = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
-        command = [sys.executable, "-m", "watersmeet.cli", "run", str(pipeline), "--once", "--home", str(home), *sets]
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command(pipeline, home, options), check=True, stdout=sys.stderr)
         ticks = [json.loads(line) for line in (home / layout.TICKS).read_text().splitlines()]
         manifest = load_newest(home)
     counted = ticks[skip:]

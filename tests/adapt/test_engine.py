@@ -16,6 +16,7 @@ from watersmeet.adapt.decisions import decisions
 from watersmeet.adapt.statistics_file import recall
 from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest
+from watersmeet.optimize.research import Research
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ def run(engine: Engine, kill: bool = False) -> None:
 def test_the_plan_follows_the_data_and_results_stay_right(spark: SparkSession, tmp_path: Path) -> None:
     explosion(300, ticks=18, change=8, partners=30).write(tmp_path / "in")
     # By the costs of papers: with so few rows, what every tick costs anyway hides all differences.
-    engine = Engine(spark, home=tmp_path / "home", epoch=3, plan_seconds=PATIENCE, costs="paper")
+    engine = Engine(spark, home=tmp_path / "home", epoch=3, plan_seconds=PATIENCE, research=Research(costs="paper"))
     engine.sql(script(tmp_path / "in"))
     run(engine)
     assert engine["q"].results().count() == right_number(tmp_path / "in") > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from watersmeet.errors import ModelError
 from watersmeet.io.sinks import check_sink
 from watersmeet.model import Sink
 from watersmeet.model.query import sink_formats
-from watersmeet.options import Options
+from watersmeet.options import user_options
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
@@ -26,7 +25,7 @@ def table(heading: str) -> list[list[str]]:
 def test_the_table_has_each_option_with_its_type_and_default() -> None:
     listed = {name: (kind, default) for name, kind, default, _ in table("Engine")}
     declared = {
-        option.name: (type(option.default).__name__, str(option.default) or "empty") for option in fields(Options)
+        option.name: (type(option.default).__name__, str(option.default) or "empty") for option in user_options()
     }
     assert listed == declared
 

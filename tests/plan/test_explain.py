@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,14 +16,18 @@ from tests.support.waiting import PATIENCE
 from watersmeet import Engine
 from watersmeet.cli.explain import show_plan, what_one_more_adds
 from watersmeet.errors import ModelError
+from watersmeet.optimize.research import Research
 
 GOLDEN = Path(__file__).with_name("golden")
 PIPELINE = (GOLDEN / "two.sql").read_text()
 STATISTICS = (GOLDEN / "two.json").read_text()
 
 
+PAPER = Research(costs="paper")
+
+
 def engine(**options: object) -> Engine:
-    engine = Engine(**{"costs": "paper", "plan_seconds": PATIENCE, **options})  # type: ignore[arg-type]
+    engine = Engine(**{"research": PAPER, "plan_seconds": PATIENCE, **options})  # type: ignore[arg-type]
     engine.sql(PIPELINE)
     return engine
 
@@ -70,7 +75,7 @@ def test_json_has_the_costs_of_the_papers_example() -> None:
 
 def test_costs_are_seconds_unless_the_papers_are_asked_for() -> None:
     known = {**json.loads(STATISTICS), "arrivals": {"r": 10, "s": 10, "t": 10, "u": 10}, "seconds": 0.5}
-    given = engine(costs="seconds", materialize="off", searcher="exact").pipeline
+    given = engine(research=Research(), materialize="off", searcher="exact").pipeline
     plan = json.loads(show_plan(given, json.dumps(known), "json"))
     assert plan["unit"] == "seconds" and plan["ticks"] == pytest.approx(10)
     assert 0 < plan["cost"] < sum(plan["estimate"].values()) < 1
@@ -129,7 +134,7 @@ def test_the_text_begins_with_what_is_shared_and_ends_with_costs() -> None:
 
 
 def test_what_is_assumed_is_called_so_in_every_format() -> None:
-    given = engine(costs="seconds", materialize="off")
+    given = engine(research=Research(), materialize="off")
     given.query("filtered", "SELECT r.a FROM r, s WHERE r.a = s.a AND s.b = 7 WINDOW 10 SECONDS")
     text = show_plan(given.pipeline, None, "text")
     assert "assumed, because it is not known yet: 1,000 tuples in each window of r, s, t, u; " in text
@@ -147,7 +152,7 @@ def test_what_is_assumed_is_called_so_in_every_format() -> None:
 
 def test_only_what_follows_from_something_unknown_is_assumed() -> None:
     known = {**json.loads(STATISTICS), "arrivals": {"r": 10}}
-    given = engine(costs="seconds", materialize="off").pipeline
+    given = engine(research=Research(), materialize="off").pipeline
     for kind in ("text", "svg"):
         assert "assumed" not in show_plan(given, json.dumps(known), kind)
     del known["sizes"]["u"]
@@ -223,8 +228,8 @@ def test_steps_without_an_equality_say_how_they_look_up_rows() -> None:
 
 
 def test_only_a_large_store_without_an_equality_is_spread() -> None:
-    def stores(size: int, **options: object) -> dict[str, str]:
-        unequal = Engine(partitions=4, costs="paper", **options)  # type: ignore[arg-type]
+    def stores(size: int, research: Research = PAPER) -> dict[str, str]:
+        unequal = Engine(partitions=4, research=research)
         unequal.sql(PIPELINE[: PIPELINE.index("CREATE QUERY")])
         unequal.query("q", "SELECT r.a FROM r, t WHERE r.a <> t.c WINDOW 10 SECONDS")
         shown = json.loads(show_plan(unequal.pipeline, json.dumps({"sizes": {"r": size, "t": 100}}), "json"))
@@ -232,7 +237,8 @@ def test_only_a_large_store_without_an_equality_is_spread() -> None:
 
     assert stores(10) == {"r": "in one partition", "t": "in one partition"}
     assert stores(1_000_000) == {"r": "round-robin over 4 partitions", "t": "in one partition"}
-    assert stores(10, parallelism="all") == {"r": "round-robin over 4 partitions", "t": "round-robin over 4 partitions"}
+    spread = stores(10, replace(PAPER, parallelism="all"))
+    assert spread == {"r": "round-robin over 4 partitions", "t": "round-robin over 4 partitions"}
 
 
 def test_statistics_of_a_predicate_change_what_is_expected_of_it() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.adapt.test_incremental import with_a_store
 from tests.support.waiting import PATIENCE
+from watersmeet.optimize.research import Research
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.solution import allows, price
 from watersmeet.optimize.statistics import Statistics
@@ -92,7 +93,9 @@ def test_a_change_has_ten_epochs_to_pay_for_itself() -> None:
 def test_streams_that_exceed_the_storage_budget_are_all_that_is_stored(searcher: str) -> None:
     statistics = known(4.0)
     needed = sum(statistics.sizes.values())
-    options = replace(OPTIONS, storage_budget=needed - 50, layouts="many", partitions=3, searcher=searcher)
+    options = replace(
+        OPTIONS, storage_budget=needed - 50, research=Research(layouts="many"), partitions=3, searcher=searcher
+    )
     plan = make_plan(START, IN_STORE.streams, IN_STORE.queries, options, statistics)
     assert plan.over_budget == 50
     assert plan.solution.storage == needed and not plan.solution.materialized

@@ -148,7 +148,7 @@ def problem_of(
     queries: Sequence[Query], options: Options, statistics: Statistics, in_force: Plan | None = None
 ) -> Problem:
     """The optimizer's problem. If the streams alone exceed the storage budget, it is to store nothing besides them."""
-    parts = parts_of(queries)
+    parts, research = parts_of(queries), options.research
     # The graphs of queries that stay are used again: they know their subqueries.
     pairs = zip(in_force.parts, in_force.problem.queries, strict=True) if in_force else ()
     known = {part.name: (part, graph) for part, graph in pairs}
@@ -162,17 +162,17 @@ def problem_of(
         statistics,
         options.partitions,
         options.materialize == "on",
-        options.layouts,
+        research.layouts,
         None,
-        options.parallelism,
-        PAPER if options.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
-        {} if options.costs == "paper" else demands_of(parts),
+        research.parallelism,
+        PAPER if research.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
+        {} if research.costs == "paper" else demands_of(parts),
     )
     if not options.storage_budget:
         return problem
     if problem.least_storage <= options.storage_budget:
         return replace(problem, storage_budget=options.storage_budget)
-    return replace(problem, materialize=False, layouts="one" if options.layouts == "many" else options.layouts)
+    return replace(problem, materialize=False, layouts="one" if research.layouts == "many" else research.layouts)
 
 
 def demands_of(parts: Sequence[JoinPart]) -> dict[str, Demand]:
@@ -215,7 +215,9 @@ def _compiled(
     all_rows: frozenset[str],
 ) -> Plan:
     seldom = seldom_probed(problem, solution)
-    rules = compile_solution(streams, queries, solution, problem.partitions, groups, options.sharing, seldom, all_rows)
+    rules = compile_solution(
+        streams, queries, solution, problem.partitions, groups, options.research.sharing, seldom, all_rows
+    )
     rules = replace(rules, limits=options.limits, durable=options.durability == "power")
     return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
 
