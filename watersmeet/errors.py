@@ -10,7 +10,7 @@ _WIDEST = 400  # characters of a line that an error shows
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """A span of a SQL text, so that an error can point at it."""
 
     text: str
@@ -65,7 +65,7 @@ class WatersmeetError(Exception):
         SqlError 1 8
     """
 
-    def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: Place | None = None) -> None:
+    def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: SourcePlace | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.detail = detail
@@ -91,11 +91,13 @@ class WatersmeetError(Exception):
         return _rebuild, (type(self), self.problem, self.detail, self.hint, self.place)
 
 
-def _rebuild(kind: type[WatersmeetError], problem: str, detail: str, hint: str, place: Place | None) -> WatersmeetError:
+def _rebuild(
+    kind: type[WatersmeetError], problem: str, detail: str, hint: str, place: SourcePlace | None
+) -> WatersmeetError:
     return kind(problem, detail=detail, hint=hint, place=place)
 
 
-def internal(problem: Exception, place: Place) -> SqlError:
+def internal(problem: Exception, place: SourcePlace) -> SqlError:
     """A defect of this program as an error of the one statement that met it, so that the others are still reported."""
     at = traceback.extract_tb(problem.__traceback__)[-1]
     return SqlError(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Owner(Protocol):
+class OwningEngine(Protocol):
     """The engine, as far as a handle needs it."""
 
     home: Path
@@ -51,7 +51,7 @@ class QueryHandle:
         'rises'
     """
 
-    def __init__(self, engine: Owner, query: Query) -> None:
+    def __init__(self, engine: OwningEngine, query: Query) -> None:
         self._engine = engine
         self.query = query
         self.name = query.name

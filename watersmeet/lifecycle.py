@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from watersmeet.adapt.plan_keeper import PlanKeeper
 from watersmeet.control.active_queries import ActiveQueries
-from watersmeet.control.changes import Asked, Verdict
+from watersmeet.control.changes import ChangeRequest, Verdict
 from watersmeet.control.mailbox import Mailbox
 from watersmeet.control.server import ControlServer
 from watersmeet.engine_failure import Failure
@@ -363,7 +363,7 @@ class Lifecycle:
             return self._keeper.current.rendered(self._loop.manifest.totals)
         return make_plan(START, self.streams, self._active.queries, self.options, statistics or Statistics()).rendered()
 
-    def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
+    def apply(self, requests: Sequence[ChangeRequest]) -> list[Verdict]:
         """Internal: execute requests of other processes; see `ActiveQueries.apply`."""
         with self._active.changing:
             before = set(self.pipeline.queries)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from watersmeet.errors import ModelError, Place, SqlError, WatersmeetError, internal
+from watersmeet.errors import ModelError, SourcePlace, SqlError, WatersmeetError, internal
 from watersmeet.io.connectors.kafka.source import check_topic, is_topic
 from watersmeet.io.into import check_into, check_path, check_source, resolved_sink
 from watersmeet.io.locations import check_home_apart
@@ -71,7 +71,7 @@ class Pipeline:
     # Queries -------------------------------------------------------------------------------------
 
     def query(
-        self, name: str, sql: str, sink: Sink | None = None, backfill: bool = False, origin: Place | None = None
+        self, name: str, sql: str, sink: Sink | None = None, backfill: bool = False, origin: SourcePlace | None = None
     ) -> Query:
         """The query of a SELECT, not yet part of the pipeline."""
         return build_query(
@@ -170,7 +170,7 @@ class Pipeline:
 
 
 @contextlib.contextmanager
-def pointing_at(place: Place | None) -> Iterator[None]:
+def pointing_at(place: SourcePlace | None) -> Iterator[None]:
     """Errors of the model that are raised inside get a position in the SQL."""
     try:
         yield

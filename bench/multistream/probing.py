@@ -14,7 +14,7 @@ from bench.multistream.inputs import PARTNERS, RELATIONS
 from bench.multistream.running import Run
 from bench.multistream.showing import Bench, show
 from bench.optimizer.paper_costs import multistream_order_cost, tree_probe_cost
-from watersmeet.optimize.operator_trees import Tree, greedy_order
+from watersmeet.optimize.operator_trees import OperatorTree, greedy_order
 
 PAPER_ROWS = 10**6
 CAPACITIES = (0.1, 0.2, 0.5, 1.0)  # of a task, in relations
@@ -24,18 +24,18 @@ CHAINS = {"8d": "LLLL", "8e": "MMMM", "8f": "HHHH"}
 ROWS = {"LLLL": (4_000, 10_000), "MMMM": (3_000, 8_000), "HHHH": (100, 200)}
 
 
-def flat_tree(relations: str) -> Tree:
-    return Tree(tuple(relations))
+def flat_tree(relations: str) -> OperatorTree:
+    return OperatorTree(tuple(relations))
 
 
-def left_deep_tree(relations: str) -> Tree:
-    tree = Tree((relations[0], relations[1]))
+def left_deep_tree(relations: str) -> OperatorTree:
+    tree = OperatorTree((relations[0], relations[1]))
     for relation in relations[2:]:
-        tree = Tree((tree, relation))
+        tree = OperatorTree((tree, relation))
     return tree
 
 
-def paper_cost(tree: Tree, partners: float, capacity: float) -> float:
+def paper_cost(tree: OperatorTree, partners: float, capacity: float) -> float:
     """MultiStream's Eq. 4 for a chain of equal relations, with the tasks that a capacity (in relations) needs."""
     order = tree.relations
 
@@ -46,7 +46,7 @@ def paper_cost(tree: Tree, partners: float, capacity: float) -> float:
         places, others = ([order.index(relation) for relation in some] for some in (joined, other))
         return any(abs(one - two) == 1 for one in places for two in others)
 
-    def operator(one: Tree) -> float:
+    def operator(one: OperatorTree) -> float:
         inputs = [frozenset((child,) if isinstance(child, str) else child.relations) for child in one.children]
         names = {some: "".join(sorted(some)) for some in inputs}
         sizes = {names[some]: size(some) for some in inputs}

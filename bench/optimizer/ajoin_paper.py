@@ -15,7 +15,7 @@ import numpy as np
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph, Subquery
-from watersmeet.optimize.operator_trees import Tree, plan_of_trees
+from watersmeet.optimize.operator_trees import OperatorTree, plan_of_trees
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 
@@ -122,15 +122,15 @@ def reordering(problem: Problem, time_limit: float = inf) -> Solution:
     return plan_of_trees(problem, "ajoin", lambda query: trees[query.name])
 
 
-def reordered(problem: Problem, group_of: GroupOf = lambda query, joined: None) -> Mapping[str, Tree]:
+def reordered(problem: Problem, group_of: GroupOf = lambda query, joined: None) -> Mapping[str, OperatorTree]:
     """A tree of binary joins for each query.
 
     In an iteration each query replaces two of its inputs by their join: the one with the least cardinality, divided by
     the number of queries that have the same two inputs and may share their join, being in one group."""
-    inputs: dict[str, list[Tree | str]] = {query.name: [*sorted(query.relations)] for query in problem.queries}
+    inputs: dict[str, list[OperatorTree | str]] = {query.name: [*sorted(query.relations)] for query in problem.queries}
     queries = {query.name: query for query in problem.queries}
     while waiting := [name for name, parts in inputs.items() if len(parts) > 1]:
-        sharing: dict[_Join, list[tuple[str, Tree | str, Tree | str]]] = {}
+        sharing: dict[_Join, list[tuple[str, OperatorTree | str, OperatorTree | str]]] = {}
         sizes: dict[_Join, float] = {}
         for name in waiting:
             query = queries[name]
@@ -149,9 +149,9 @@ def reordered(problem: Problem, group_of: GroupOf = lambda query, joined: None) 
                 if name in free:
                     free.remove(name)
                     rest = [part for part in inputs[name] if part not in (one, other)]
-                    inputs[name] = [Tree((one, other)), *rest]
-    return {name: tree if isinstance(tree, Tree) else Tree((tree,)) for name, (tree,) in inputs.items()}
+                    inputs[name] = [OperatorTree((one, other)), *rest]
+    return {name: tree if isinstance(tree, OperatorTree) else OperatorTree((tree,)) for name, (tree,) in inputs.items()}
 
 
-def _relations(part: Tree | str) -> frozenset[str]:
+def _relations(part: OperatorTree | str) -> frozenset[str]:
     return frozenset((part,) if isinstance(part, str) else part.relations)

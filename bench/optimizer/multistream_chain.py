@@ -7,7 +7,7 @@ from math import inf
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
-from watersmeet.optimize.operator_trees import Tree, plan_of_trees
+from watersmeet.optimize.operator_trees import OperatorTree, plan_of_trees
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 
@@ -18,7 +18,7 @@ def chain(problem: Problem, time_limit: float = inf) -> Solution:
     budget = inf if problem.storage_budget is None else problem.storage_budget
     stored: set[Subquery] = set()
 
-    def tree_of(query: QueryGraph) -> Tree:
+    def tree_of(query: QueryGraph) -> OperatorTree:
         nonlocal spent
         relations = linear_order(query)
 
@@ -51,9 +51,9 @@ def linear_order(query: QueryGraph) -> list[str]:
     return order
 
 
-def chain_tree(relations: Sequence[str], size: Callable[[tuple[str, ...]], float], budget: float) -> Tree:
+def chain_tree(relations: Sequence[str], size: Callable[[tuple[str, ...]], float], budget: float) -> OperatorTree:
     """Fig. 7: from the flat tree on, the cheapest result of neighbours is stored while the budget lasts."""
-    tree = Tree(tuple(relations))
+    tree = OperatorTree(tuple(relations))
     spent = sum(size((relation,)) for relation in relations)
     while spent < budget:
         choices = [(size(_labels(tree, span)), span) for span in valid(tree)]
@@ -71,35 +71,35 @@ Span = tuple[
 ]  # (the children that lead to an operator, first and last of its children to fuse)
 
 
-def valid(tree: Tree, at: tuple[int, ...] = ()) -> list[Span]:
+def valid(tree: OperatorTree, at: tuple[int, ...] = ()) -> list[Span]:
     """Neighbouring children of an operator that may become an operator of their own: two or more, but not all."""
     count = len(tree.children)
     spans = [(at, i, j) for i in range(count) for j in range(i + 1, count) if j - i + 1 < count]
     for place, child in enumerate(tree.children):
-        if isinstance(child, Tree):
+        if isinstance(child, OperatorTree):
             spans += valid(child, (*at, place))
     return spans
 
 
-def materialize(tree: Tree, span: Span) -> Tree:
+def materialize(tree: OperatorTree, span: Span) -> OperatorTree:
     at, i, j = span
     children = list(tree.children)
     if at:
         below = children[at[0]]
-        assert isinstance(below, Tree)
+        assert isinstance(below, OperatorTree)
         children[at[0]] = materialize(below, (at[1:], i, j))
     else:
-        children[i : j + 1] = [Tree(tuple(children[i : j + 1]))]
-    return Tree(tuple(children))
+        children[i : j + 1] = [OperatorTree(tuple(children[i : j + 1]))]
+    return OperatorTree(tuple(children))
 
 
-def _labels(tree: Tree, span: Span) -> tuple[str, ...]:
+def _labels(tree: OperatorTree, span: Span) -> tuple[str, ...]:
     at, i, j = span
     for place in at:
         below = tree.children[place]
-        assert isinstance(below, Tree)
+        assert isinstance(below, OperatorTree)
         tree = below
-    return Tree(tree.children[i : j + 1]).relations
+    return OperatorTree(tree.children[i : j + 1]).relations
 
 
 def _streams(problem: Problem) -> dict[str, tuple[QueryGraph, str]]:

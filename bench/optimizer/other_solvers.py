@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from watersmeet.errors import ModelError
-from watersmeet.optimize.exact.solver import INFINITY, Answer, Model, Solver, finite, load, solve_highs
+from watersmeet.optimize.exact.solver import INFINITY, Model, Solver, SolverResult, finite, load, solve_highs
 
 
-def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
+def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> SolverResult:
     scip = load("pyscipopt")
     solver = scip.Model()
     solver.hideOutput()
@@ -42,14 +42,16 @@ def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequenc
     if abs(bound) >= solver.infinity():
         bound = -INFINITY
     if solver.getNSols() == 0:
-        return Answer(None, INFINITY, bound, "infeasible" if status == "infeasible" else "unknown")
+        return SolverResult(None, INFINITY, bound, "infeasible" if status == "infeasible" else "unknown")
     best = solver.getBestSol()
     values = [solver.getSolVal(best, variable) for variable in variables]
     proven = "optimal" if status in ("optimal", "gaplimit") else "feasible"
-    return Answer(values, solver.getSolObjVal(best), bound, proven)
+    return SolverResult(values, solver.getSolObjVal(best), bound, proven)
 
 
-def solve_cp_sat(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
+def solve_cp_sat(
+    model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None
+) -> SolverResult:
     """CP-SAT has no continuous variables: all are 0 or 1, which is right for our programs, and costs are rounded."""
     sat = load("ortools.sat.python.cp_model", "ortools")
     if any(bounds != (0.0, 1.0) for bounds in zip(model.lower, model.upper, strict=True)):
@@ -84,9 +86,9 @@ def solve_cp_sat(model: Model, time_limit: float, gap: float = 0.0, start: Seque
     # Rounding moved each cost by at most half a unit.
     bound = (solver.best_objective_bound - 0.5 * len(costs)) / scale + model.offset
     if status in (sat.INFEASIBLE, sat.UNKNOWN):
-        return Answer(None, INFINITY, finite(bound), "infeasible" if status == sat.INFEASIBLE else "unknown")
+        return SolverResult(None, INFINITY, finite(bound), "infeasible" if status == sat.INFEASIBLE else "unknown")
     values = [float(solver.value(variable)) for variable in variables]
-    return Answer(values, model.cost(values), bound, "optimal" if status == sat.OPTIMAL else "feasible")
+    return SolverResult(values, model.cost(values), bound, "optimal" if status == sat.OPTIMAL else "feasible")
 
 
 SOLVERS: dict[str, Solver] = {"highs": solve_highs, "scip": solve_scip, "cp-sat": solve_cp_sat}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from watersmeet.optimize.operator_trees import Tree
+from watersmeet.optimize.operator_trees import OperatorTree
 
 Selectivities = Mapping[frozenset[str], float]  # by pair of relations; 1 where there is no predicate
 
@@ -54,12 +54,12 @@ def multistream_cost(
     return sum(multistream_order_cost(order, sizes, selectivities, tasks) for order in orders)
 
 
-def storage_cost(tree: Tree, size: Callable[[tuple[str, ...]], float]) -> float:
+def storage_cost(tree: OperatorTree, size: Callable[[tuple[str, ...]], float]) -> float:
     """MultiStream, Eq. 3: all relations and the results of all operators but the root."""
     return sum(size((relation,)) for relation in tree.relations) + sum(size(one.relations) for one in tree.inner)
 
 
-def tree_probe_cost(tree: Tree, operator_cost: Callable[[Tree], float]) -> float:
+def tree_probe_cost(tree: OperatorTree, operator_cost: Callable[[OperatorTree], float]) -> float:
     """MultiStream, Eq. 4: the sum over the root and all operators below."""
     return operator_cost(tree) + sum(operator_cost(one) for one in tree.inner)
 

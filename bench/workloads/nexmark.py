@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.three_streams import EPOCH
 from bench.workloads.model import MICROS, Query, Stream, Table, Workload
-from watersmeet.cli.demo.events import Site
+from watersmeet.cli.demo.events import AuctionSite
 
 RATE = 10_000  # events a second of event time
 PANE = 10
@@ -66,7 +66,7 @@ QUERIES = (
 
 def make(folder: Path, scale: float) -> Workload:
     events, ticks = max(5_000, int(200_000 * scale)) // 50 * 50, 8
-    site = Site(EPOCH, RATE)
+    site = AuctionSite(EPOCH, RATE)
     rows: dict[str, list[int]] = {stream.name: [] for stream in STREAMS}
     for tick in range(ticks):
         for name, made in site.tables(tick * events, (tick + 1) * events).items():

@@ -11,7 +11,7 @@ from tests.support.examples import examples
 from tests.support.optimizer_problems import graph
 from watersmeet.errors import ModelError
 from watersmeet.optimize.joingraph import QueryGraph
-from watersmeet.optimize.operator_trees import Tree
+from watersmeet.optimize.operator_trees import OperatorTree
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import verify
 from watersmeet.optimize.statistics import Statistics
@@ -45,7 +45,7 @@ def test_all_shapes_of_four_relations_are_reached(
 
 
 def test_valid_pairs_of_the_paper() -> None:
-    tree = Tree(NAMES)
+    tree = OperatorTree(NAMES)
     assert [(i + 1, j + 1) for _, i, j in valid(tree)] == [(1, 2), (1, 3), (2, 3), (2, 4), (3, 4)]
     second = materialize(tree, ((), 0, 1))
     assert {str(materialize(second, span)) for span in valid(second)} == {"(((r1 r2) r3) r4)", "((r1 r2) (r3 r4))"}

@@ -18,7 +18,7 @@ from bench.optimizer.paper_costs import (
     tree_probe_cost,
     worth_splitting,
 )
-from watersmeet.optimize.operator_trees import Tree
+from watersmeet.optimize.operator_trees import OperatorTree
 
 
 def test_probe_cost_weighs_each_step_by_the_share_in_which_the_start_is_last() -> None:
@@ -46,13 +46,13 @@ def test_multistream_sends_every_step_to_all_tasks_of_the_store() -> None:
 
 
 def test_a_tree_stores_inner_results_and_not_the_root() -> None:
-    tree = Tree(("r", Tree(("s", "t"))))
+    tree = OperatorTree(("r", OperatorTree(("s", "t"))))
 
     def size(some: tuple[str, ...]) -> float:
         return join_size(some, SIZES, SELECTIVITIES)
 
     assert storage_cost(tree, size) == pytest.approx(100 + 200 + 50 + 1000)
-    assert storage_cost(Tree(("r", "s", "t")), size) == pytest.approx(350)
+    assert storage_cost(OperatorTree(("r", "s", "t")), size) == pytest.approx(350)
     assert tree_probe_cost(tree, lambda operator: float(len(operator.children))) == 4
     assert str(tree) == "(r (s t))"
 

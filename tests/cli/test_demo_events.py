@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.waiting import join
-from watersmeet.cli.demo.events import EPOCH, FIRST_ID, Site
+from watersmeet.cli.demo.events import EPOCH, FIRST_ID, AuctionSite
 from watersmeet.cli.demo.feeder import HISTORY, Feeder
 
-SITE = Site(1_700_000_000_000_000, 2000)
+SITE = AuctionSite(1_700_000_000_000_000, 2000)
 
 
 def test_any_part_of_the_history_can_be_made_alone() -> None:

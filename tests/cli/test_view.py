@@ -16,8 +16,8 @@ from watersmeet.cli.demo.show import latency_text
 from watersmeet.cli.run import set_aside_of
 from watersmeet.cli.screen import LOG_EVERY, say, show_until, step
 from watersmeet.cli.tables import (
-    Column,
     FiguresTable,
+    TableColumn,
     bytes_text,
     print_table,
     seconds_text,
@@ -153,7 +153,7 @@ def test_figures_stay_in_a_narrow_terminal_and_joins_give_way(width: int) -> Non
 
 
 def test_a_long_name_is_cut_before_a_figure_is() -> None:
-    table = FiguresTable("query", "results", Column("joins", text=True, leaves=1))
+    table = FiguresTable("query", "results", TableColumn("joins", text=True, leaves=1))
     table.add_row("a_name_of_a_query_that_is_very_long", "1,234,567", "a ⋈ b")
     assert _shown(table, 40)[-1] == "a_name_of_a_query_that_is_v…   1,234,567"
 
@@ -185,7 +185,7 @@ def test_seconds(seconds: float, text: str) -> None:
 
 
 def test_a_table_in_a_file_is_as_wide_as_it_needs_to_be(capsys: pytest.CaptureFixture[str]) -> None:
-    table = FiguresTable("query", "a heading that is long", Column("joins", text=True, leaves=1))
+    table = FiguresTable("query", "a heading that is long", TableColumn("joins", text=True, leaves=1))
     table.add_row("hot", "1", " ⋈ ".join(["bids b"] * 20))
     print_table(table)
     shown = capsys.readouterr().out

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.two_streams import write
 from watersmeet import Engine
 from watersmeet.control import compaction
-from watersmeet.control.change_log import Entry, append_entries, read_entries
+from watersmeet.control.change_log import LoggedChange, append_entries, read_entries
 from watersmeet.control.compaction import Compaction, shortened
 from watersmeet.control.declarations import recall
 from watersmeet.errors import StateError
@@ -27,8 +27,10 @@ JOIN = "SELECT a.id AS a, b.id AS b FROM l [UNBOUNDED] a, r [UNBOUNDED] b WHERE 
 DECLARED, NAMES = ("d", "e"), ("d", "e", "x", "y", "z")
 
 
-def entry(kind: str, name: str, at: int) -> Entry:
-    return Entry(float(at), at, kind, name, 0.1, JOIN if kind == "add" else "", addition=str(at), resumed=str(at))
+def entry(kind: str, name: str, at: int) -> LoggedChange:
+    return LoggedChange(
+        float(at), at, kind, name, 0.1, JOIN if kind == "add" else "", addition=str(at), resumed=str(at)
+    )
 
 
 def declared(home: Path) -> Pipeline:
@@ -41,10 +43,10 @@ def declared(home: Path) -> Pipeline:
     return pipeline
 
 
-def at_the_start() -> list[Entry]:
+def at_the_start() -> list[LoggedChange]:
     """What the first start has logged."""
-    queries = [Entry(0.0, 1, "add", name, 0.0, JOIN, declared=True) for name in DECLARED]
-    return [*queries, *(Entry(0.0, 1, "stream", name, 0.0, declared=True) for name in "lr")]
+    queries = [LoggedChange(0.0, 1, "add", name, 0.0, JOIN, declared=True) for name in DECLARED]
+    return [*queries, *(LoggedChange(0.0, 1, "stream", name, 0.0, declared=True) for name in "lr")]
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), max_size=40), cut=st.integers(0, 40))

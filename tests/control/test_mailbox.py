@@ -19,8 +19,8 @@ from tests.support.two_streams import JOIN, create_both, write
 from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.control import server
-from watersmeet.control.changes import Asked, InForce, Verdict
-from watersmeet.control.mailbox import Answer, Mailbox, Request
+from watersmeet.control.changes import Activated, ChangeRequest, Verdict
+from watersmeet.control.mailbox import Mailbox, Reply, Request
 from watersmeet.control.server import ControlServer, asked_at
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.render import RenderedPlan
@@ -32,15 +32,15 @@ class FakeEngine:
     pipeline = Pipeline()
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ChangeRequest] = []
         self.raising: list[BaseException] = []
 
     def plan(self) -> RenderedPlan:
         raise AssertionError("nobody asks for a plan")
 
-    def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
+    def apply(self, requests: Sequence[ChangeRequest]) -> list[Verdict]:
         self.asked += requests
-        return [InForce(7, time.monotonic() - asked.at) for asked in requests]
+        return [Activated(7, time.monotonic() - asked.at) for asked in requests]
 
     def settle(self, idle: float) -> None:
         if self.raising:
@@ -59,7 +59,7 @@ class Served:
         draft.write_bytes(content)
         draft.rename(self.mailbox.inbox / f"{name}.json")
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Reply:
         answer = eventually(lambda: self.mailbox.hear(request))
         assert answer is not None
         return answer

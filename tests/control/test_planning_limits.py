@@ -17,7 +17,7 @@ from tests.support.two_streams import JOIN, create_both, write
 from tests.support.waiting import PATIENCE, join
 from watersmeet import Engine
 from watersmeet.cli.app import app
-from watersmeet.control.changes import Add, Asked, Drop, InForce, read_changes
+from watersmeet.control.changes import Activated, Add, ChangeRequest, Drop, read_changes
 from watersmeet.control.checker import Checker
 from watersmeet.errors import SqlError, WatersmeetError
 from watersmeet.home.manifest import load_newest
@@ -61,15 +61,15 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         yield engine
 
 
-def asked(engine: Engine, name: str, sql: str) -> Asked:
-    return Asked(time.monotonic(), (Add(engine.pipeline.query(name, sql)),))
+def asked(engine: Engine, name: str, sql: str) -> ChangeRequest:
+    return ChangeRequest(time.monotonic(), (Add(engine.pipeline.query(name, sql)),))
 
 
 def test_large_queries_are_planned_with_the_others_of_a_batch(engine: Engine) -> None:
     """In the order of the requests, some of which depend on each other."""
     requests = [asked(engine, "a", JOIN), asked(engine, "clique", clique(MANY)), asked(engine, "star", star(MANY))]
-    requests.append(Asked(time.monotonic(), (Drop("a"),)))
-    assert all(isinstance(verdict, InForce) for verdict in engine.apply(requests))
+    requests.append(ChangeRequest(time.monotonic(), (Drop("a"),)))
+    assert all(isinstance(verdict, Activated) for verdict in engine.apply(requests))
     assert set(engine.pipeline.queries) == {"standing", "clique", "star"}
     engine.run_once()
     assert set(load_newest(engine.home).queries) == {"standing", "clique", "star"}
@@ -126,7 +126,7 @@ def test_a_query_without_a_plan_is_no_reason_to_reject_others(tmp_path: Path) ->
         engine.run_once()
         requests = [asked(engine, "a", JOIN), asked(engine, "large", chain(4)), asked(engine, "b", JOIN)]
         verdicts = engine.apply(requests)
-        assert [isinstance(verdict, InForce) for verdict in verdicts] == [True, False, True]
+        assert [isinstance(verdict, Activated) for verdict in verdicts] == [True, False, True]
         assert isinstance(verdicts[1], WatersmeetError) and "storage budget" in str(verdicts[1])
         assert set(engine.pipeline.queries) == {"standing", "a", "b"}
 
@@ -148,7 +148,7 @@ def failing_planner(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request_that_the_planner_fails_for_is_rejected_alone(engine: Engine, tmp_path: Path) -> None:
     requests = [asked(engine, "a", JOIN), asked(engine, "bad", JOIN), asked(engine, "b", JOIN)]
     verdicts = engine.apply(requests)
-    assert [isinstance(verdict, InForce) for verdict in verdicts] == [True, False, True]
+    assert [isinstance(verdict, Activated) for verdict in verdicts] == [True, False, True]
     assert "no plan can be made with this change: ZeroDivisionError: division by zero" in str(verdicts[1])
     write(tmp_path / "l", [(2, 2, 1)])
     engine.run_once()

@@ -17,7 +17,7 @@ from tests.support.inside import loop_of, published
 from tests.support.two_streams import JOIN, create, create_both, pairs, write
 from tests.support.waiting import PATIENCE, eventually, join
 from watersmeet import Engine
-from watersmeet.control.changes import Add, Asked, Drop, InForce
+from watersmeet.control.changes import Activated, Add, ChangeRequest, Drop
 from watersmeet.control.mailbox import Mailbox, Request
 from watersmeet.control.stats import stats_of_home
 from watersmeet.errors import ModelError, RunError, SqlError, StateError, WatersmeetError
@@ -232,10 +232,10 @@ def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
     running: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams = {stream.name: stream for stream in running.streams}
-    asked = [Asked(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
+    asked = [ChangeRequest(0.0, (Add(build_query(name, JOIN, streams)),)) for name in ("a", "b", "q")]
     first, second, rejected = running.apply(asked)
-    assert isinstance(first, InForce)
-    assert isinstance(second, InForce)
+    assert isinstance(first, Activated)
+    assert isinstance(second, Activated)
     assert first.tick == second.tick == running["a"].since
     assert isinstance(rejected, ModelError)
     known = [handle.name for handle in running.queries]
@@ -245,7 +245,7 @@ def test_a_batch_is_planned_once_and_a_plan_that_fails_leaves_everything(
 
     with monkeypatch.context() as broken:
         broken.setattr("watersmeet.adapt.plan_keeper.make_plan", fail)
-        verdicts = running.apply([Asked(0.0, (Drop("a"),)), Asked(0.0, (Drop("nothing"),))])
+        verdicts = running.apply([ChangeRequest(0.0, (Drop("a"),)), ChangeRequest(0.0, (Drop("nothing"),))])
         assert [str(verdict).split("\n")[0] for verdict in verdicts] == [
             "no plan can be found",
             "there is no query named nothing",

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from watersmeet import Engine
 from watersmeet.cli.app import app
-from watersmeet.control.change_log import Entry, append_entries
+from watersmeet.control.change_log import LoggedChange, append_entries
 from watersmeet.control.description import write_description
 from watersmeet.control.stats import stats_of_home
 from watersmeet.home import layout
@@ -48,7 +48,7 @@ def engine(tmp_path: Path) -> Engine:
     commit(home, Manifest(2, newest={"l": 5}, buckets=(bucket,), totals=totals, plan="v", queries={"q": 1}))
     write_description(home, [handle.query for handle in engine.queries])
     layout.rejected(home, "files").mkdir(parents=True)
-    append_entries(home, [Entry(1.0, 3, "add", "added", 0.25, JOIN)])
+    append_entries(home, [LoggedChange(1.0, 3, "add", "added", 0.25, JOIN)])
     log_tick(home, TickTimes(2, 10, 5, 0.2, 0.1, 0.01, 0.0))
     Calls(complaints={"near": "ValueError: no idea"}).tell(home, 2)
     return engine
@@ -122,7 +122,7 @@ def test_logs_are_read_again_only_when_they_have_changed(engine: Engine, monkeyp
     monkeypatch.setattr(Path, "read_bytes", counting)
     before = engine.stats()
     assert [path.name for path in read if path.suffix == ".jsonl"] == []
-    append_entries(engine.home, [Entry(2.0, 4, "drop", "other", 0.5)])
+    append_entries(engine.home, [LoggedChange(2.0, 4, "drop", "other", 0.5)])
     Calls(complaints={"far": "KeyError: 1"}).tell(engine.home, 3)
     after = engine.stats()
     assert (len(after.deployments), len(after.predicates)) == (len(before.deployments) + 1, len(before.predicates) + 1)

@@ -26,7 +26,7 @@ from bench.charts import Panel, panels
 from tests.long.feeding import AHEAD, STREAMS, WINDOW, Reader, Writer, committed, periods_read
 from tests.support.processes import ROOT, environment, kill_tree
 from tests.support.waiting import PATIENCE, eventually
-from watersmeet.control.mailbox import Answer, Mailbox, Request
+from watersmeet.control.mailbox import Mailbox, Reply, Request
 from watersmeet.home import layout
 
 pytestmark = pytest.mark.long
@@ -195,7 +195,7 @@ class LongRun:
             self.writer.write()
         return manifest.tick >= tick
 
-    def _request(self, request: Request) -> Answer:
+    def _request(self, request: Request) -> Reply:
         return self._mailbox.ask(request, PATIENCE)
 
     # Figures ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from tests.support.examples import seeds
 from tests.support.optimizer_problems import graph, mixed_problem
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.joingraph import Subquery
-from watersmeet.optimize.phases import Phases, seen
+from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import price, priced
 from watersmeet.optimize.weights import SHIPPED
@@ -42,7 +42,7 @@ def test_only_rows_of_earlier_relations_are_seen() -> None:
 
 
 def test_walks_of_one_start_run_in_one_phase_where_they_may() -> None:
-    phases = Phases(bushy())
+    phases = PathPhases(bushy())
     assert phases.count == 2
     for start in "rs":
         assert phases.chosen[start, within("rs")] == phases.chosen[start, CHAIN.whole] == 1
@@ -55,7 +55,7 @@ def test_rows_are_there_before_they_are_probed(seed: int) -> None:
     chance = random.Random(seed)
     problem = mixed_problem(chance, relations=5, queries=4, largest=5, materialize=True)
     paths = improve(problem, iterations=60, seed=seed).paths
-    phases = Phases(paths)
+    phases = PathPhases(paths)
     assert set(phases.chosen) == set(paths)
     assert max(phases.chosen.values(), default=1) == phases.count
     for want, path in paths.items():

@@ -18,7 +18,7 @@ from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.plans import plans
-from watersmeet.optimize.operator_trees import Tree, paths_of
+from watersmeet.optimize.operator_trees import OperatorTree, paths_of
 from watersmeet.optimize.search import optimize
 from watersmeet.optimize.solution import price
 from watersmeet.optimize.statistics import Statistics
@@ -144,12 +144,12 @@ def test_a_large_store_without_an_equality_is_spread_and_a_small_one_is_in_one_p
 LINKS = ["{0}.i < {1}.i", "abs({0}.e - {1}.e) <= 1.5", "{0}.i <> {1}.i", "{0}.k0 = {1}.k0", "{0}.e * {1}.e > 0.5"]
 A, B, C, D = "s0", "s1", "s2", "s3"
 SHAPES = {  # MultiStream, Fig. 6
-    "I": Tree((A, B, C, D)),
-    "II": Tree((Tree((A, B)), C, D)),
-    "III": Tree((Tree((A, B)), Tree((C, D)))),
-    "IV": Tree((Tree((A, B, C)), D)),
-    "V": Tree((Tree((Tree((A, B)), C)), D)),
-    "V, zigzag": Tree((Tree((A, Tree((B, C)))), D)),
+    "I": OperatorTree((A, B, C, D)),
+    "II": OperatorTree((OperatorTree((A, B)), C, D)),
+    "III": OperatorTree((OperatorTree((A, B)), OperatorTree((C, D)))),
+    "IV": OperatorTree((OperatorTree((A, B, C)), D)),
+    "V": OperatorTree((OperatorTree((OperatorTree((A, B)), C)), D)),
+    "V, zigzag": OperatorTree((OperatorTree((A, OperatorTree((B, C)))), D)),
 }
 
 

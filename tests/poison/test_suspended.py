@@ -18,7 +18,7 @@ from tests.support.inside import loop_of
 from tests.support.poisoned import VICTIM, Poisoned
 from watersmeet import Engine
 from watersmeet.adapt.decisions import decisions
-from watersmeet.cli.dashboard import Watch, as_line, as_table
+from watersmeet.cli.dashboard import StatsWatch, as_line, as_table
 from watersmeet.control.stats import stats_of_home
 from watersmeet.errors import ModelError, StateError
 from watersmeet.home import manifest
@@ -336,7 +336,7 @@ def test_suspended_queries_are_shown(poisoned: Poisoned, caplog: pytest.LogCaptu
         hint = f"when that is solved: watersmeet resume --home {poisoned.home} {VICTIM}"
         assert caplog.messages == [f"query {VICTIM} is suspended since tick 2: poison; {hint}"]
         (shown,) = (query.suspended for query in engine.stats().queries if query.name == VICTIM)
-        view = Watch(engine).look()
+        view = StatsWatch(engine).look()
         assert as_line(view).endswith(" · 1 suspended")
         console = Console(width=200, record=True, file=io.StringIO())
         console.print(as_table(view))

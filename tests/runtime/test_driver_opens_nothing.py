@@ -20,7 +20,7 @@ from tests.support.answers import stored_answers
 from tests.support.two_streams import JOIN, create, pairs, write
 from tests.support.waiting import eventually
 from watersmeet import Engine, Sink
-from watersmeet.cli.demo.events import Site
+from watersmeet.cli.demo.events import AuctionSite
 from watersmeet.cli.demo.show import pipeline_text
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STREAMS = ("persons", "auctions", "bids")
 ROUNDS = 9  # files of each stream, which come one after the other: enough for merges of merged buckets' inputs
 EVENTS = 1000  # in a round. All of them are inside of every window, so that a backfill finds whatever there was
-SITE = Site(base=1_767_225_600_000_000, rate=EVENTS * ROUNDS / 1.5)
+SITE = AuctionSite(base=1_767_225_600_000_000, rate=EVENTS * ROUNDS / 1.5)
 LATE = """
 SELECT b.bidder, b.price, a.item, p.name FROM bids [RANGE 5 SECONDS] b, auctions [RANGE 20 SECONDS] a,
 persons [UNBOUNDED] p WHERE b.auction = a.id AND a.seller = p.id AND a.category = 11

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.errors import Place, SqlError
+from watersmeet.errors import SourcePlace, SqlError
 from watersmeet.model import Column, Sink, Source, Stream
 from watersmeet.pipeline import Pipeline
 from watersmeet.sql import CreateQuery, CreateStream, DropQuery, build_query, parse_duration, parse_script
@@ -151,7 +151,7 @@ def test_errors_of_a_query_point_into_the_script() -> None:
     stream, query = parse_script(text, "f.sql")
     assert isinstance(stream, CreateStream)
     assert isinstance(query, CreateQuery)
-    origin = Place(text, query.offset, query.offset + len(query.select), "f.sql")
+    origin = SourcePlace(text, query.offset, query.offset + len(query.select), "f.sql")
     with pytest.raises(SqlError) as caught:
         build_query(query.name, query.select, {"s": stream.stream}, query.sink, origin=origin)
     assert str(caught.value).startswith("f.sql, line 3, column 10: unknown alias x")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from watersmeet.control.change_log import Entry, read_entries
+from watersmeet.control.change_log import LoggedChange, read_entries
 
 
-def requested(home: Path) -> list[Entry]:
+def requested(home: Path) -> list[LoggedChange]:
     """The changes that were requested, without what starts have found in the pipeline."""
     return [entry for entry in read_entries(home) if not entry.declared]

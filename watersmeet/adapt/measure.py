@@ -31,7 +31,7 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
-from watersmeet.store.sketch import Joined, Sketch
+from watersmeet.store.sketch import Sketch, SketchJoin
 
 REMEMBERED = 256  # selectivities of filters and predicates that no query has now
 DEVIATIONS = 3.0  # by which what sketches say may be wrong
@@ -171,7 +171,7 @@ class Measurements:
         looked = max(pairs, sampled.pairs)
         return looked, min(most, max(least, joined / pairs)) * looked
 
-    def _sampled(self, link: Link, older: Sketches) -> Joined | None:
+    def _sampled(self, link: Link, older: Sketches) -> SketchJoin | None:
         """Pairs of a row of this epoch with one that came before it or in the same epoch."""
         names = [(stream_of(end[0]), end[1]) for end in (link.left, link.right)]
         new = [self.sketches.get(name) for name in names]
@@ -190,7 +190,7 @@ class Measurements:
         share = min(each.share for each in looked)
         found = sum(each.found * share / each.share for each in looked)
         deviation = sum((each.deviation * share / each.share) ** 2 for each in looked) ** 0.5
-        return Joined(found, sum(all_pairs) * share, deviation, share)
+        return SketchJoin(found, sum(all_pairs) * share, deviation, share)
 
     def distinct(self, older: Sketches = NOTHING_OLDER) -> dict[Named, float]:
         found = {}

@@ -13,8 +13,8 @@ from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check
 from watersmeet.cli.errors import reporting
 from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import (
-    Column,
     FiguresTable,
+    TableColumn,
     bytes_text,
     print_table,
     rejected_folder,
@@ -26,7 +26,7 @@ from watersmeet.terminal import json_text, visible
 
 if TYPE_CHECKING:
     from watersmeet.control.changes import Change
-    from watersmeet.control.mailbox import Answer, Request
+    from watersmeet.control.mailbox import Reply, Request
     from watersmeet.control.stats import QueryStats, Stats
 
 ADD_HELP = help_text(
@@ -109,12 +109,12 @@ def _change(home: Path, script: str, file: str, folder: Path, timeout: float) ->
             typer.echo(f"{statement.name} is {is_now} from tick {answer.tick}{after}")
 
 
-def _send(home: Path, request: Request, timeout: float, changes: Callable[[], tuple[Change, ...]]) -> Answer:
+def _send(home: Path, request: Request, timeout: float, changes: Callable[[], tuple[Change, ...]]) -> Reply:
     """Send a request to the engine that runs on a home; without one, write the changes into the log of the home."""
     import time
 
-    from watersmeet.control.changes import Asked
-    from watersmeet.control.mailbox import Answer, Mailbox
+    from watersmeet.control.changes import ChangeRequest
+    from watersmeet.control.mailbox import Mailbox, Reply
     from watersmeet.control.stats import check_home
     from watersmeet.control.stopped_home import change_stopped, is_a_home
     from watersmeet.home.lock import is_running
@@ -123,9 +123,9 @@ def _send(home: Path, request: Request, timeout: float, changes: Callable[[], tu
     home = home.absolute()
     if is_running(home) or not is_a_home(home):
         return Mailbox(home).ask(request, timeout)
-    done = change_stopped(home, Asked(time.monotonic(), changes()))
+    done = change_stopped(home, ChangeRequest(time.monotonic(), changes()))
     typer.echo("no engine is running: the change is active from the next start on")
-    return Answer(done.tick, text=done.text)
+    return Reply(done.tick, text=done.text)
 
 
 def resume(
@@ -172,7 +172,7 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
 
 
 def _query_table(listed: Sequence[QueryStats]) -> FiguresTable:
-    joins = Column("joins", text=True, leaves=1)
+    joins = TableColumn("joins", text=True, leaves=1)
     table = FiguresTable("query", "since tick", "results", "activated after", joins)
     for query in listed:
         since = f"{query.since:,}" if query.in_force else f"{query.since:,} (next)"
@@ -208,7 +208,7 @@ def _print_stats(found: Stats, home: Path) -> None:
         if one is not None:
             last, median, longest = (seconds_text(one[key]) for key in ("last", "median", "longest"))
             typer.echo(f"{title}: last {last}, median {median}, longest {longest} (of {one['count']:,})")
-    streams = FiguresTable("stream", "rows", Column("set aside", text=True))
+    streams = FiguresTable("stream", "rows", TableColumn("set aside", text=True))
     for stream in found.streams:
         streams.add_row(stream.name, f"{stream.rows:,}", set_aside_text(stream.set_aside) or "–")
     stores = FiguresTable("store", "rows", "bytes", "buckets")

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from watersmeet.cli.tables import (
-    Column,
     FiguresTable,
+    TableColumn,
     bytes_text,
     seconds_text,
     set_aside_text,
@@ -66,7 +66,7 @@ class Picture:
         return sum(stream.stored_bytes for stream in self.streams)
 
 
-class Watch:
+class StatsWatch:
     """Reads the statistics of an engine repeatedly; the differences give the rates."""
 
     def __init__(self, engine: Engine) -> None:
@@ -143,8 +143,8 @@ def _summary(picture: Picture) -> Text:
 
 
 def stream_table(picture: Picture) -> FiguresTable:
-    stored = (Column("stored rows", leaves=2), Column("stored bytes", leaves=1))
-    table = FiguresTable("stream", "rows", "rows/s", *stored, Column("set aside", text=True))
+    stored = (TableColumn("stored rows", leaves=2), TableColumn("stored bytes", leaves=1))
+    table = FiguresTable("stream", "rows", "rows/s", *stored, TableColumn("set aside", text=True))
     for stream in picture.streams:
         table.add_row(
             stream.name,
@@ -159,7 +159,7 @@ def stream_table(picture: Picture) -> FiguresTable:
 
 def query_table(picture: Picture) -> FiguresTable:
     measured = any(query.latency for query in picture.queries)
-    joins = Column("joins", text=True, leaves=1, style="dim")
+    joins = TableColumn("joins", text=True, leaves=1, style="dim")
     table = FiguresTable("query", "results", "per s", *(("latency p50", "p95") if measured else ()), joins)
     for query in picture.queries:
         latency = [seconds_text(value) for value in query.latency] if query.latency else ["–", "–"]

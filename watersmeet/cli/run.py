@@ -52,7 +52,7 @@ def run(
     if flush and not once:
         raise typer.BadParameter("use it together with --once: only then an end is reached", param_hint="--flush")
     with reporting(home):
-        from watersmeet.cli.dashboard import Watch, as_line, as_table
+        from watersmeet.cli.dashboard import StatsWatch, as_line, as_table
         from watersmeet.cli.screen import WAIT, StopRequest, show_until, start_spark, step
         from watersmeet.engine import Engine
 
@@ -63,7 +63,7 @@ def run(
         with StopRequest(console) as stop, engine:
             with step(console, "recovering" if engine.newest.tick else "preparing"):
                 engine.start(once=once, accept=accept)
-            watch = Watch(engine)
+            watch = StatsWatch(engine)
             picture = watch.look()
 
             def finished() -> bool:

@@ -27,7 +27,7 @@ _LEAST = 12  # of a text, less says nothing
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of figures, unless it has text.
 
     A text may be cut, so that figures need not be. The column with the lowest `leaves` above 0 is left out first."""
@@ -43,9 +43,9 @@ class FiguresTable:
 
     In a narrow terminal optional columns give way first, then texts are cut; figures stay whole."""
 
-    def __init__(self, names: str, *columns: Column | str) -> None:
-        given = [Column(column) if isinstance(column, str) else column for column in columns]
-        self._columns = [Column(names, text=True, style="bold"), *given]
+    def __init__(self, names: str, *columns: TableColumn | str) -> None:
+        given = [TableColumn(column) if isinstance(column, str) else column for column in columns]
+        self._columns = [TableColumn(names, text=True, style="bold"), *given]
         self._rows: list[tuple[str, ...]] = []
 
     def add_row(self, *cells: str) -> None:

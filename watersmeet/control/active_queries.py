@@ -18,11 +18,11 @@ from pathlib import Path
 from watersmeet.adapt.plan_keeper import PlanKeeper
 from watersmeet.control.change_log import append_entries, entries_of
 from watersmeet.control.changes import (
+    Activated,
     Add,
-    Asked,
     Change,
+    ChangeRequest,
     Drop,
-    InForce,
     Resume,
     Verdict,
     changed,
@@ -158,16 +158,16 @@ class ActiveQueries:
     def drop(self, name: str) -> None:
         self._apply_one(Drop(name))
 
-    def resume(self, names: Sequence[str]) -> InForce:
+    def resume(self, names: Sequence[str]) -> Activated:
         return self._apply_one(*(Resume(name) for name in names))
 
-    def _apply_one(self, *changes: Change) -> InForce:
-        (verdict,) = self.apply([Asked(time.monotonic(), changes)])
+    def _apply_one(self, *changes: Change) -> Activated:
+        (verdict,) = self.apply([ChangeRequest(time.monotonic(), changes)])
         if isinstance(verdict, WatersmeetError):
             raise verdict
         return verdict
 
-    def apply(self, requests: Sequence[Asked]) -> list[Verdict]:
+    def apply(self, requests: Sequence[ChangeRequest]) -> list[Verdict]:
         """Execute requests as one batch; for each, the tick from which it is active, or why it is rejected.
 
         An invalid request is rejected alone. The others are planned once and become active together, with the
@@ -200,7 +200,7 @@ class ActiveQueries:
                     failed = not_written(after.home, problem)
                     verdicts = [rejected or failed for rejected in verdicts]
             return [
-                bad or InForce(tick, now - asked.at, missed(asked.changes, suspended, tick))
+                bad or Activated(tick, now - asked.at, missed(asked.changes, suspended, tick))
                 for asked, bad in zip(requests, verdicts, strict=True)
             ]
 
@@ -219,7 +219,7 @@ class ActiveQueries:
                         hint="give the query another INTO path, or make the folder writable",
                     ) from None
 
-    def _activate(self, after: Pipeline, accepted: Sequence[Asked]) -> tuple[int, float]:
+    def _activate(self, after: Pipeline, accepted: Sequence[ChangeRequest]) -> tuple[int, float]:
         """The first tick with the changes (0: declared only), and the monotonic time at which it was fixed."""
         keeper, tick, now = self._keeper, 0, time.monotonic()
         before = self.pipeline.queries

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from watersmeet.control.changes import Asked, Drop, Resume
+from watersmeet.control.changes import ChangeRequest, Drop, Resume
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.dependencies import FOLLOWS
@@ -28,7 +28,7 @@ ADD, DROP, RESUME, STREAM = "add", "drop", "resume", "stream"
 
 
 @dataclass(frozen=True)
-class Entry:
+class LoggedChange:
     at: float  # unix time at which it was activated
     tick: int  # the first tick in which it is active
     kind: str  # add, drop or resume a query; stream: a stream is declared like this
@@ -44,8 +44,8 @@ class Entry:
 
 
 def entries_of(
-    accepted: Sequence[Asked], after: Mapping[str, Query], resumed: Mapping[str, str], tick: int, now: float
-) -> list[Entry]:
+    accepted: Sequence[ChangeRequest], after: Mapping[str, Query], resumed: Mapping[str, str], tick: int, now: float
+) -> list[LoggedChange]:
     """One entry for each change of a batch that is activated now; `after` has the queries as they will run, and
     `resumed` names the suspensions that queries are resumed from. `now` is monotonic, as the time of requests is."""
     entries = []
@@ -54,21 +54,23 @@ def entries_of(
         for change in asked.changes:
             latency = round(now - asked.at, 6)
             if isinstance(change, Drop):
-                entries.append(Entry(at, tick, DROP, change.name, latency))
+                entries.append(LoggedChange(at, tick, DROP, change.name, latency))
             elif isinstance(change, Resume):
-                entries.append(Entry(at, tick, RESUME, change.name, latency, resumed=resumed.get(change.name, "")))
+                entries.append(
+                    LoggedChange(at, tick, RESUME, change.name, latency, resumed=resumed.get(change.name, ""))
+                )
             else:
                 query = after.get(change.query.name, change.query)
                 parts = (query.sql, query.sink, query.backfill, query.addition)
-                entries.append(Entry(at, tick, ADD, query.name, latency, *parts))
+                entries.append(LoggedChange(at, tick, ADD, query.name, latency, *parts))
     return entries
 
 
-def append_entries(home: Path, entries: Sequence[Entry]) -> None:
+def append_entries(home: Path, entries: Sequence[LoggedChange]) -> None:
     append_durably(home / layout.CHANGES, [asdict(entry) for entry in entries])
 
 
-def read_entries(home: Path) -> list[Entry]:
+def read_entries(home: Path) -> list[LoggedChange]:
     path = home / layout.CHANGES
     try:
         return entries_in(whole_lines(path))
@@ -80,28 +82,28 @@ def read_entries(home: Path) -> list[Entry]:
         ) from None
 
 
-def shown_entries(home: Path) -> tuple[Entry, ...]:
+def shown_entries(home: Path) -> tuple[LoggedChange, ...]:
     """The same, for users who look often: the log is read again only when it has changed."""
     return _shown(home, version_of(home / layout.CHANGES))
 
 
 @functools.lru_cache(maxsize=2)
-def _shown(home: Path, version: Version | None) -> tuple[Entry, ...]:
+def _shown(home: Path, version: Version | None) -> tuple[LoggedChange, ...]:
     return tuple(read_entries(home))
 
 
-def entries_in(lines: Iterable[bytes]) -> list[Entry]:
+def entries_in(lines: Iterable[bytes]) -> list[LoggedChange]:
     found = [json.loads(line) for line in lines if line]
     return [_entry(raw) for raw in found if FOLLOWS not in raw]
 
 
-def _entry(raw: Mapping[str, Any]) -> Entry:
+def _entry(raw: Mapping[str, Any]) -> LoggedChange:
     sink = raw["sink"]
     options = tuple((str(name), str(value)) for name, value in sink["options"])
-    return Entry(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})
+    return LoggedChange(**{**raw, "sink": Sink(sink["format"], sink["path"], options)})
 
 
-def still_suspended(manifest: Manifest, entries: Iterable[Entry]) -> dict[str, Suspension]:
+def still_suspended(manifest: Manifest, entries: Iterable[LoggedChange]) -> dict[str, Suspension]:
     """The queries that are suspended, but for those that the log resumes in a tick that is not committed yet."""
     resumed = {(entry.name, entry.resumed) for entry in entries if entry.kind == RESUME}
     return {name: one for name, one in manifest.suspended.items() if (name, one.id) not in resumed}
@@ -111,13 +113,13 @@ def still_suspended(manifest: Manifest, entries: Iterable[Entry]) -> dict[str, S
 class Folded:
     """What a log amounts to, by name."""
 
-    active: dict[str, Entry] = field(default_factory=dict)  # the additions of the queries that are active
-    declared: dict[str, Entry] = field(default_factory=dict)  # the queries that the pipeline had at the last start,
-    streams: dict[str, Entry] = field(default_factory=dict)  # and its streams
+    active: dict[str, LoggedChange] = field(default_factory=dict)  # the additions of the queries that are active
+    declared: dict[str, LoggedChange] = field(default_factory=dict)  # queries of the pipeline at the last start,
+    streams: dict[str, LoggedChange] = field(default_factory=dict)  # and its streams
     resumed: dict[str, str] = field(default_factory=dict)  # the suspensions that active queries were resumed from
 
 
-def folded(entries: Iterable[Entry]) -> Folded:
+def folded(entries: Iterable[LoggedChange]) -> Folded:
     found = Folded()
     for entry in entries:
         if entry.kind == STREAM:

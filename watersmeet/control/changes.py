@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watersmeet.errors import ModelError, Place, RunError, SqlError, WatersmeetError
+from watersmeet.errors import ModelError, RunError, SourcePlace, SqlError, WatersmeetError
 from watersmeet.home.manifest import Suspension
 from watersmeet.io.sinks import check_folder
 from watersmeet.model import Query
@@ -17,13 +17,13 @@ from watersmeet.sql import CreateQuery, CreateStream, parse_script
 @dataclass(frozen=True)
 class Add:
     query: Query
-    place: Place | None = None
+    place: SourcePlace | None = None
 
 
 @dataclass(frozen=True)
 class Drop:
     name: str
-    place: Place | None = None
+    place: SourcePlace | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ Change = Add | Drop | Resume
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChangeRequest:
     """One request: all of its changes, or none. `at` is the monotonic time of the request."""
 
     at: float
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class InForce:
+class Activated:
     """The tick from which a request is active, and the seconds until that was fixed."""
 
     tick: int
@@ -51,7 +51,7 @@ class InForce:
     text: str = ""  # what else there is to say
 
 
-Verdict = InForce | WatersmeetError
+Verdict = Activated | WatersmeetError
 
 
 def read_changes(script: str, file: str, folder: str, pipeline: Pipeline) -> tuple[Change, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from watersmeet.control.change_log import RESUME, STREAM, Entry, entries_in, folded
+from watersmeet.control.change_log import RESUME, STREAM, LoggedChange, entries_in, folded
 from watersmeet.home import layout
 from watersmeet.home.dependencies import FOLLOWS, fits
 from watersmeet.home.files import line, replace_durably
@@ -43,7 +43,7 @@ class Compaction:
             self._due = max(LONGEST_LOG, 2 * len(short))
 
 
-def shortened(entries: Sequence[Entry]) -> list[Entry]:
+def shortened(entries: Sequence[LoggedChange]) -> list[LoggedChange]:
     """The entries without which the log would amount to something else, in their order.
 
     That is the last addition of each query that is active and its last resumption, what the pipeline has declared, and
@@ -56,7 +56,7 @@ def shortened(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for at, entry in enumerate(entries) if at in kept or id(entry) in named]
 
 
-def _content(entries: Iterable[Entry], before: bytes) -> bytes:
+def _content(entries: Iterable[LoggedChange], before: bytes) -> bytes:
     head = {FOLLOWS: asdict(LogMark(len(before), zlib.crc32(before)))}
     return line(head) + b"".join(line(asdict(entry)) for entry in entries)
 

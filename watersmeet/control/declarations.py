@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watersmeet.control.change_log import ADD, DROP, STREAM, Entry, Folded, folded, read_entries
+from watersmeet.control.change_log import ADD, DROP, STREAM, Folded, LoggedChange, folded, read_entries
 from watersmeet.control.description import Described, read_description
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
@@ -50,7 +50,7 @@ class Recalled:
 
     pipeline: Pipeline
     by_log: set[str]  # the queries that were requested, and not declared
-    entries: list[Entry]  # to be logged before the first tick
+    entries: list[LoggedChange]  # to be logged before the first tick
     edits: list[Edit]
 
     def check_accepted(self) -> None:
@@ -106,12 +106,12 @@ class _Comparison:
         else:
             self._begin(query, active or known)
 
-    def _goes_on(self, query: Query, entry: Entry) -> None:
+    def _goes_on(self, query: Query, entry: LoggedChange) -> None:
         addition = _addition(entry)
         self._queries[query.name] = replace(query, since=entry.tick if addition else 0, addition=addition)
         self._requested.pop(query.name)
 
-    def _begin(self, query: Query, earlier: Entry | None) -> None:
+    def _begin(self, query: Query, earlier: LoggedChange | None) -> None:
         since, addition = (0, "") if self._is_first else (self._tick, secrets.token_hex(8))
         query = self._queries[query.name] = replace(query, since=since, addition=addition)
         now = replace(_declaring(self._home, query), at=self._at, tick=self._tick)
@@ -124,7 +124,7 @@ class _Comparison:
         self._entries.append(now)
 
     def _drop(self, name: str) -> None:
-        self._entries.append(Entry(self._at, self._tick, DROP, name, 0.0, declared=True))
+        self._entries.append(LoggedChange(self._at, self._tick, DROP, name, 0.0, declared=True))
 
     def miss(self, name: str) -> None:
         """A query that the pipeline had, or that this program has dropped."""
@@ -164,8 +164,8 @@ class _Before(Folded):
     """What the log amounts to. The log of an earlier version has no declarations: `unlogged` are those of its queries,
     as far as the home has them."""
 
-    def __init__(self, home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[Entry]) -> None:
-        self.unlogged: list[Entry] = []
+    def __init__(self, home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[LoggedChange]) -> None:
+        self.unlogged: list[LoggedChange] = []
         found = folded(logged)
         if not found.streams and (logged or manifest.tick):
             self.unlogged = list(_of_an_earlier_version(home, declared, manifest, logged))
@@ -174,8 +174,8 @@ class _Before(Folded):
 
 
 def _of_an_earlier_version(
-    home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[Entry]
-) -> Iterator[Entry]:
+    home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[LoggedChange]
+) -> Iterator[LoggedChange]:
     described: dict[str, Described] = {}
     with contextlib.suppress(StateError):  # it is only for those who look from outside
         described = read_description(home)
@@ -185,24 +185,24 @@ def _of_an_earlier_version(
         text = described[name].sql if name in described else query.sql if query else ""
         sink = query.sink if query else Sink()
         tick, addition = manifest.queries.get(name, 0), (manifest.additions or {}).get(name, "")
-        known = Entry(time.time(), tick, ADD, name, 0.0, text, sink, addition=addition, declared=True)
+        known = LoggedChange(time.time(), tick, ADD, name, 0.0, text, sink, addition=addition, declared=True)
         if name not in last and name in manifest.queries:
             yield known
         elif name in last and last[name].kind == DROP and query is not None:
             yield from (replace(known, sql=query.sql), last[name])
 
 
-def _declaring(home: Path, query: Query) -> Entry:
+def _declaring(home: Path, query: Query) -> LoggedChange:
     parts = (query.sql, query.sink, query.backfill, query.addition)
-    return Entry(0.0, 0, ADD, query.name, 0.0, *parts, declared=True, beside=_beside(home, query.sink.path))
+    return LoggedChange(0.0, 0, ADD, query.name, 0.0, *parts, declared=True, beside=_beside(home, query.sink.path))
 
 
-def _addition(entry: Entry) -> str:
+def _addition(entry: LoggedChange) -> str:
     # Older versions gave additions no name; the time of one is as good.
     return entry.addition or ("" if entry.declared else f"{entry.at:.6f}")
 
 
-def _requested(home: Path, declared: Pipeline, entry: Entry) -> Query:
+def _requested(home: Path, declared: Pipeline, entry: LoggedChange) -> Query:
     try:
         query = declared.query(entry.name, entry.sql, resolved_sink(entry.sink), entry.backfill)
         declared.check_executor(query)
@@ -215,7 +215,7 @@ def _requested(home: Path, declared: Pipeline, entry: Entry) -> Query:
     return replace(query, since=entry.tick, addition=_addition(entry))
 
 
-def _of_stream(home: Path, stream: Stream) -> Entry:
+def _of_stream(home: Path, stream: Stream) -> LoggedChange:
     limits: Mapping[str, int | None] = {
         "LATENESS": stream.lateness,
         "AHEAD": stream.ahead,
@@ -227,7 +227,7 @@ def _of_stream(home: Path, stream: Stream) -> Entry:
     if stream.source is not None:
         source = Sink(stream.source.format, stream.source.path, options_of_rows(stream.source))
     beside = _beside(home, source.path)
-    return Entry(0.0, 0, STREAM, stream.name, 0.0, text, source, declared=True, beside=beside)
+    return LoggedChange(0.0, 0, STREAM, stream.name, 0.0, text, source, declared=True, beside=beside)
 
 
 def _length(micros: int | None) -> str:
@@ -237,11 +237,11 @@ def _length(micros: int | None) -> str:
     return f"{micros} MICROSECONDS" if rest else f"{seconds} SECONDS"
 
 
-def _same(home: Path, entry: Entry, query: Query) -> bool:
+def _same(home: Path, entry: LoggedChange, query: Query) -> bool:
     return same_text(entry.sql, query.sql) and _same_target(home, entry, query.sink)
 
 
-def _same_target(home: Path, entry: Entry, now: Sink) -> bool:
+def _same_target(home: Path, entry: LoggedChange, now: Sink) -> bool:
     before = entry.sink
     if (before.format, sorted(before.options)) != (now.format, sorted(now.options)):
         return False
@@ -257,13 +257,13 @@ def _beside(home: Path, path: str | None) -> str:
     return os.path.relpath(local, home) if local and os.path.isabs(local) else ""
 
 
-def _diff(before: Entry, after: Entry) -> tuple[str, ...]:
+def _diff(before: LoggedChange, after: LoggedChange) -> tuple[str, ...]:
     old, new = ([*entry.sql.splitlines(), _target(entry)] for entry in (before, after))
     found = list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
     return tuple(f"{line[0]} {line[1:]}" for line in found if not line.startswith("@@"))
 
 
-def _target(entry: Entry) -> str:
+def _target(entry: LoggedChange) -> str:
     word = "FROM" if entry.kind == STREAM else "INTO"
     sink = entry.sink
     options = ", ".join(f"{name} = {value!r}" for name, value in sink.options)

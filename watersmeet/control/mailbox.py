@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet import errors
-from watersmeet.errors import Place, RunError, WatersmeetError
+from watersmeet.errors import RunError, SourcePlace, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.files import make_private, write_whole
 from watersmeet.home.lock import is_running
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """An error, or the tick from which the request is active, or the requested text."""
 
     tick: int = 0
@@ -91,19 +91,19 @@ class Mailbox:
             else:
                 rejected = RunError("the request cannot be read", detail=why)
                 with contextlib.suppress(OSError):
-                    self.answer(Request("", id=path.stem), Answer(error=error_of(rejected)))
+                    self.answer(Request("", id=path.stem), Reply(error=error_of(rejected)))
 
     def _waiting(self) -> list[Path]:
         with os.scandir(self.inbox) as found:
             files = [each.path for each in found if not each.is_dir(follow_symlinks=False)]
         return [Path(path) for path in sorted(files) if fnmatch.fnmatch(path, layout.JSON_FILES)][:_AT_ONCE]
 
-    def answer(self, request: Request, answer: Answer) -> None:
+    def answer(self, request: Request, answer: Reply) -> None:
         write_whole(layout.message(self.answers, request.id), json.dumps(asdict(answer)))
 
     # The other side ------------------------------------------------------------------------------
 
-    def ask(self, request: Request, timeout: float) -> Answer:
+    def ask(self, request: Request, timeout: float) -> Reply:
         """Send a request and wait for the reply; raises the error for which the engine rejected it."""
         if not is_running(self.home) or not self.inbox.exists():
             raise RunError(f"no engine is running on the home {self.home}", hint=NO_ENGINE)
@@ -127,12 +127,12 @@ class Mailbox:
             raise RunError(f"the request cannot be written into {self.inbox}", detail=str(problem)) from None
         return sent
 
-    def hear(self, request: Request) -> Answer | None:
+    def hear(self, request: Request) -> Reply | None:
         """The answer, if it is there."""
         found = layout.message(self.answers, request.id)
         if not found.exists():
             return None
-        answer = Answer(**json.loads(found.read_text()))
+        answer = Reply(**json.loads(found.read_text()))
         found.unlink(missing_ok=True)
         return answer
 
@@ -183,6 +183,6 @@ def error_of(problem: WatersmeetError) -> dict[str, Any]:
 
 def error_from(parts: dict[str, Any]) -> WatersmeetError:
     kind = getattr(errors, parts["kind"], WatersmeetError)
-    place = Place(**parts["place"]) if parts["place"] else None
+    place = SourcePlace(**parts["place"]) if parts["place"] else None
     error: WatersmeetError = kind(parts["problem"], detail=parts["detail"], hint=parts["hint"], place=place)
     return error

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from watersmeet.control.changes import Asked, Change, InForce, Resume, Verdict
+from watersmeet.control.changes import Activated, Change, ChangeRequest, Resume, Verdict
 from watersmeet.control.checker import Checker
-from watersmeet.control.mailbox import POLL, Answer, Mailbox, Request, error_of
+from watersmeet.control.mailbox import POLL, Mailbox, Reply, Request, error_of
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.formats import plan_text
@@ -32,7 +32,7 @@ class Controlled(Protocol):
 
     def plan(self) -> RenderedPlan: ...
 
-    def apply(self, requests: Sequence[Asked]) -> list[Verdict]: ...
+    def apply(self, requests: Sequence[ChangeRequest]) -> list[Verdict]: ...
 
     def settle(self, idle: float) -> None: ...
 
@@ -52,7 +52,7 @@ class ControlServer:
         self._settling.start()
 
     def stop(self) -> None:
-        """Answer what was taken, then end. A tick that runs is the engine's to end."""
+        """Reply to what was taken, then end. A tick that runs is the engine's to end."""
         self._over.set()
         self._checker.close()
         if self._thread is not threading.current_thread():
@@ -87,14 +87,14 @@ class ControlServer:
         """All changes that wait are one batch: planned once, and active from the same tick.
 
         All of them came after `before`, when the inbox was last looked into."""
-        accepted: list[tuple[Request, Asked]] = []
+        accepted: list[tuple[Request, ChangeRequest]] = []
         for request in requests:
             try:
                 if request.kind == "explain":
-                    self._mailbox.answer(request, Answer(text=plan_text(self._engine.plan(), request.format)))
+                    self._mailbox.answer(request, Reply(text=plan_text(self._engine.plan(), request.format)))
                     continue
                 changes = self._changes(request)
-                accepted.append((request, Asked(asked_at(request.at, before), changes)))
+                accepted.append((request, ChangeRequest(asked_at(request.at, before), changes)))
             except Exception as problem:
                 self._reject(request, problem)
         if not accepted:
@@ -106,8 +106,8 @@ class ControlServer:
                 self._reject(request, problem)
             return
         for (request, _), verdict in zip(accepted, verdicts, strict=True):
-            if isinstance(verdict, InForce):
-                self._mailbox.answer(request, Answer(verdict.tick, verdict.latency, verdict.text))
+            if isinstance(verdict, Activated):
+                self._mailbox.answer(request, Reply(verdict.tick, verdict.latency, verdict.text))
             else:
                 self._reject(request, verdict)
 
@@ -119,7 +119,7 @@ class ControlServer:
     def _reject(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, WatersmeetError):
             problem = RunError(f"the engine could not execute the request: {type(problem).__name__}: {problem}")
-        self._mailbox.answer(request, Answer(error=error_of(problem)))
+        self._mailbox.answer(request, Reply(error=error_of(problem)))
 
 
 def asked_at(sent: float, before: float) -> float:

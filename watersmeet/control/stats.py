@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from watersmeet.control.change_log import ADD, DROP, Entry, shown_entries, still_suspended
+from watersmeet.control.change_log import ADD, DROP, LoggedChange, shown_entries, still_suspended
 from watersmeet.control.description import Described, read_description
 from watersmeet.errors import StateError
 from watersmeet.home import layout
@@ -250,7 +250,7 @@ def _outboxes(manifest: Manifest, states: Sequence[LaneState]) -> dict[str, Outb
 def _queries(
     manifest: Manifest,
     queries: Mapping[str, Described],
-    entries: Sequence[Entry],
+    entries: Sequence[LoggedChange],
     outboxes: Mapping[str, OutboxStats],
 ) -> Iterator[QueryStats]:
     newest = {entry.name: entry for entry in entries if entry.kind in (ADD, DROP)}

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from watersmeet.control.change_log import append_entries, entries_of, read_entries, still_suspended
-from watersmeet.control.changes import Add, Asked, Change, Drop, InForce, missed, not_written
+from watersmeet.control.changes import Activated, Add, Change, ChangeRequest, Drop, missed, not_written
 from watersmeet.control.description import Described, describe, read_description
 from watersmeet.errors import ModelError, StateError
 from watersmeet.home import layout
@@ -46,7 +46,7 @@ def declared_in(home: Path) -> Pipeline:
     return Pipeline(home=home, streams=streams)
 
 
-def change_stopped(home: Path, asked: Asked) -> InForce:
+def change_stopped(home: Path, asked: ChangeRequest) -> Activated:
     """Check the changes of a request, and write all of them into the log or none."""
     with home_lock(home):
         manifest = load_newest(home)
@@ -63,7 +63,7 @@ def change_stopped(home: Path, asked: Asked) -> InForce:
             write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
         except OSError as problem:
             raise not_written(home, problem) from None
-        return InForce(tick, now - asked.at, missed(asked.changes, suspended, tick))
+        return Activated(tick, now - asked.at, missed(asked.changes, suspended, tick))
 
 
 def _described_after(

@@ -98,7 +98,7 @@ CROSS = Theta(TRUE, (), ())  # the predicate of a CROSS JOIN
 
 
 @dataclass(frozen=True)
-class _Join:
+class _TwoAliases:
     """What equalities and other predicates have in common: two aliases."""
 
     left: str
@@ -113,14 +113,14 @@ class _Join:
 
 @spelled_as("Equality", "left", "right", "left_key", "right_key")
 @dataclass(frozen=True)
-class Equality(_Join):
+class Equality(_TwoAliases):
     left_key: KeyPart
     right_key: KeyPart
 
 
 @spelled_as("Predicate", "left", "right", "theta", "mirrored")
 @dataclass(frozen=True)
-class Predicate(_Join):
+class Predicate(_TwoAliases):
     """A theta between two aliases of a query, and the same with the sides exchanged."""
 
     theta: Theta

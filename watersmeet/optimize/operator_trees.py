@@ -22,10 +22,10 @@ SETS_OF_A_SIZE = 16  # that a left-deep order is searched among where there are 
 
 
 @dataclass(frozen=True)
-class Tree:
+class OperatorTree:
     """A plan of operators: a leaf is a relation, an inner node a multi-way join of its children."""
 
-    children: tuple[Tree | str, ...]
+    children: tuple[OperatorTree | str, ...]
 
     @property
     def relations(self) -> tuple[str, ...]:
@@ -36,9 +36,9 @@ class Tree:
         )
 
     @property
-    def inner(self) -> tuple[Tree, ...]:
+    def inner(self) -> tuple[OperatorTree, ...]:
         """The operators below the root, whose results are stored."""
-        below = [child for child in self.children if isinstance(child, Tree)]
+        below = [child for child in self.children if isinstance(child, OperatorTree)]
         return tuple(one for child in below for one in (child, *child.inner))
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ def greedy_order(
 
 def flat(problem: Problem, time_limit: float = inf) -> Solution:
     """Streams only."""
-    return plan_of_trees(problem, "flat", lambda query: Tree(tuple(sorted(query.relations))))
+    return plan_of_trees(problem, "flat", lambda query: OperatorTree(tuple(sorted(query.relations))))
 
 
 def left_deep(problem: Problem, time_limit: float = inf) -> Solution:
@@ -83,7 +83,7 @@ def left_deep(problem: Problem, time_limit: float = inf) -> Solution:
     return plan_of_trees(problem, "left-deep", lambda query: left_deep_tree(problem, query))
 
 
-def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
+def left_deep_tree(problem: Problem, query: QueryGraph) -> OperatorTree:
     """The order with the least cost where no probe is a broadcast, by dynamic programming over connected sets; of a
     query that has too many of them, over the cheapest of each size.
 
@@ -104,18 +104,18 @@ def left_deep_tree(problem: Problem, query: QueryGraph) -> Tree:
         few = None if problem.is_narrow(query) else SETS_OF_A_SIZE
         layer = dict(sorted(following.items(), key=lambda item: item[1])[:few])
     ((_, order),) = layer.values()
-    tree: Tree | str = order[0]
+    tree: OperatorTree | str = order[0]
     for relation in order[1:]:
-        tree = Tree((tree, relation))
-    return tree if isinstance(tree, Tree) else Tree((tree,))
+        tree = OperatorTree((tree, relation))
+    return tree if isinstance(tree, OperatorTree) else OperatorTree((tree,))
 
 
-def paths_of(problem: Problem, query: QueryGraph, tree: Tree) -> dict[Want, Path]:
+def paths_of(problem: Problem, query: QueryGraph, tree: OperatorTree) -> dict[Want, Path]:
     """A path for each relation to the result of each operator: to its child of the operator, then greedily on."""
     paths: dict[Want, Path] = {}
     inputs = [frozenset((child,) if isinstance(child, str) else child.relations) for child in tree.children]
     for child in tree.children:
-        if isinstance(child, Tree):
+        if isinstance(child, OperatorTree):
             paths |= paths_of(problem, query, child)
     tasks = {some: float(problem.copies(query.within(some), (), ())) for some in inputs}
     whole = query.within(frozenset(tree.relations))
@@ -133,7 +133,7 @@ def paths_of(problem: Problem, query: QueryGraph, tree: Tree) -> dict[Want, Path
     return paths
 
 
-def plan_of_trees(problem: Problem, name: str, tree_of: Callable[[QueryGraph], Tree]) -> Solution:
+def plan_of_trees(problem: Problem, name: str, tree_of: Callable[[QueryGraph], OperatorTree]) -> Solution:
     """The plan that has these trees for its queries."""
     started = perf_counter()
     plans = []

@@ -29,7 +29,7 @@ def seen(start: str, store: Subquery) -> tuple[str, ...]:
     return tuple(sorted(relation for relation in store.relations if position(relation) < own))
 
 
-class Phases:
+class PathPhases:
     """When the paths of a plan may run, and when they do."""
 
     def __init__(self, paths: Mapping[Want, Path]) -> None:

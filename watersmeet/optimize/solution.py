@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, end_in, links_between, store_of
-from watersmeet.optimize.phases import Phases
+from watersmeet.optimize.phases import PathPhases
 from watersmeet.optimize.problem import Node, Path, Problem, StepCost, Want
 
 AT_ONCE = ("greedy", "incremental")  # searchers that ticks can wait for
@@ -133,7 +133,7 @@ def price(
         shipping += problem.keeping(store) * extra if extra else 0.0
     phases, repeated = 1, 0.0
     if stores:
-        order = Phases(paths)
+        order = PathPhases(paths)
         phases = order.count
         if problem.has_phases:
             repeated = sum(

@@ -21,7 +21,7 @@ from watersmeet.optimize.joingraph import (
     relations_of,
     stream_of,
 )
-from watersmeet.optimize.phases import Phases, seen
+from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
@@ -40,7 +40,7 @@ from watersmeet.plan.leaves import (
     with_leaf,
 )
 from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
-from watersmeet.plan.nodes import Node, carried
+from watersmeet.plan.nodes import StepNode, carried
 from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.ruleset import (
     Check,
@@ -98,13 +98,13 @@ class _Compiler:
         self.aliases = Aliases(self.parts)
         self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
         self.materialized = materialized_stores(self.streams, self.aliases, solution)
-        self.phases = Phases(solution.paths)
+        self.phases = PathPhases(solution.paths)
         self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)
 
     def ruleset(self) -> Ruleset:
         """All rules but those of the stores, which follow from them."""
-        roots: dict[tuple[str, int], Node] = {}
+        roots: dict[tuple[str, int], StepNode] = {}
         for group in self.groups:
             for relation in group.graph.relations:
                 self._graft(roots, group, relation, self.solution.paths[relation, group.graph.whole])
@@ -119,15 +119,15 @@ class _Compiler:
 
     # Trees ---------------------------------------------------------------------------------------
 
-    def _graft(self, roots: dict[tuple[str, int], Node], end: Group | Materialized, start: str, path: Path) -> None:
+    def _graft(self, roots: dict[tuple[str, int], StepNode], end: Group | Materialized, start: str, path: Path) -> None:
         goal = end.subquery if isinstance(end, Materialized) else end.graph.whole
         phase = self.phases.chosen[start, goal]
         first = Subquery(frozenset((start,)), frozenset())
-        root = roots.setdefault((start, phase), Node(first, stream_of(start)))
+        root = roots.setdefault((start, phase), StepNode(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
 
     def _grow(
-        self, node: Node, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
+        self, node: StepNode, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
     ) -> None:
         leaf = end.leaf if isinstance(end, Group) else None
         graph = with_leaf(end.graph, leaf) if leaf else end.graph
@@ -149,7 +149,7 @@ class _Compiler:
             self._want(node, end, own)
         node.ends.append((end, tuple(bound)))
 
-    def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> Node:
+    def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> StepNode:
         joined = frozenset().union(*(earlier.relations for earlier in bound))
         chosen: dict[KeyPart, Lookup] = {}
         links = list(links_between(graph.links, joined, store.relations))
@@ -163,9 +163,9 @@ class _Compiler:
         key = tuple(sorted(chosen, key=lambda part: part.sort_key))
         sources = tuple(chosen[part] for part in key)
         span, tests = predicates_between(links, bound, store, by_range=not key)
-        return Node(store, self.name_of(store), key, sources, sees, span, tests)
+        return StepNode(store, self.name_of(store), key, sources, sees, span, tests)
 
-    def _want(self, node: Node, end: Group | Materialized, store: Subquery) -> None:
+    def _want(self, node: StepNode, end: Group | Materialized, store: Subquery) -> None:
         bits: tuple[Bit, ...]
         if isinstance(end, Materialized):
             node.windows |= {end.windows[relation] for relation in store.relations}
@@ -227,19 +227,19 @@ class _Compiler:
 
     def _stored_walk(self, end: Group | Materialized, first: str, path: Path, use: Use = ARRIVAL) -> Start:
         """A walk that sees rows of earlier ticks only."""
-        root = Node(Subquery(frozenset((first,)), frozenset()), stream_of(first))
+        root = StepNode(Subquery(frozenset((first,)), frozenset()), stream_of(first))
         self._grow(root, end, first, path, lambda _: (), use)
         return self._start(root, first, 0)
 
     # Nodes become rules --------------------------------------------------------------------------
 
-    def _start(self, root: Node, relation: str, phase: int) -> Start:
+    def _start(self, root: StepNode, relation: str, phase: int) -> Start:
         steps = tuple(self._step(child, [root]) for child in root.children.values())
         emits = tuple(self._emit(group, stores, [root]) for group, stores in root.ends if isinstance(group, Group))
         carry = carried(steps, 1)
         return Start(relation, root.name, phase, max(root.windows), root.groups, carry, emits, steps)
 
-    def _step(self, node: Node, above: list[Node]) -> Step:
+    def _step(self, node: StepNode, above: list[StepNode]) -> Step:
         path = [*above, node]
         number = next(self.numbers)
         steps = tuple(self._step(child, path) for child in node.children.values())
@@ -260,7 +260,7 @@ class _Compiler:
             node.leaf,
         )
 
-    def _emit(self, group: Group, stores: Path, path: list[Node]) -> Emit:
+    def _emit(self, group: Group, stores: Path, path: list[StepNode]) -> Emit:
         names = tuple(part.query.name for part in group.queries)
         if group.leaf is not None:  # the leaf check has cut windows
             members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
@@ -273,7 +273,7 @@ class _Compiler:
         members, checks = self._members(group, list(relations), stores, path)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
 
-    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[Node]) -> tuple[int, ...]:
+    def _shared_windows(self, relations: Sequence[str], stores: Path, path: list[StepNode]) -> tuple[int, ...]:
         """The windows that the rows of each relation came through."""
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         return tuple(
@@ -283,7 +283,7 @@ class _Compiler:
             for relation in relations
         )
 
-    def _keep(self, kept: Materialized, stores: Path, path: list[Node]) -> Keep:
+    def _keep(self, kept: Materialized, stores: Path, path: list[StepNode]) -> Keep:
         relations = sorted(kept.subquery.relations)
         own = tuple(kept.windows[relation] for relation in relations)
         members, checks = self._members(kept, relations, stores, path)
@@ -291,7 +291,7 @@ class _Compiler:
         return Keep(kept.name, kept.name, members, None if exact else own, checks)
 
     def _members(
-        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[Node]
+        self, end: Group | Materialized, relations: list[str], stores: Path, path: list[StepNode]
     ) -> tuple[tuple[Member, ...], tuple[Check, ...]]:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         members = tuple(member_in(stores, relation) for relation in relations)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from watersmeet.model import KeyPart, Stream
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.plan.access import seen_in
-from watersmeet.plan.nodes import Node
+from watersmeet.plan.nodes import StepNode
 from watersmeet.plan.parts import LeafJoin
 from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Lookup, Member, Start
 from watersmeet.store.derived import is_exact
@@ -53,7 +53,7 @@ def with_leaf(graph: QueryGraph, leaf: LeafJoin) -> QueryGraph:
     return replace(graph, relations=(*graph.relations, leaf.relation), links=graph.links | leaf.links)
 
 
-def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: Node, stream: Stream) -> LeafCheck:
+def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: StepNode, stream: Stream) -> LeafCheck:
     """What is checked at a node. `stores` are those of the positions that it finds, `stream` is the leaf's."""
     relations = [relation for relation, _ in leaf.windows]
     members = tuple(member_in(stores, relation) for relation in relations)

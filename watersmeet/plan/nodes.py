@@ -14,7 +14,7 @@ from watersmeet.store.derived import Block
 
 
 @dataclass
-class Node:
+class StepNode:
     """A step under construction; the root of a tree stands for the arriving row."""
 
     store: Subquery
@@ -27,7 +27,7 @@ class Node:
     windows: set[int] = field(default_factory=set)
     asks: dict[str, Block] = field(default_factory=dict)  # by group
     ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
-    children: dict[object, Node] = field(default_factory=dict)
+    children: dict[object, StepNode] = field(default_factory=dict)
     leaf: LeafCheck | None = None
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from watersmeet.errors import ModelError, Place
+from watersmeet.errors import ModelError, SourcePlace
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
@@ -25,7 +25,7 @@ def build_query(
     streams: Mapping[str, Stream],
     sink: Sink | None = None,
     *,
-    origin: Place | None = None,
+    origin: SourcePlace | None = None,
     backfill: bool = False,
     max_aliases: int = MAX_ALIASES,
     functions: Mapping[str, Registered] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watersmeet.errors import ModelError, Place, SqlError, internal
+from watersmeet.errors import ModelError, SourcePlace, SqlError, internal
 from watersmeet.model import Column, Sink, Source, Stream
 from watersmeet.model.query import sink_formats
 from watersmeet.model.secrets import HINT, is_secret, masked, referenced
@@ -25,7 +25,7 @@ _RETAIN_NOTHING: int | None = 0
 @dataclass(frozen=True)
 class CreateStream:
     stream: Stream
-    place: Place
+    place: SourcePlace
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class CreateQuery:
     name: str
     select: str
     sink: Sink
-    place: Place
+    place: SourcePlace
     offset: int  # of `select` in the script, so that its errors point into the file
     backfill: bool = False
 
     @property
-    def origin(self) -> Place:
+    def origin(self) -> SourcePlace:
         """Where the SELECT stands in the script."""
-        return Place(self.place.text, self.offset, self.offset + len(self.select), self.place.file)
+        return SourcePlace(self.place.text, self.offset, self.offset + len(self.select), self.place.file)
 
 
 @dataclass(frozen=True)
 class DropQuery:
     name: str
-    place: Place
+    place: SourcePlace
 
 
 Statement = CreateStream | CreateQuery | DropQuery
@@ -76,7 +76,7 @@ def parse_each(text: str, file: str = "") -> Iterator[Statement | SqlError]:
 
 
 def _pieces(text: str, file: str) -> list[Cursor]:
-    site = Site(text, Place(masked(text), 0, len(text), file))
+    site = Site(text, SourcePlace(masked(text), 0, len(text), file))
     pieces: list[list[Token]] = [[]]
     for token in tokenize(site, text):
         if token.kind == "symbol" and token.text == ";":

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from watersmeet.errors import ModelError, Place, SqlError
+from watersmeet.errors import ModelError, SourcePlace, SqlError
 from watersmeet.model.stream import NAME_PATTERN
 
 Span = tuple[int, int]  # start and end (exclusive) in the text of a Site
@@ -32,13 +32,13 @@ class Site:
     """A text and, where it was cut out of a script, its place there."""
 
     text: str
-    origin: Place | None = None
+    origin: SourcePlace | None = None
 
-    def place(self, span: Span) -> Place:
+    def place(self, span: Span) -> SourcePlace:
         if self.origin is None:
-            return Place(self.text, span[0], span[1])
+            return SourcePlace(self.text, span[0], span[1])
         base = self.origin.start
-        return Place(self.origin.text, base + span[0], base + span[1], self.origin.file)
+        return SourcePlace(self.origin.text, base + span[0], base + span[1], self.origin.file)
 
     def fail(self, span: Span, problem: str, *, detail: str = "", hint: str = "") -> NoReturn:
         raise SqlError(problem, detail=detail, hint=hint, place=self.place(span)) from None

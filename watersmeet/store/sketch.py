@@ -34,7 +34,7 @@ _EVERYTHING = float(2**64)
 _GOLDEN, _MIX1, _MIX2 = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-class Joined(NamedTuple):
+class SketchJoin(NamedTuple):
     found: float
     pairs: float
     deviation: float = 0.0  # of what was found, by how much keys differ; 0 where all keys are known
@@ -78,7 +78,7 @@ class Sketch:
         """As if only a share of the rows of each key had been seen."""
         return Sketch(self.rows * share, self.hashes, self.counts * share, self.groups * share, self.threshold)
 
-    def joined(self, other: Sketch) -> Joined:
+    def joined(self, other: Sketch) -> SketchJoin:
         """How many pairs with equal keys there should be among those looked at: by those, the share of all pairs."""
         threshold = min(self.threshold, other.threshold)
         mine, theirs = (each.counts[each.hashes < threshold] for each in (self, other))
@@ -95,7 +95,7 @@ class Sketch:
                 apart[places] += pairs
                 if (spread := float((apart * apart).sum())) < variance:
                     found, variance = partners * float(each.groups.sum()) * share, spread
-        return Joined(found, self.rows * other.rows * share, float(np.sqrt(variance * (1 - share))), share)
+        return SketchJoin(found, self.rows * other.rows * share, float(np.sqrt(variance * (1 - share))), share)
 
     def join_size(self, other: Sketch) -> float:
         joined = self.joined(other)

@@ -11,7 +11,7 @@ import pytest
 from bench.workloads.windowed_texts import windowed_texts
 from tests.support.windowed import SECOND
 from tests.support.windowed_workloads import Rows, run_on_spark, run_without_spark
-from watersmeet.cli.demo.events import Site
+from watersmeet.cli.demo.events import AuctionSite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ RATE = 60  # events per second
 
 def ticks(seconds: int, *lengths: int) -> list[Rows]:
     """Events that begin some seconds before midnight, in ticks with as many events."""
-    site = Site(MIDNIGHT - seconds * SECOND, RATE)
+    site = AuctionSite(MIDNIGHT - seconds * SECOND, RATE)
     bounds = [sum(lengths[:at]) for at in range(len(lengths) + 1)]
     return [site.tables(begin, end) for begin, end in pairwise(bounds)]
 

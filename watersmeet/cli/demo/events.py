@@ -33,7 +33,7 @@ ITEMS = ("a globe", "a tin robot", "two oars", "a harmonica", "an atlas", "a bra
 
 
 @dataclass(frozen=True)
-class Site:
+class AuctionSite:
     """An auction site on which `rate` events happen each second from `base` (microseconds) on."""
 
     base: int

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.cli.demo.events import EPOCH, Site
+from watersmeet.cli.demo.events import EPOCH, AuctionSite
 
 SLICE = 0.5  # seconds of events in one file of each stream; opening a file costs Spark more than its rows do
 HISTORY = 20 * EPOCH  # events from before the clock starts, for Spark's slow first tick
@@ -29,7 +29,7 @@ class Feeder(threading.Thread):
         super().__init__(name="watersmeet demo feeder", daemon=True)
         self._folder = folder
         # The site's clock stands still during the first tick, so that every demo has the same results.
-        self._site = Site(int(time.time() * 1e6), rate)
+        self._site = AuctionSite(int(time.time() * 1e6), rate)
         self._seconds = seconds
         self._end = threading.Event()
         self._files = 0

@@ -20,7 +20,7 @@ from rich.text import Text
 from watersmeet.cli.dashboard import (
     Latency,
     Picture,
-    Watch,
+    StatsWatch,
     as_line,
     as_table,
     query_table,
@@ -86,7 +86,7 @@ class _Demo:
         self._feeder = feeder
         self._seconds = seconds
         self._stop = stop
-        self._watch = Watch(engine)
+        self._watch = StatsWatch(engine)
         self._latencies = Latencies(engine, feeder)
         self._picture = self._watch.look()
         self._before = self._picture

@@ -36,7 +36,7 @@ Entry = frozenset[tuple[Subquery, int]]  # layouts relied on: streams and positi
 class Tightened:
     """A program with (8): its first variables are those of the program, those of the tables follow."""
 
-    def __init__(self, program: Program, tables: Sequence[Table]) -> None:
+    def __init__(self, program: Program, tables: Sequence[LayoutTable]) -> None:
         self.program = program
         self.tables = tables
         self.bound = 0.0
@@ -104,12 +104,12 @@ class Tightened:
 
 def tightened(problem: Problem, program: Program, end: float) -> Tightened:
     """The program with the tables for which there is time, those with the fewest entries first."""
-    tables: list[Table] = []
+    tables: list[LayoutTable] = []
     if problem.layouts == "one" and problem.has_layouts and len(problem.queries) > 1:
         wholes = {query.whole: query for query in problem.queries if len(query.relations) >= SMALLEST}
         for whole in sorted(wholes, key=lambda sub: sub.sort_key):
             own = Program(problem, lattice_of(problem, [wholes[whole]]))
-            tables.append(Table(whole, own, program.lattice))
+            tables.append(LayoutTable(whole, own, program.lattice))
     tables = [table for table in sorted(tables, key=lambda table: table.entries) if 1 < table.entries <= LARGEST]
     now = time.monotonic()
     filled = now + 0.6 * (end - now)  # the rest is for the relaxation that uses them
@@ -129,7 +129,7 @@ class _Choice:
     others: bool
 
 
-class Table:
+class LayoutTable:
     def __init__(self, query: Subquery, own: Program, lattice: Lattice) -> None:
         self.query = query
         self.costs: dict[Entry, float] = {}

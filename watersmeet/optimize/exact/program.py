@@ -44,7 +44,7 @@ from collections.abc import Mapping, Sequence
 from watersmeet.optimize.exact.lattice import NO_STORE, Lattice, LatticeWant
 from watersmeet.optimize.exact.solver import INFINITY, Model
 from watersmeet.optimize.joingraph import Attribute, Subquery
-from watersmeet.optimize.phases import Phases, seen
+from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path, Problem, Want
 
 Paths = dict[Want, Path]
@@ -279,7 +279,7 @@ class Program:
     ) -> None:
         """The values of all that is not of a move: stores and their layouts, phases, and which moves are broadcasts."""
         moves, stores = self.lattice.moves, self.lattice.stores
-        phases = Phases(paths)
+        phases = PathPhases(paths)
         for s in used:
             if s in self.m:
                 values[self.m[s]] = 1.0

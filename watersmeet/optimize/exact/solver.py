@@ -111,17 +111,19 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SolverResult:
     values: list[float] | None  # none if no plan was found in time
     objective: float
     bound: float
     status: str  # optimal, feasible, unknown or infeasible
 
 
-Solver = Callable[[Model, float, float, Sequence[float] | None], Answer]  # (model, seconds, relative gap, start)
+Solver = Callable[[Model, float, float, Sequence[float] | None], SolverResult]  # (model, seconds, relative gap, start)
 
 
-def solve_highs(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> Answer:
+def solve_highs(
+    model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None
+) -> SolverResult:
     highspy = load("highspy")
     highs = _highs_with(model, any_integer=True)
     for option, value in (("time_limit", max(0.0, time_limit)), ("mip_rel_gap", gap), ("mip_abs_gap", 1e-9)):
@@ -136,11 +138,13 @@ def solve_highs(model: Model, time_limit: float, gap: float = 0.0, start: Sequen
     status = highs.getModelStatus()
     if not found:
         infeasible = status == highspy.HighsModelStatus.kInfeasible
-        return Answer(None, INFINITY, finite(info.mip_dual_bound), "infeasible" if infeasible else "unknown")
+        return SolverResult(None, INFINITY, finite(info.mip_dual_bound), "infeasible" if infeasible else "unknown")
     optimal = status == highspy.HighsModelStatus.kOptimal
     objective = info.objective_function_value
     bound = info.mip_dual_bound if any(model.integer) else objective
-    return Answer(list(highs.getSolution().col_value), objective, finite(bound), "optimal" if optimal else "feasible")
+    return SolverResult(
+        list(highs.getSolution().col_value), objective, finite(bound), "optimal" if optimal else "feasible"
+    )
 
 
 class Relaxation:

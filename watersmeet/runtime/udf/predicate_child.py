@@ -3,7 +3,7 @@
 It imports nothing of Watersmeet, because a tick waits while it starts. Requests are plain values:
 
     LOAD, digest, code, where to look for modules   nothing
-    CALL, digest, by_row, arguments                 the parts of an Answer
+    CALL, digest, by_row, arguments                 the parts of an PredicateReply
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOAD, CALL = "load", "call"
 _functions: dict[str, Callable[..., Any]] = {}  # by digest
 
 
-class Answer(NamedTuple):
+class PredicateReply(NamedTuple):
     passed: bytes  # one byte per row, 0 or 1; empty where all rows failed
     failed: int = 0  # rows
     problem: tuple[str, str] | None = None  # type and text of the first exception
@@ -37,15 +37,15 @@ def answer(request: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(call(_functions[digest], arguments))
 
 
-def call_at_once(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+def call_at_once(function: Callable[..., Any], arguments: Sequence[Any]) -> PredicateReply:
     rows = len(arguments[0])
     found = np.asarray(function(*arguments))
     if found.dtype != np.bool_ or found.shape != (rows,):
         raise TypeError(f"it returned {found.dtype} of shape {found.shape} instead of {rows} booleans")
-    return Answer(found.tobytes())
+    return PredicateReply(found.tobytes())
 
 
-def call_by_row(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+def call_by_row(function: Callable[..., Any], arguments: Sequence[Any]) -> PredicateReply:
     boolean = bool | np.bool_
     passed, failed, first = bytearray(len(arguments[0])), 0, None
     for row, values in enumerate(zip(*arguments, strict=True)):
@@ -57,4 +57,4 @@ def call_by_row(function: Callable[..., Any], arguments: Sequence[Any]) -> Answe
         except BaseException as problem:  # also SystemExit: a call must not end the process
             first = first or (type(problem).__name__, str(problem))
             failed += 1
-    return Answer(bytes(passed), failed, first)
+    return PredicateReply(bytes(passed), failed, first)

@@ -11,7 +11,7 @@ from watersmeet.errors import RunError
 from watersmeet.model import Registered
 from watersmeet.runtime.child_process import TO_START, ChildProcess, Ended, Failed
 from watersmeet.runtime.udf import predicate_child
-from watersmeet.runtime.udf.predicate_child import CALL, LOAD, Answer
+from watersmeet.runtime.udf.predicate_child import CALL, LOAD, PredicateReply
 
 
 class PredicateProcess:
@@ -25,17 +25,17 @@ class PredicateProcess:
         except Ended as problem:
             raise RunError("the process for registered predicates cannot be started", detail=str(problem)) from None
 
-    def call(self, function: Registered, arguments: list[Any]) -> Answer:
+    def call(self, function: Registered, arguments: list[Any]) -> PredicateReply:
         if function.digest not in self._loaded:
             self._loaded[function.digest] = self._load(function)
         problem = self._loaded[function.digest]
         if problem is None:
             try:
                 request = CALL, function.digest, function.by_row, arguments
-                return Answer(*self.child.ask(request, function.seconds))
+                return PredicateReply(*self.child.ask(request, function.seconds))
             except Failed as raised:
                 problem = raised.args
-        return Answer(b"", len(arguments[0]), problem)
+        return PredicateReply(b"", len(arguments[0]), problem)
 
     def _load(self, function: Registered) -> tuple[str, str] | None:
         try:
@@ -49,7 +49,7 @@ _process: PredicateProcess | None = None
 _turn = threading.Lock()  # two embedded engines may call at the same time
 
 
-def call_outside(function: Registered, arguments: list[Any]) -> Answer:
+def call_outside(function: Registered, arguments: list[Any]) -> PredicateReply:
     """Call a function in the child process, which is started if it does not run."""
     global _process
     with _turn:
