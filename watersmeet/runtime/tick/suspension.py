@@ -71,14 +71,13 @@ def may_pass(problem: Confined, tries: int) -> bool:
 
 
 def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
-    """The queries that ask for one of these expressions, or for a part of one where no query asks for all of it."""
-    asked = {query.name: set(_texts(query)) for query in queries}
-    whole = {name for name, texts in asked.items() if not texts.isdisjoint(failed)}
-    return whole or {name for name, texts in asked.items() if any(text in each for text in texts for each in failed)}
+    """The queries that have one of these expressions. A plan evaluates expressions as queries have them, each by
+    itself, so that the text of one identifies it."""
+    return {query.name for query in queries if not frozenset(failed).isdisjoint(_texts(query))}
 
 
 def _texts(query: Query) -> Iterator[str]:
-    """The expressions of a query that tasks or Spark evaluate for all queries that ask for them."""
+    """The expressions of a query that tasks or Spark evaluate once for all queries that have them."""
     for computed in (column for columns in query.by_spark.values() for column in columns):
         yield computed.shown
         yield from (given.text for given in computed.call.inputs())
@@ -94,11 +93,11 @@ def _of_join(join: JoinForm) -> Iterator[str]:
     for equality in (*join.equalities, *leaf.equalities):
         yield from (part.expression.text for part in (equality.left_key, equality.right_key) if part.column is None)
     for predicate in (*join.predicates, *leaf.predicates):
-        yield from (predicate.theta.text, predicate.mirrored.text)
-        yield from (argument.text for argument in predicate.theta.arguments)
-        band = predicate.theta.band
-        keys = (*predicate.theta.left, *predicate.theta.right, *((band.left, band.right) if band else ()))
-        yield from (part.expression.text for part in keys if part.column is None)
+        for theta in (predicate.theta, predicate.mirrored):
+            yield theta.text
+            yield from (argument.text for argument in theta.arguments)
+            keys = (*theta.left, *theta.right, *((theta.band.left, theta.band.right) if theta.band else ()))
+            yield from (part.expression.text for part in keys if part.column is None)
 
 
 def log_suspensions(home: Path, before: Manifest, after: Manifest) -> None:
