@@ -31,15 +31,8 @@ from watersmeet.store.sketch import SKETCH_ROWS, sketch
 
 _MICROS_A_DAY = 86_400_000_000
 _BLOCK = 256  # strings that are looked at together
-_REASONS = (
-    Reason.UNREADABLE,
-    Reason.NO_TIME,
-    Reason.TIME_OUT_OF_RANGE,
-    Reason.LATE,
-    Reason.TOO_FAR_AHEAD,
-    Reason.INVALID_TEXT,
-    Reason.SILENT,
-)
+_CODES = {reason: code for code, reason in enumerate(Reason, 1)}  # 0: the row is stored
+_REASONS = {code: reason for reason, code in _CODES.items()}
 
 
 class Gather:
@@ -89,22 +82,22 @@ class Gather:
         rows = at_rest(batch, self._schema)
         tau, known = event_times(rows.column(self.rule.time))
         reason = np.zeros(len(tau), np.uint8)
-        reason[invalid_text(rows)] = 6
+        reason[invalid_text(rows)] = _CODES[Reason.INVALID_TEXT]
         if raised := self.order.raised.get(self.rule.name):
-            reason[tau < raised] = 7
-        reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = 4
+            reason[tau < raised] = _CODES[Reason.SILENT]
+        reason[tau < self.order.watermarks.get(self.rule.name, TAU_MIN)] = _CODES[Reason.LATE]
         impossible = (tau < TAU_MIN) | (tau > TAU_MAX)
         if limit := self.order.limits.get(self.rule.name):
-            reason[tau > limit.above(tau[known & ~impossible])] = 5
-        reason[impossible] = 3
-        reason[~known] = 2
+            reason[tau > limit.above(tau[known & ~impossible])] = _CODES[Reason.TOO_FAR_AHEAD]
+        reason[impossible] = _CODES[Reason.TIME_OUT_OF_RANGE]
+        reason[~known] = _CODES[Reason.NO_TIME]
         if self._corrupt in batch.schema.names:
-            reason[np.asarray(batch.column(self._corrupt).is_valid())] = 1
+            reason[np.asarray(batch.column(self._corrupt).is_valid())] = _CODES[Reason.UNREADABLE]
         if reason.any():
             bad = np.flatnonzero(reason)
-            named = pa.array([_REASONS[code - 1] for code in reason[bad]])
+            named = pa.array([_REASONS[code] for code in reason[bad]])
             for code, count in zip(*np.unique(reason[bad], return_counts=True), strict=True):
-                self.report.counts.set_aside[_REASONS[code - 1], self.rule.name] += int(count)
+                self.report.counts.set_aside[_REASONS[code], self.rule.name] += int(count)
             aside = pa.Table.from_batches([batch]).take(pa.array(bad))
             self._rejected.append(aside.append_column("rejected_because", named))
             good = np.flatnonzero(reason == 0)
