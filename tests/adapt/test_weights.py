@@ -129,7 +129,7 @@ def test_an_engine_measures_its_weights_and_filters_and_knows_them_after_a_resta
         assert problem.statistics == known
         assert problem.weights == bounded(known.weights, EMBEDDED)
         assert problem.demands["narrow"].windows == {"t": pytest.approx(0.2)}
-        assert problem.share(("s", whole), whole) == pytest.approx(0.05, rel=0.1)
+        assert problem.wanted.share(("s", whole), whole) == pytest.approx(0.05, rel=0.1)
 
 
 @pytest.mark.parametrize("searcher", ["", "greedy"])

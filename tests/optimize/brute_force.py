@@ -101,12 +101,13 @@ def _stores(problem: Problem) -> set[Subquery]:
 def _cost(problem: Problem, move: Move, known: list[Link], wants: list[Want], layouts: Layouts) -> float:
     step = problem.step(move.node, move.store, move.joined, known)
     most = max(
-        step.probing * problem.share(want, move.node[1]) + step.matching * problem.share(want, move.joined)
+        step.probing * problem.wanted.share(want, move.node[1])
+        + step.matching * problem.wanted.share(want, move.joined)
         for want in wants
     )
     copies = problem.copies(move.store, known, layouts.get(store_of(move.store), ()))
     if any(link.theta is None for link in known):
-        most += step.probing * (copies - 1) * problem.most(move.node, move.joined)
+        most += step.probing * (copies - 1) * problem.wanted.most(move.node, move.joined)
     return most + step.fixed
 
 

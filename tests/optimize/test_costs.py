@@ -8,10 +8,11 @@ import pytest
 
 from tests.support.optimizer_problems import graph
 from watersmeet.optimize import joingraph
+from watersmeet.optimize.demands import Demand
 from watersmeet.optimize.exact.search import simple_plan
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.individual import individual_cost, plan_alone
-from watersmeet.optimize.problem import Demand, Problem
+from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import improved, optimize, verify
 from watersmeet.optimize.solution import priced
 from watersmeet.optimize.statistics import Statistics
@@ -84,7 +85,7 @@ def test_queries_of_one_join_want_the_sum_of_their_shares_at_most_all() -> None:
 def test_a_filter_behind_a_step_reduces_what_follows() -> None:
     problem = filtered((0.5, 0.1), (0.5, 0.1), apart=False)
     want = ("r", problem.queries[0].whole)
-    shares = [problem.share(want, problem.queries[0].within(frozenset(names))) for names in ("r", "rs", "rst")]
+    shares = [problem.wanted.share(want, problem.queries[0].within(frozenset(names))) for names in ("r", "rs", "rst")]
     assert shares == pytest.approx([1.0, 0.1, 0.1])
 
 
@@ -92,9 +93,9 @@ def test_a_window_matters_to_the_stored_rows_only() -> None:
     problem = filtered()
     query = problem.queries[0]
     shorter = replace(problem, queries=(query,), demands={query.name: Demand(windows={"r": 0.1, "s": 0.5})})
-    assert shorter.share(("r", query.whole), query.within(frozenset("rs"))) == pytest.approx(0.5)
-    assert shorter.share(("s", query.whole), query.within(frozenset("rs"))) == pytest.approx(0.1)
-    assert shorter.share(("t", query.whole), query.whole) == pytest.approx(0.05)
+    assert shorter.wanted.share(("r", query.whole), query.within(frozenset("rs"))) == pytest.approx(0.5)
+    assert shorter.wanted.share(("s", query.whole), query.within(frozenset("rs"))) == pytest.approx(0.1)
+    assert shorter.wanted.share(("t", query.whole), query.whole) == pytest.approx(0.05)
 
 
 def test_streams_that_are_renewed_faster_send_more() -> None:

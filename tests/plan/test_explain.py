@@ -127,7 +127,7 @@ def test_the_text_begins_with_what_is_shared_and_ends_with_costs() -> None:
         "  sharing saves 16 % of the cost of the joins: 800 tuples sent, every query alone 950",
     ]
     titles = [line for line in text.splitlines()[1:] if line and not line.startswith(" ")]
-    assert titles[0].startswith("steps") and titles[-2:] == ["costs", "costs with and without materialized results"]
+    assert titles[0].startswith("steps") and titles[-1] == "costs"
     shared = json.loads(show_plan(engine(materialize="off").pipeline, STATISTICS, "json"))["sharing"]
     assert (shared["steps"], shared["steps_alone"], shared["shared_steps"]) == (10, 12, 2)
     assert (shared["stores"], shared["stores_alone"]) == (4, 6)

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from watersmeet.model import Band, ColumnRef, KeyPart, Theta
 from watersmeet.model.expression import Sql
+from watersmeet.optimize.demands import Demand
 from watersmeet.optimize.joingraph import NO_KEY, Link, QueryGraph, stream_of
-from watersmeet.optimize.problem import Demand, Problem
+from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, Weights
 

@@ -26,19 +26,18 @@ the largest query and at most that of all of them. Besides, a plan pays for
   · every row of a materialized store, and of each layout of a store beyond the first, and for its files;
   · every row of a store and key that the store is probed by;
   · every phase of a tick after the first one.
-
-The paths of a store are wanted by all queries that contain its subquery: which of them will read it is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, log2, prod, sqrt
+from math import ceil, log2, sqrt
 from typing import NamedTuple
 
 from watersmeet.errors import ModelError
+from watersmeet.optimize.demands import Demand, Wanted
 from watersmeet.optimize.joingraph import (
     Attribute,
     Link,
@@ -51,7 +50,7 @@ from watersmeet.optimize.joingraph import (
     store_of,
     stream_of,
 )
-from watersmeet.optimize.statistics import Named, Statistics
+from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, Weights, share_found
 
 Path = tuple[Subquery, ...]  # the stores that a start's tuples visit, in order
@@ -59,14 +58,6 @@ Node = tuple[str, Subquery]  # (start, joined so far)
 Want = tuple[str, Subquery]  # (start, subquery that a path from it must reach)
 
 ROWS_A_PLACE = 500_000  # a place should not have more rows of one store while others have none
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a query wants of its relations; of one that is not here, every row."""
-
-    filters: Mapping[str, Named] = field(default_factory=dict)  # by relation: (stream, text of the filter)
-    windows: Mapping[str, float] = field(default_factory=dict)  # by relation: its window by the longest of the stream
 
 
 class StepCost(NamedTuple):
@@ -128,16 +119,13 @@ class Problem:
         return tuple(sorted(listed, key=lambda want: (want[0], want[1].sort_key)))
 
     @cached_property
-    def _over(self) -> dict[str, list[QueryGraph]]:
-        over: dict[str, list[QueryGraph]] = {}
-        for query in self.queries:
-            for relation in query.relations:
-                over.setdefault(relation, []).append(query)
-        return over
+    def wanted(self) -> Wanted:
+        """What the queries want of rows."""
+        return Wanted(self.queries, self.demands, self.statistics, self.larger.wanted if self.larger else None)
 
     def host(self, subquery: Subquery) -> QueryGraph:
         """A query that contains the subquery."""
-        return next(self._readers_of(subquery))
+        return next(self.wanted.readers_of(subquery))
 
     def is_narrow(self, query: QueryGraph) -> bool:
         """Whether plans of a query are searched among all its connected sets, and not only among some."""
@@ -174,7 +162,7 @@ class Problem:
         ends: dict[Attribute, None] = {}
         thetas: dict[Link, None] = {}
         of_stream = self._uses.get(min(store.relations), [])
-        uses = of_stream if store.is_stream else [(query, store) for query in self._readers_of(store)]
+        uses = of_stream if store.is_stream else [(query, store) for query in self.wanted.readers_of(store)]
         for query, subquery in uses:
             for link in query.links:
                 if len(link.relations & subquery.relations) == 1:
@@ -224,94 +212,12 @@ class Problem:
     def arriving(self, store: Subquery) -> float:
         """Rows that a store gets while the windows are renewed once."""
         rows = sum(self.tuples((relation, store)) for relation in sorted(store.relations))
-        return rows * self.wanted_of(store)
+        return rows * self.wanted.of_store(store)
 
     def stored(self, store: Subquery) -> float:
-        return self.size(store) * self.wanted_of(store)
+        return self.size(store) * self.wanted.of_store(store)
 
-    # What queries want ---------------------------------------------------------------------------
-
-    def share(self, want: Want, joined: Subquery) -> float:
-        """The share of the rows at a node on the way to a want that some query wants."""
-        if not self.demands:
-            return 1.0
-        start, target = want
-        asking = self._asking.get(target) or self._containing(target)
-        return self._union(asking, start, joined)
-
-    def most(self, node: Node, joined: Subquery) -> float:
-        """The share of the rows at a node that all queries together want for a step from there."""
-        return self._union(self._containing(joined), *node) if self.demands else 1.0
-
-    def wanted_of(self, store: Subquery) -> float:
-        """The share of the rows of a store that some query wants."""
-        if not self.demands:
-            return 1.0
-        if not store.is_stream:
-            return self._union(self._containing(store), "", store)
-        return self._streams.get(str(store), 1.0) if self.larger is None else self.larger.wanted_of(store)
-
-    @cached_property
-    def _streams(self) -> dict[str, float]:
-        """For each stream the share of its rows that some query wants."""
-        total: dict[str, float] = {}
-        for query in self.queries:
-            for relation in query.relations:
-                stream = stream_of(relation)
-                total[stream] = total.get(stream, 0.0) + self.passing(query.name, relation)
-        return {stream: min(1.0, share) for stream, share in total.items()}
-
-    def alone(self, query: str) -> float:
-        """The share of the results of its join that one query wants."""
-        graph = next(graph for graph in self.queries if graph.name == query)
-        return self._union((query,), graph.relations[0], graph.whole) if self.demands else 1.0
-
-    @cached_property
-    def _asking(self) -> dict[Subquery, tuple[str, ...]]:
-        found: dict[Subquery, list[str]] = {}
-        for query in self.queries:
-            found.setdefault(query.whole, []).append(query.name)
-        return {whole: tuple(names) for whole, names in found.items()}
-
-    @cached_property
-    def _readers(self) -> dict[Subquery, tuple[str, ...]]:
-        return {}
-
-    def _containing(self, subquery: Subquery) -> tuple[str, ...]:
-        if subquery not in self._readers:
-            self._readers[subquery] = tuple(query.name for query in self._readers_of(subquery))
-        return self._readers[subquery]
-
-    def _readers_of(self, subquery: Subquery) -> Iterator[QueryGraph]:
-        """The queries that contain a subquery."""
-        for query in self._over.get(min(subquery.relations), ()):
-            if subquery.links <= query.links and query.within(subquery.relations) == subquery:
-                yield query
-
-    @cached_property
-    def _unions(self) -> dict[tuple[tuple[str, ...], str, Subquery], float]:
-        return {}
-
-    def _union(self, queries: tuple[str, ...], start: str, joined: Subquery) -> float:
-        """At most the sum of what each query wants, at most everything; within the widest of their windows.
-
-        A start arrives last, so that its own window does not matter."""
-        key = (queries, start, joined)
-        if key not in self._unions:
-            passing, widest = 0.0, 0.0
-            for query in queries:
-                ratios = self.demands[query].windows if query in self.demands else {}
-                passing += prod(self.passing(query, relation) for relation in joined.relations)
-                widest = max(widest, prod(ratios.get(r, 1.0) for r in joined.relations if r != start))
-            self._unions[key] = min(1.0, passing) * widest
-        return self._unions[key]
-
-    def passing(self, query: str, relation: str) -> float:
-        demand = self.demands.get(query)
-        name = demand.filters.get(relation) if demand is not None else None
-        return 1.0 if name is None else self.statistics.passing(name)
-
-    # What they cost ------------------------------------------------------------------------------
+    # What plans cost ------------------------------------------------------------------------------
 
     def step(
         self,
@@ -356,11 +262,11 @@ class Problem:
         """What a want needs of a step, apart from what is fixed."""
         if not self.demands:
             return step.probing + step.matching
-        return step.probing * self.share(want, here) + step.matching * self.share(want, joined)
+        return step.probing * self.wanted.share(want, here) + step.matching * self.wanted.share(want, joined)
 
     def broadcast(self, step: StepCost, node: Node, joined: Subquery) -> float:
         """What a step costs more where it does not know the layout of its store."""
-        return step.probing * (self.partitions - 1) * self.most(node, joined) if step.equality else 0.0
+        return step.probing * (self.partitions - 1) * self.wanted.most(node, joined) if step.equality else 0.0
 
     def keeping(self, store: Subquery) -> float:
         """What one copy of a store costs: a materialized one, or a further layout."""

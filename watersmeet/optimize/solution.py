@@ -107,8 +107,8 @@ def priced(
         cost = max(problem.needed(step, want, here, joined) for want in wants) + step.fixed
         if step.equality and copies > 1:
             cost += problem.broadcast(step, move.node, joined)
-        flow = max(problem.share(want, here) for want in wants) * problem.tuples(move.node)
-        after = max(problem.share(want, joined) for want in wants) * problem.tuples((start, joined))
+        flow = max(problem.wanted.share(want, here) for want in wants) * problem.tuples(move.node)
+        after = max(problem.wanted.share(want, joined) for want in wants) * problem.tuples((start, joined))
         ends = frozenset(end_in(move.store, link) for link in known if link.theta is None)
         index = (store_of(move.store), ends) if ends else None
         found[move] = PricedMove(cost, flow, after, copies, index, tuple(wants))

@@ -53,7 +53,7 @@ def _results(problem: Problem, part: JoinPart) -> float:
         return 0.0
     weights = problem.weights
     graph = next(graph for graph in problem.queries if graph.name == part.name)
-    rows = sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.alone(part.name)
+    rows = sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.wanted.alone(part.name)
     row = weights.result_row + weights.result_byte * _width(output.type for output in part.join.outputs)
     return rows * row + min(rows, problem.ticks) * weights.result_file
 

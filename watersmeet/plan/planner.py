@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import JoinForm, Query, Stream
+from watersmeet.optimize.demands import Demand
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.incremental import extended, kept_paths
 from watersmeet.optimize.heuristic.individual import individual_cost
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, relations_of
-from watersmeet.optimize.problem import Demand, Problem
+from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import ITERATIONS_PER_WANT, improved, optimize, verify
 from watersmeet.optimize.solution import Solution, allows, price
 from watersmeet.optimize.statistics import Statistics

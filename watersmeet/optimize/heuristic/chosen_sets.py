@@ -46,7 +46,9 @@ class ProbeOrders:
             self._between.setdefault((left, right), []).append(link)
             self._between.setdefault((right, left), []).append(link)
         self._linked = [sum(1 << b for a, b in self._between if a == at) for at in range(len(relations))]
-        self._rows = [statistics.size(relation) * problem.passing(query.name, relation) for relation in relations]
+        self._rows = [
+            statistics.size(relation) * problem.wanted.passing(query.name, relation) for relation in relations
+        ]
         demand = problem.demands.get(query.name)
         self._window = [demand.windows.get(relation, 1.0) if demand else 1.0 for relation in relations]
         self._size = cache(self._computed_size)

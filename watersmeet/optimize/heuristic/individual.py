@@ -91,7 +91,7 @@ def _kind(problem: Problem, query: QueryGraph) -> Kind:
     if demand is None:
         return query.links, ()
     return query.links, tuple(
-        (relation, problem.passing(query.name, relation), demand.windows.get(relation, 1.0))
+        (relation, problem.wanted.passing(query.name, relation), demand.windows.get(relation, 1.0))
         for relation in sorted(query.relations)
     )
 
