@@ -32,7 +32,6 @@ class ProbeOrders:
         self._problem = problem
         self._query = query
         self._relations = relations
-        self._everything = (1 << len(relations)) - 1
         number = {relation: at for at, relation in enumerate(relations)}
         statistics = problem.statistics
         ends: dict[object, int] = {}
