@@ -25,6 +25,7 @@ from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
+from watersmeet.windows.table import operator_of
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class Pipeline:
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
             )
-        if query.form.reads_rows and self.options.executor == "local":
+        operator = operator_of(query)
+        if operator is not None and operator.needs_spark and self.options.executor == "local":
             raise ModelError(
                 f"query {query.name}: its windows are computed by Spark, and with executor=local there is none",
                 detail=query.reason,

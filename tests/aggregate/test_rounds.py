@@ -16,7 +16,7 @@ from watersmeet.aggregate import rounds as module
 from watersmeet.aggregate import windows
 from watersmeet.aggregate.answers import Due
 from watersmeet.aggregate.matrix import Matrix
-from watersmeet.aggregate.reading import Reading
+from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_store import ROWS
 from watersmeet.aggregate.tree import Tree
@@ -31,7 +31,7 @@ OUTPUTS = (Output("k", "bigint", ColumnRef("k0", "bigint")),)
 
 def due(name: str, span: Span) -> Due:
     form = SliceAggregates("r", None, STORE.keys, (), outputs=OUTPUTS)
-    return Due(Query(name, form, span.grid), (Reading(STORE, ROWS, ()),), span)
+    return Due(Query(name, form, span.grid), (SliceRead(STORE, ROWS, ()),), span)
 
 
 @settings(max_examples=examples(80))

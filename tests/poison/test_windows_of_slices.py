@@ -19,8 +19,7 @@ from watersmeet.aggregate.partials import Partials, partial_aggregates
 from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.windows import SliceCache
-from watersmeet.runtime.emit import slicing
-from watersmeet.runtime.windows import from_slices
+from watersmeet.windows.slices import intake, task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +88,7 @@ def check_healthy(run: WindowedRun) -> None:
 def test_rounds_give_the_same_results(
     tmp_path: Path, partitions: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(from_slices, "rounds", partial(rounds, most=most))
+    monkeypatch.setattr(task, "rounds", partial(rounds, most=most))
     run = run_beside(tmp_path / "home", "", partitions)
     live(run)
     run.check()
@@ -103,7 +102,7 @@ def test_more_windows_than_can_be_meant(tmp_path: Path, monkeypatch: pytest.Monk
         asked.extend(each.query.name for each in due)
         return answers(due, caches)
 
-    monkeypatch.setattr(from_slices, "answers", noting)
+    monkeypatch.setattr(task, "answers", noting)
     victim = "SELECT window_start, k, count(*) AS n FROM r [RANGE 1 HOUR SLIDE 1 SECOND] GROUP BY k"
     run = run_beside(tmp_path / "home", victim, max_matches=3000)
     live(run, flush=False)
@@ -129,9 +128,9 @@ def test_a_query_that_is_dropped_while_its_windows_are_made(
     def signs(home: Path) -> dict[str, float]:
         return {VICTIM: 0.0} if made.count(VICTIM) >= 3 else {}
 
-    monkeypatch.setattr(from_slices, "rounds", partial(rounds, most=1))
-    monkeypatch.setattr(from_slices, "answers", noting)
-    monkeypatch.setattr(from_slices, "dropped", signs)
+    monkeypatch.setattr(task, "rounds", partial(rounds, most=1))
+    monkeypatch.setattr(task, "answers", noting)
+    monkeypatch.setattr(task, "dropped", signs)
     victim = f"SELECT window_start, k, count(*) AS n FROM r [RANGE 20 SECONDS SLIDE 1 SECOND] GROUP BY k{having}"
     run = run_beside(tmp_path / "home", victim)
     live(run)
@@ -164,7 +163,7 @@ def test_what_fails_for_one_query_suspends_it_alone(
             raise problem
         return answers(due, caches)
 
-    monkeypatch.setattr(from_slices, "answers", failing)
+    monkeypatch.setattr(task, "answers", failing)
     run = run_beside(tmp_path / "home", f"SELECT window_start, k, {victim} AS x FROM r {WINDOW} GROUP BY k")
     live(run)
     reason = run.manifest.suspended[VICTIM].reason
@@ -184,7 +183,7 @@ def test_memory_that_is_short_once_suspends_nobody(tmp_path: Path, monkeypatch: 
             raise MemoryError
         return answers(due, caches)
 
-    monkeypatch.setattr(from_slices, "answers", failing)
+    monkeypatch.setattr(task, "answers", failing)
     run = run_beside(tmp_path / "home", "")
     live(run)
     assert not times
@@ -217,7 +216,7 @@ def test_rows_that_cannot_become_slices_concern_the_queries_that_read_them(
             raise ValueError("some library failed")
         return partial_aggregates(store, *given)
 
-    monkeypatch.setattr(slicing, "partial_aggregates", failing)
+    monkeypatch.setattr(intake, "partial_aggregates", failing)
     write_file(tmp_path / "r", 0, rows(Random(1), 0))
     engine = Engine(home=tmp_path / "home", executor="local")
     engine.sql(f"CREATE STREAM r (ts TIMESTAMP, k INT, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path / 'r'}'")

@@ -31,7 +31,7 @@ def test_a_plan_that_was_replaced_is_not_unpickled(tmp_path: Path) -> None:
     process = InProcess(tmp_path / "home", make_case(1))
     files = PlanFiles(tmp_path / "home", "run")
     files.write(process.plan)
-    packed = files.pack(process.plan.rules)  # type: ignore[arg-type]
+    packed = files.pack(process.plan.rules)
     assert PlansRead().unpack(packed) == process.plan.rules
     (plan,) = (tmp_path / "home" / "orders").rglob("*.plan")
     plan.write_bytes(pickle.dumps(Attack(tmp_path / "owned")))

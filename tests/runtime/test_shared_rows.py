@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from watersmeet.model.forms import View
-from watersmeet.runtime.exec.shared_rows import SharedRows
+from watersmeet.windows.sql.shared_rows import SharedRows
 
 
 class Frame:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.clock import OwnClock, clock_of
 from tests.support.windowed import SECOND, Asked, WindowedRun
 from watersmeet.home.counters import Reason
-from watersmeet.runtime.windows import silence
+from watersmeet.windows import silence
 
 DECLARED = """
 CREATE STREAM r (ts TIMESTAMP, k INT) TIMESTAMP BY ts AHEAD UNBOUNDED FROM parquet 'nowhere';

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from watersmeet.runtime.windows.turns import Turns
+from watersmeet.windows.sql.turns import Turns
 
 ALL = [f"q{at}" for at in range(7)]
 

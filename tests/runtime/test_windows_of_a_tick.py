@@ -23,9 +23,11 @@ from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, make_plan
 from watersmeet.runtime.tick.commit import committed
-from watersmeet.runtime.tick.orders import Due, GatherReport, ProbeReport
+from watersmeet.runtime.tick.orders import GatherReport, ProbeReport
 from watersmeet.runtime.tick.tick import Tick
-from watersmeet.runtime.windows.occupied import occupied
+from watersmeet.windows.life import DueWindows
+from watersmeet.windows.sql.task import occupied
+from watersmeet.windows.sql.tick import batch_order, occupied_order
 
 YEAR = 365 * 86_400_000_000
 OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")),)
@@ -70,13 +72,13 @@ class World:
                 gathered.append(self._gathered(name, taken[name], begin.rules.stores))
         answers, left = [], dict[str, int]()
         closing = tick.closing(gathered)
-        order = closing.occupied_order()
+        order = occupied_order(closing)
         assert order.share is not None
         for due, grid, infos in order.asked:
             starts = occupied(grid, due, (self.rows[info.file] for info in infos), order.share + 1)
             left.update((due.query, start) for start in starts[order.share :])
             for start in starts[: order.share]:
-                window = closing.batch_order(due.query, start, infos)
+                window = batch_order(closing, due.query, start, infos)
                 files = {info.file for group in window.buckets.values() for info in group}
                 found = np.concatenate([self.rows[file] for file in files])
                 inside = found[(found >= start) & (found < window.end)]
@@ -192,7 +194,7 @@ def test_time_that_jumps_by_years_costs_nothing() -> None:
     world.tick((asked,), {"a": [5000 * YEAR]})
     assert sum(world.answers["q"].values()) == 60
     grid = Grid(60, 1)
-    assert len(occupied(grid, Due("q", -100, 5000 * YEAR), [np.array([0, 4000 * YEAR])])) == 120
+    assert len(occupied(grid, DueWindows("q", -100, 5000 * YEAR), [np.array([0, 4000 * YEAR])])) == 120
 
 
 # Silence ---------------------------------------------------------------------------------------------

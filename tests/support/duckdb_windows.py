@@ -1,4 +1,4 @@
-"""Executes orders in this process, also windows that only Spark computes: DuckDB computes them instead."""
+"""Windows that only Spark computes: DuckDB computes them instead, in this process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ import pyarrow as pa
 from watersmeet import points
 from watersmeet.model.types import arrow_type
 from watersmeet.runtime.emit.result_files import ResultFiles
-from watersmeet.runtime.exec.local import LocalExecutor
-from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.tick.orders import ProbeReport
 from watersmeet.store.bucket import Bucket
+from watersmeet.windows.sql.spark import SparkWindows
+from watersmeet.windows.sql.tick import BatchOrder
 
 
-class DuckdbWindows(LocalExecutor):
+class DuckdbWindows(SparkWindows):
     """For texts that both understand. `computed` has the windows of each call: of a tick."""
 
-    def __init__(self, parallelism: int = 1) -> None:
-        super().__init__(parallelism)
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
         self.computed: list[list[tuple[str, int]]] = []
 
-    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
+    def compute(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
         orders = [order for orders in asked for order in orders]
         self.computed.append([(order.query.name, order.start) for order in orders])
         return [_computed(order, f"w{at}") for at, order in enumerate(orders)]

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from tests.support.deaths import Died, dying_at
 from tests.support.declarations import streams_of
-from watersmeet.adapt.founders_file import recall_founders, remember_founders
+from watersmeet.adapt.origins_file import recall_origins, remember_origins
 from watersmeet.adapt.plan_keeper import divided
 from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
@@ -29,13 +29,14 @@ from watersmeet.model import Query, Stream
 from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
-from watersmeet.plan.slices import StoredSlices
-from watersmeet.runtime.exec.executor import verify
+from watersmeet.runtime.exec.executor import Executor, verify
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.orders import GatherOrder
 from watersmeet.sql import build_query
+from watersmeet.windows.drivers import DRIVERS, ClosingWindows, Driving
+from watersmeet.windows.protocol import StoredWindows
 
 SECOND = 1_000_000
 GROUP = "0"
@@ -80,7 +81,7 @@ class WindowedRun:
     partitions: int = 1
     tasks: int = 1
     settings: dict[str, Any] = field(default_factory=dict)  # other options
-    executor: Callable[[int], LocalExecutor] = LocalExecutor
+    drivers: tuple[Callable[[Executor], Driving], ...] = DRIVERS
     lives: dict[str, Life] = field(default_factory=dict)
     accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
@@ -116,25 +117,26 @@ class WindowedRun:
     def _adopt(self) -> None:
         active, _ = divided((life.query for life in self.lives.values() if life.active), self.manifest)
         before, options = self.plan, self._options()
-        stored = StoredSlices(complete=self.manifest.complete)
+        stored = StoredWindows(complete=self.manifest.complete)
         self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, in_force=before, stored=stored)
-        remember_founders(self.home, self.plan.slices.founders, before.slices.founders if before else {})
+        remember_origins(self.home, self.plan.windows.origins, before.windows.origins if before else {})
         self.loop.adopt(self.plan)
 
     def restart(self) -> None:
-        executor = self.executor(self.tasks)
+        executor = LocalExecutor(self.tasks)
         manifest = recover(self.home, [], [partial(verify, executor)])
         kept = (manifest, *load_earlier(self.home, manifest.tick)[:1])
         named = {bucket.file for one in kept for bucket in one.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
         active, _ = divided((life.query for life in self.lives.values() if life.active), manifest)
-        founders = recall_founders(self.home, lambda name, text: build_query(name, text, self.streams))
-        stored = StoredSlices(founders, manifest.complete)
+        origins = recall_origins(self.home, lambda name, text: build_query(name, text, self.streams))
+        stored = StoredWindows(origins, manifest.complete)
         options = self._options()
         self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
-        remember_founders(self.home, self.plan.slices.founders, founders)
+        remember_origins(self.home, self.plan.windows.origins, origins)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
+        self.loop.windows = ClosingWindows(executor, self.drivers)
 
     def _options(self) -> Options:
         return Options(partitions=self.partitions, **self.settings)

@@ -179,7 +179,7 @@ class Follower:
             plan.rules,
             plan.groups,
             told,
-            plan.slices,
+            plan.windows,
             plan.left_out,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
-from watersmeet.adapt.founders_file import remember_founders
+from watersmeet.adapt.origins_file import remember_origins
 from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
@@ -18,10 +18,11 @@ from watersmeet.options import Options
 from watersmeet.plan.at_fault import planning, queries_at_fault
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan
-from watersmeet.plan.slices import Founders, StoredSlices
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
+from watersmeet.windows.protocol import StoredWindows
+from watersmeet.windows.slices.plan import SliceOrigins
 
 _log = logging.getLogger("watersmeet")
 
@@ -70,7 +71,7 @@ class PlanKeeper:
                 self.follower.statistics,
                 self.current,
                 Sampler(self._loop.executor, self._loop.home, manifest),
-                StoredSlices(complete=manifest.complete),
+                StoredWindows(complete=manifest.complete),
                 left_out,
             )
         return plan
@@ -98,7 +99,7 @@ class PlanKeeper:
     def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
         before = self.current
-        remember_founders(self._loop.home, plan.slices.founders, before.slices.founders)
+        remember_origins(self._loop.home, plan.windows.origins, before.windows.origins)
         tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
         if not before.over_budget:
@@ -139,7 +140,7 @@ def first_plan(
     queries: Iterable[Query],
     options: Options,
     sample: Sample,
-    founders: Founders,
+    origins: SliceOrigins,
 ) -> tuple[Plan, dict[str, str]]:
     """The plan, and the queries that it leaves out because the planner fails for them, with the reasons.
 
@@ -156,7 +157,7 @@ def first_plan(
             options,
             statistics,
             sample=sample,
-            stored=StoredSlices(founders, manifest.complete),
+            stored=StoredWindows(origins, manifest.complete),
             left_out=left_out,
         )
 
@@ -173,7 +174,7 @@ def first_plan(
         failing = {(query.name, query.addition) for query in answered if query.name in unplanned}
         answered, left_out = divided(known, manifest, failing)
         plan = made(answered, left_out)
-    remember_founders(home, plan.slices.founders, founders)
+    remember_origins(home, plan.windows.origins, origins)
     return plan, unplanned
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from watersmeet.aggregate.distinct import distinct_columns
 from watersmeet.aggregate.factorized import joined, with_empty_windows
 from watersmeet.aggregate.last_step import LastStep, finished
-from watersmeet.aggregate.reading import Reading
+from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.aggregate.windows import SliceCache, Span
@@ -36,7 +36,7 @@ class Due:
     """A query, what it reads, and which of its windows are due."""
 
     query: Query
-    readings: tuple[Reading, ...]
+    readings: tuple[SliceRead, ...]
     span: Span
 
     @cached_property
@@ -94,8 +94,8 @@ def _without_final(body: _Body) -> _Body:
 
 def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:
     """The combined partials of all due windows, one relation for all queries that read the same."""
-    alike: dict[tuple[SliceAggregates | None, tuple[Reading, ...]], list[int]] = {}
-    joins: dict[tuple[FactorizedAggregates, tuple[Reading, ...]], list[int]] = {}
+    alike: dict[tuple[SliceAggregates | None, tuple[SliceRead, ...]], list[int]] = {}
+    joins: dict[tuple[FactorizedAggregates, tuple[SliceRead, ...]], list[int]] = {}
     for number, each in enumerate(due):
         body = each.query.form
         if isinstance(body, FactorizedAggregates):
@@ -166,7 +166,7 @@ class _Windows:
     def _table(self) -> np.ndarray:
         return np.stack((self.spans, self.starts, self.ends))
 
-    def read(self, reading: Reading, caches: Caches) -> tuple[pa.RecordBatch, I64]:
+    def read(self, reading: SliceRead, caches: Caches) -> tuple[pa.RecordBatch, I64]:
         return caches(reading.store).read(reading.parts, reading.present, self.starts, self.ends)
 
     def relation(self, rows: pa.RecordBatch, chosen: I64, numbers: list[int]) -> Relation:

@@ -11,15 +11,17 @@ have a common grid as fine as the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import gcd
+from typing import Any
 
 from watersmeet.aggregate.needs import counts_of, member_keys, member_partials
-from watersmeet.aggregate.reading import Reading, Wish
+from watersmeet.aggregate.reading import SliceNeed, SliceRead
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.forms import FactorizedAggregates, JoinAggregates, Partial, SliceAggregates
+from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, Partial, SliceAggregates
+from watersmeet.model.grid import Grid
 from watersmeet.model.identity import digest, identity
 from watersmeet.model.query import Query
 from watersmeet.store.derived import WIDEST
@@ -27,36 +29,46 @@ from watersmeet.store.derived import WIDEST
 MOST_SLICES = 1 << 16
 
 
-def slice_stores(queries: Iterable[Query]) -> dict[str, tuple[Reading, ...]]:
-    """For each query whose windows are made of slices, what it reads, in the order of `wishes`."""
-    asked = {query.name: wishes(query) for query in queries}
-    found = _fulfilled([wish for each in asked.values() for wish in each])
-    return {name: tuple(found[wish] for wish in each) for name, each in asked.items() if each}
+def slice_stores(queries: Iterable[Query]) -> dict[str, tuple[SliceRead, ...]]:
+    """For each query whose windows are made of slices, what it reads, in the order of `slice_needs`."""
+    asked = {query.name: slice_needs(query.form, query.grid) for query in queries}
+    found = _fulfilled([need for each in asked.values() for need in each])
+    return {name: tuple(found[need] for need in each) for name, each in asked.items() if each}
 
 
-def wishes(query: Query) -> tuple[Wish, ...]:
-    """What a query needs: one wish for a stream, and one for each combination of distinct values; one for each member
-    of a join and, without keys, for each of its streams. Batches need none."""
-    body, grid = query.form, query.grid
-    if isinstance(body, SliceAggregates):
-        plain = tuple(partial for partial in body.partials if not partial.distinct)
-        return (
-            Wish(body.stream, body.filter, body.keys, plain, grid),
-            *(
-                Wish(body.stream, body.filter, (*body.keys, *values), counts_of(body, values), grid)
-                for values in body.distinct
-            ),
-        )
-    if isinstance(body, JoinAggregates):
-        return (Wish(source_of(body), None, body.keys, body.partials, grid),)
-    if isinstance(body, FactorizedAggregates):
-        of_members = tuple(
-            Wish(member.stream, member.filter, member_keys(body, at), member_partials(body, at), grid)
-            for at, member in enumerate(body.members)
-        )
-        # Without keys a window has a result if one of the streams has a row in it, joined or not.
-        return (*of_members, *(Wish(stream, None, (), (), grid) for stream in body.streams if not body.key_types))
-    return ()
+def slice_needs(form: Form, grid: Grid) -> tuple[SliceNeed, ...]:
+    """What a query needs: something of its stream, and of each combination of distinct values; of each member
+    of a join and, without keys, of each of its streams. Other forms need none."""
+    of_form = _NEEDS.get(type(form))
+    return () if of_form is None else of_form(form, grid)
+
+
+def _of_stream(form: SliceAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
+    plain = tuple(partial for partial in form.partials if not partial.distinct)
+    of_values = (((*form.keys, *values), counts_of(form, values)) for values in form.distinct)
+    return tuple(
+        SliceNeed(form.stream, form.filter, keys, partials, grid) for keys, partials in ((form.keys, plain), *of_values)
+    )
+
+
+def _of_join(form: JoinAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
+    return (SliceNeed(source_of(form), None, form.keys, form.partials, grid),)
+
+
+def _of_factors(form: FactorizedAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
+    of_members = tuple(
+        SliceNeed(member.stream, member.filter, member_keys(form, at), member_partials(form, at), grid)
+        for at, member in enumerate(form.members)
+    )
+    # Without keys a window has a result if one of the streams has a row in it, joined or not.
+    return (*of_members, *(SliceNeed(stream, None, (), (), grid) for stream in form.streams if not form.key_types))
+
+
+_NEEDS: dict[type, Callable[[Any, Grid], tuple[SliceNeed, ...]]] = {
+    SliceAggregates: _of_stream,
+    JoinAggregates: _of_join,
+    FactorizedAggregates: _of_factors,
+}
 
 
 def source_of(body: JoinAggregates) -> str:
@@ -65,11 +77,11 @@ def source_of(body: JoinAggregates) -> str:
     return f"results {digest(identity((join.aliases, join.equalities, join.predicates, join.outputs)))}"
 
 
-def _fulfilled(asked: list[Wish]) -> dict[Wish, Reading]:
-    alike: dict[tuple[str, tuple[Expression, ...]], list[Wish]] = {}
-    for wish in dict.fromkeys(asked):
-        alike.setdefault((wish.source, wish.keys), []).append(wish)
-    found: dict[Wish, Reading] = {}
+def _fulfilled(asked: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
+    alike: dict[tuple[str, tuple[Expression, ...]], list[SliceNeed]] = {}
+    for need in dict.fromkeys(asked):
+        alike.setdefault((need.source, need.keys), []).append(need)
+    found: dict[SliceNeed, SliceRead] = {}
     for group in alike.values():
         for gridded in _by_grid(group):
             for some in _by_filters(gridded):
@@ -77,42 +89,42 @@ def _fulfilled(asked: list[Wish]) -> dict[Wish, Reading]:
     return found
 
 
-def _by_grid(group: list[Wish]) -> list[list[Wish]]:
-    """The wishes that share slices: those with the widest ones first, so that the order of queries does not matter."""
-    bins: list[tuple[int, int, list[Wish]]] = []  # width, longest range
-    for wish in sorted(group, key=lambda wish: (-wish.grid.slice, wish.grid.range, str(wish.filter))):
+def _by_grid(group: list[SliceNeed]) -> list[list[SliceNeed]]:
+    """The needs that share slices: those with the widest ones first, so that the order of queries does not matter."""
+    bins: list[tuple[int, int, list[SliceNeed]]] = []  # width, longest range
+    for need in sorted(group, key=lambda need: (-need.grid.slice, need.grid.range, str(need.filter))):
         for at, (width, longest, members) in enumerate(bins):
-            common, farthest = gcd(width, wish.grid.slice), max(longest, wish.grid.range)
-            if width == wish.grid.slice or farthest // common <= MOST_SLICES:
-                bins[at] = (common, farthest, [*members, wish])
+            common, farthest = gcd(width, need.grid.slice), max(longest, need.grid.range)
+            if width == need.grid.slice or farthest // common <= MOST_SLICES:
+                bins[at] = (common, farthest, [*members, need])
                 break
         else:
-            bins.append((wish.grid.slice, wish.grid.range, [wish]))
+            bins.append((need.grid.slice, need.grid.range, [need]))
     return [members for _, _, members in bins]
 
 
-def _by_filters(group: list[Wish]) -> list[list[Wish]]:
+def _by_filters(group: list[SliceNeed]) -> list[list[SliceNeed]]:
     """At most 64 different filters together."""
-    by_filter: dict[Expression | None, list[Wish]] = {}
-    for wish in group:
-        by_filter.setdefault(wish.filter, []).append(wish)
+    by_filter: dict[Expression | None, list[SliceNeed]] = {}
+    for need in group:
+        by_filter.setdefault(need.filter, []).append(need)
     filters = sorted(by_filter, key=str)
     return [
-        [wish for each in filters[begin : begin + WIDEST] for wish in by_filter[each]]
+        [need for each in filters[begin : begin + WIDEST] for need in by_filter[each]]
         for begin in range(0, len(filters), WIDEST)
     ]
 
 
-def _shared(group: list[Wish]) -> dict[Wish, Reading]:
-    filters = dict.fromkeys(wish.filter for wish in group)
+def _shared(group: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
+    filters = dict.fromkeys(need.filter for need in group)
     first = group[0]
     # Without keys a window has a result even where no row passes, so that every row has to be seen.
     pushed = len(filters) > 1 or (not first.keys and first.filter is not None)
-    own: dict[Wish, tuple[Part, tuple[Partial, ...]]] = {}
-    for wish in group:
-        partials = tuple(filtered(partial, wish.filter) for partial in wish.partials) if pushed else wish.partials
-        present = Part("count", None, wish.filter) if pushed and wish.keys else ROWS
-        own[wish] = present, partials
+    own: dict[SliceNeed, tuple[Part, tuple[Partial, ...]]] = {}
+    for need in group:
+        partials = tuple(filtered(partial, need.filter) for partial in need.partials) if pushed else need.partials
+        present = Part("count", None, need.filter) if pushed and need.keys else ROWS
+        own[need] = present, partials
     parts = {part for present, partials in own.values() for partial in partials for part in parts_of(partial)}
     parts |= {ROWS, *(present for present, _ in own.values())}
     everything = not first.keys or None in filters
@@ -121,9 +133,9 @@ def _shared(group: list[Wish]) -> dict[Wish, Reading]:
         () if everything else tuple(sorted((each for each in filters if each is not None), key=str)),
         first.keys,
         tuple(sorted(parts, key=lambda part: part.sort_key)),
-        gcd(*(wish.grid.slice for wish in group)),
+        gcd(*(need.grid.slice for need in group)),
     )
-    return {wish: Reading(store, *of) for wish, of in own.items()}
+    return {need: SliceRead(store, *of) for need, of in own.items()}
 
 
 def filtered(partial: Partial, condition: Expression | None) -> Partial:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from watersmeet.aggregate.accumulate import accumulated
 from watersmeet.aggregate.grouping import Groups, grouped, key_codes
 from watersmeet.aggregate.needs import counts_of
-from watersmeet.aggregate.reading import Reading
+from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_digits
 from watersmeet.model.forms import Partial, SliceAggregates
@@ -26,7 +26,7 @@ Read = tuple[pa.RecordBatch, I64]  # rows of windows, and the window of each
 
 
 def distinct_columns(
-    body: SliceAggregates, groups: Read, read: Sequence[tuple[Reading, Read]]
+    body: SliceAggregates, groups: Read, read: Sequence[tuple[SliceRead, Read]]
 ) -> Iterator[tuple[int, pa.Array]]:
     """The partials of distinct values, by their numbers, for rows of windows and keys.
 

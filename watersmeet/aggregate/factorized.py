@@ -29,7 +29,7 @@ from watersmeet.aggregate.accumulate import extremes
 from watersmeet.aggregate.grouping import Groups, grouped, key_codes
 from watersmeet.aggregate.kernels import add_doubles, add_integers
 from watersmeet.aggregate.needs import counted_part, factor_part, member_partials
-from watersmeet.aggregate.reading import Reading
+from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
@@ -82,7 +82,7 @@ class _Message:
 
 
 def joined(
-    body: FactorizedAggregates, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
+    body: FactorizedAggregates, readings: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
 ) -> tuple[pa.RecordBatch, I64]:
     """The aggregates of the join in each window: the columns of keys and partials that the last step reads, and the
     windows, in order. `members` has for each member the rows of its store, and their windows."""
@@ -114,7 +114,7 @@ def with_empty_windows(
 
 class _Join:
     def __init__(
-        self, body: FactorizedAggregates, readings: Sequence[Reading], members: Sequence[tuple[pa.RecordBatch, I64]]
+        self, body: FactorizedAggregates, readings: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
     ) -> None:
         self.body = body
         self.readings = readings

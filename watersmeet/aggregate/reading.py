@@ -12,7 +12,7 @@ from watersmeet.model.grid import Grid
 
 
 @dataclass(frozen=True)
-class Wish:
+class SliceNeed:
     """Partials that a query needs of a source by key. Without keys a slice has a row for all rows, passing or not."""
 
     source: str
@@ -23,8 +23,8 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Where a wish is fulfilled: the store, the count that is above 0 where the query has a key, and the partials with
+class SliceRead:
+    """Where a need is fulfilled: the store, the count that is above 0 where the query has a key, and the partials with
     the filters that they have in the store."""
 
     store: SliceStore

@@ -37,10 +37,10 @@ from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render import RenderedPlan, render
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.plan.slices import Slices, StoredSlices, choose_slices
 from watersmeet.plan.store_needs import seldom_probed
-from watersmeet.plan.windows import streams_with_all_rows, with_windows
 from watersmeet.store.guard import within_bounds
+from watersmeet.windows.protocol import Planned, StoredWindows
+from watersmeet.windows.table import planned_windows, streams_with_all_rows, with_windows
 
 NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
 
@@ -75,7 +75,7 @@ class Plan:
     groups: Groups = ()  # of the queries that need more than one word
     storage_budget: float = 0.0  # 0: no limit
     left_out: tuple[Query, ...] = ()  # suspended queries: no rules, but their streams are stored
-    slices: Slices = field(default_factory=Slices)  # of windowed queries: no search is needed for them
+    windows: Planned = field(default_factory=Planned)  # what windowed queries add: no search is needed for them
 
     @cached_property
     def parts(self) -> list[JoinPart]:
@@ -113,7 +113,7 @@ def make_plan(
     statistics: Statistics | None = None,
     in_force: Plan | None = None,
     sample: Sample | None = None,
-    stored: StoredSlices | None = None,
+    stored: StoredWindows | None = None,
     left_out: Sequence[Query] = (),
 ) -> Plan:
     """`left_out` are suspended queries, for which rows are stored."""
@@ -122,9 +122,10 @@ def make_plan(
     plan = replace(plan, left_out=tuple(left_out))
     if not plan.windowed:
         return plan
-    known = stored or StoredSlices()
-    slices = choose_slices(plan.windowed, replace(known, founders=in_force.slices.founders) if in_force else known)
-    return replace(plan, slices=slices, rules=with_windows(plan.rules, plan.windowed, slices))
+    known = stored or StoredWindows()
+    known = replace(known, origins=in_force.windows.origins) if in_force else known
+    windows = planned_windows(plan.windowed, known, options.partitions)
+    return replace(plan, windows=windows, rules=with_windows(plan.rules, windows))
 
 
 def _joined(
@@ -311,7 +312,7 @@ class Request:
     rules: Ruleset
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
-    slices: Slices = field(default_factory=Slices)
+    windows: Planned = field(default_factory=Planned)
     left_out: tuple[Query, ...] = ()
 
 
@@ -350,7 +351,7 @@ def propose(request: Request) -> Proposal:
         same = replace(now, searcher=request.solution.searcher)
         found = _compiled(streams, queries, options, problem, same, found.groups, all_rows)
         compared = Comparison(compared.before, compared.before)
-    rules = with_windows(found.rules, found.windowed, request.slices) if found.windowed else found.rules
+    rules = with_windows(found.rules, request.windows)
     return Proposal(found.solution, rules, found.groups, compared, regrouped)
 
 

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from watersmeet.aggregate.reading import Reading
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Query, Sink, SparkCall, Theta
 from watersmeet.model.identity import spelled_as
@@ -225,9 +225,11 @@ class WindowRule:
     """What a tick knows of a windowed query."""
 
     query: Query  # its definition
+    operator: str  # who computes its windows, by name
     reads: tuple[tuple[str, str], ...]  # stores with their streams: which windows are open, and what is kept, follows
-    readings: tuple[Reading, ...] = ()  # of slices; () where windows are computed from rows
     is_filled: bool = False  # for BACKFILL its new stores are filled with stored rows
+    is_whole: bool = False  # the keys of a window cannot be divided among partitions
+    details: tuple[Any, ...] = ()  # what only the operator knows
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 
 from watersmeet.model import Query
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.windows.slices.plan import reads_of
+from watersmeet.windows.table import operator_of
 
 _UNITS = (
     *((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min")),
     *((1_000_000, "s"), (1_000, "ms"), (1, "µs")),
 )
-# How the windows of each class are computed.
-_FORMS = {
-    "slices": "from partial aggregates of slices",
-    "factorized": "from partial aggregates of slices by join key",
-    "continuous": "from partial aggregates of the results of its join",
-    "batch": "by Spark SQL over the rows of each window",
-}
 JOINED = "results of a join"
 NOT_PRICED = "the price of windowed queries is not estimated yet"
 
@@ -70,8 +65,8 @@ Shown = tuple[tuple[ShownWindows, ...], tuple[ShownSlices, ...]]
 def shown_slices(rules: Ruleset) -> tuple[ShownSlices, ...]:
     serves: dict[str, list[str]] = {}
     for rule in rules.windows:
-        for reading in rule.readings:
-            serves.setdefault(reading.store.name, []).append(rule.query.name)
+        for read in reads_of(rule):
+            serves.setdefault(read.store.name, []).append(rule.query.name)
     return tuple(
         ShownSlices(
             store.name,
@@ -87,13 +82,15 @@ def shown_slices(rules: Ruleset) -> tuple[ShownSlices, ...]:
 
 
 def shown_windows(rules: Ruleset) -> tuple[ShownWindows, ...]:
-    return tuple(_query(rule.query, [each.store.name for each in rule.readings]) for rule in rules.windows)
+    return tuple(_query(rule.query, [each.store.name for each in reads_of(rule)]) for rule in rules.windows)
 
 
 def _query(query: Query, slices: list[str]) -> ShownWindows:
     grid = query.grid
     read = tuple(dict.fromkeys(slices))
-    form = _FORMS[query.form.kind]
+    operator = operator_of(query)
+    assert operator is not None
+    form = operator.in_words(query.form)
     return ShownWindows(query.name, query.form.kind, form, grid.range, grid.slide, query.streams, read, query.reason)
 
 

@@ -20,7 +20,6 @@ from watersmeet.io.column_types import converted
 from watersmeet.model import CORRUPT_COLUMN, Sink
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
-from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
 from watersmeet.store.bucket import Bucket
@@ -28,6 +27,7 @@ from watersmeet.store.codes import fixed_width
 from watersmeet.store.derived import Derived
 from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
+from watersmeet.windows.working import Intake
 
 _MICROS_A_DAY = 86_400_000_000
 _BLOCK = 256  # strings that are looked at together
@@ -39,14 +39,21 @@ class Gather:
     """One task's share of one stream in one tick."""
 
     def __init__(
-        self, order: GatherOrder, rule: StoreRule, stored: bool, task: str, corrupt: str | None = CORRUPT_COLUMN
+        self,
+        order: GatherOrder,
+        rule: StoreRule,
+        task: str,
+        corrupt: str | None = CORRUPT_COLUMN,
+        intake: Intake | None = None,
     ) -> None:
-        """`corrupt` is the column in which the source reports rows that it could not parse, if it has one."""
+        """`corrupt` is the column in which the source reports rows that it could not parse, if it has one. `intake`
+        takes the rows into stores of windows."""
         self.order = order
         self.rule = rule
         self._corrupt = corrupt
-        self.stored = stored  # False: no query reads its rows as they are, so they are aggregated or only counted
-        self._slicing = Slicing(order, (each for each in order.rules.slices if each.source == rule.name), task)
+        # Otherwise no query reads its rows as they are: they are only counted, or go into stores of windows.
+        self.stored = any(store.name == rule.name for store in order.rules.stores)
+        self._intake = intake
         self.task = task
         self.report = GatherReport(rule.name)
         self._schema = pa.schema([(column.name, column.arrow) for column in rule.columns])
@@ -73,8 +80,9 @@ class Gather:
                 self._store()
                 rows = size = 0
         self._store()
-        with self.report.counts.timed(SLICING):
-            self.report.buckets += self._slicing.finish(self.report.counts)
+        if self._intake:
+            with self.report.counts.timed(SLICING):
+                self.report.buckets += self._intake.finish(self.report.counts)
         self._set_aside()
 
     def _take(self, batch: pa.RecordBatch) -> None:
@@ -104,7 +112,7 @@ class Gather:
             rows, tau = rows.take(pa.array(good)), tau[good]
         if len(tau):
             self.report.newest = max(int(tau.max()), self.report.newest if self.report.newest is not None else TAU_MIN)
-            if self.stored or self._slicing:
+            if self.stored or self._intake:
                 self._waiting.append((rows, tau))
 
     def _store(self) -> None:
@@ -119,9 +127,9 @@ class Gather:
             begin += rows.num_rows
 
     def _keep(self, rows: pa.RecordBatch, tau: I64) -> None:
-        if self._slicing:
+        if self._intake:
             with self.report.counts.timed(SLICING):
-                self._slicing.add(rows, tau)
+                self._intake.add(rows, tau)
         if not self.stored:
             return
         whole = Bucket(rows, tau)

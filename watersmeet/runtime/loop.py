@@ -27,7 +27,6 @@ from watersmeet.io.positions import ahead, mixed, place_of, with_positions
 from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
-from watersmeet.runtime.exec.closing_windows import ClosingWindows
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.probing import Probing
@@ -44,8 +43,9 @@ from watersmeet.runtime.tick.orders import (
 from watersmeet.runtime.tick.reports import Reports
 from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, log_suspensions, may_pass
 from watersmeet.runtime.tick.tick import Tick, spoke
-from watersmeet.runtime.tick.windows import Windows
-from watersmeet.runtime.windows.silence import Silence
+from watersmeet.windows.drivers import ClosingWindows
+from watersmeet.windows.life import WindowLife
+from watersmeet.windows.silence import Silence
 
 FOREVER = float("inf")  # seconds
 _CUT_OFF_AT_MOST = 3  # times in a tick
@@ -83,11 +83,11 @@ class TickLoop:
         self._ahead: _Begun | None = None
         self._beside = MergesBeside(executor)
         self._probing = Probing(executor)
-        self._windows = ClosingWindows(executor)
+        self.windows = ClosingWindows(executor)
         self._silence = Silence()
         self._flush = False  # whether the next tick closes all windows and decides all absences
         # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
-        self._left = bool(Windows(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
+        self._left = bool(WindowLife(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
         self._waiting_since: float | None = None  # since when a change waits for a tick
         self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
@@ -185,6 +185,7 @@ class TickLoop:
         with self._taking_turn(None):
             self._clear()
             self._committer.close()
+            self.windows.close()
 
     @contextlib.contextmanager
     def _taking_turn(self, batch: Batch | None) -> Iterator[None]:
@@ -280,7 +281,7 @@ class TickLoop:
     def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
         rules = begun.tick.rules
         may_be = begun.gathering is None and rules.partitions == 1 and not rules.by_spark
-        may_be = may_be and not begun.tick.fill_order().tasks
+        may_be = may_be and not begun.tick.windows.filled
         return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
 
     def _run_whole(self, tick: Tick, batch: Batch) -> Reports:
@@ -296,7 +297,7 @@ class TickLoop:
         raise_first(report.merged)
         raise_first(report.probed)
         began = time.perf_counter()
-        probed = [*report.probed, *self._windows.of_batches(tick, gathered)]
+        probed = [*report.probed, *self.windows.by_spark(tick, gathered)]
         seconds = time.perf_counter() - began
         return Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
 
@@ -315,7 +316,7 @@ class TickLoop:
             tick, gathered = computed(tick, gathered, made)
         if batch is not None:
             self._tell(gathered)
-        gathered += self._windows.filled(tick)
+        gathered += self.windows.filled(tick)
         at_gathered = time.perf_counter()
         small, large = tick.merge_orders(self._beside.running)
         merging = self.executor.submit(small)
@@ -324,8 +325,8 @@ class TickLoop:
         if following_batch is not None:
             self._gather_ahead(following_batch, tick.foreseen(gathered))
         probed = self._probing.probe(tick, gathered)
-        probed += self._windows.of_slices(tick, gathered, probed)
-        probed += self._windows.of_batches(tick, gathered)
+        probed += self.windows.by_tasks(tick, gathered, probed)
+        probed += self.windows.by_spark(tick, gathered)
         merged = merging.result()
         raise_first(merged)
         return tick, Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)

@@ -49,7 +49,7 @@ def rows(random: Random, at: int, seconds: int, count: int = 20) -> pa.Table:
 
 
 def run_of(home: Path, partitions: int, limit: int) -> WindowedRun:
-    run = WindowedRun(home, DECLARED, partitions, settings={"windows_per_tick": limit}, executor=DuckdbWindows)
+    run = WindowedRun(home, DECLARED, partitions, settings={"windows_per_tick": limit}, drivers=(DuckdbWindows,))
     for name, asked in QUERIES.items():
         run.add(name, asked)
         assert isinstance(run.lives[name].query.form, WindowSql) == (name != "healthy")
@@ -57,8 +57,9 @@ def run_of(home: Path, partitions: int, limit: int) -> WindowedRun:
 
 
 def computed(run: WindowedRun) -> list[list[tuple[str, int]]]:
-    assert isinstance(run.loop.executor, DuckdbWindows)
-    return run.loop.executor.computed
+    (driver,) = run.loop.windows.drivers
+    assert isinstance(driver, DuckdbWindows)
+    return driver.computed
 
 
 @pytest.mark.soak
@@ -114,7 +115,7 @@ def test_with_more_queries_than_windows_they_take_turns(tmp_path: Path) -> None:
 
 def test_others_are_answered_in_the_tick_in_which_they_are_due(tmp_path: Path) -> None:
     """One row every nine seconds, and a window every second: the first tick has hundreds of due windows."""
-    run = WindowedRun(tmp_path / "home", DECLARED, executor=DuckdbWindows)
+    run = WindowedRun(tmp_path / "home", DECLARED, drivers=(DuckdbWindows,))
     run.add("slow", Asked("SELECT window_start, median(v) AS m FROM r [RANGE 1 MINUTE SLIDE 1 SECOND]", ""))
     run.add("healthy", QUERIES["healthy"])
     times = pa.array([9 * SECOND * at for at in range(60)], pa.timestamp("us", "UTC"))

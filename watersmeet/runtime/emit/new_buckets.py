@@ -8,7 +8,7 @@ from pathlib import Path
 
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
+from watersmeet.runtime.tick.orders import WritingOrder
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.placement import Store
 
@@ -19,7 +19,7 @@ BUCKET_BYTES = 128 << 20  # or so much
 class NewBuckets:
     """The buckets that one task writes. `name` tells their files from those of other tasks."""
 
-    def __init__(self, order: GatherOrder | ProbeOrder, name: str) -> None:
+    def __init__(self, order: WritingOrder, name: str) -> None:
         self._order = order
         self._name = name
         self._numbers = itertools.count()

@@ -13,18 +13,19 @@ from watersmeet.model import ColumnRef, member_column
 from watersmeet.plan.ruleset import ResultRule
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.result_files import ResultFiles
-from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
 from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words
 from watersmeet.store.kernels import I64, count_bits
+from watersmeet.windows.working import IntakeOf
 
 
 class QueryResults:
     """What one task finds for queries by probing."""
 
-    def __init__(self, order: ProbeOrder, task: str, report: ProbeReport) -> None:
+    def __init__(self, order: ProbeOrder, task: str, report: ProbeReport, intake: IntakeOf) -> None:
+        """`intake` gives what takes the results of the join below a windowed query."""
         self.order = order
         self.task = task
         self.report = report
@@ -33,9 +34,9 @@ class QueryResults:
         self._files = ResultFiles(order, task, report, self._rules, order.suspended)
         self.suspended = self._files.suspended
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
-        # Results of joins below windowed queries are no results of anyone: they are aggregated.
-        self._slicings = {
-            name: Slicing(order, (each.store for each in rule.readings), f"{task}-{name}")
+        # Results of joins below windowed queries are no results of anyone.
+        self._intakes = {
+            name: intake(order, rule, f"{task}-{name}")
             for name, rule in order.rules.window.items()
             if name in self._rules
         }
@@ -57,12 +58,12 @@ class QueryResults:
         return self._files.admits(query, matches)
 
     def write(self, query: str, rows: Assembly) -> None:
-        if query not in self._slicings:
+        if query not in self._intakes:
             self._files.write(query, self._outputs(self._rules[query], rows))
             return
         with self.counts.timed(SLICING):
             outputs = self._outputs(self._rules[query], rows)
-            self._slicings[query].add(_at_rest(outputs), rows.partial.latest)
+            self._intakes[query].add(_at_rest(outputs), rows.partial.latest)
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
         """Count matches of a group of queries: for each match by its query set, or for all of the group."""
@@ -83,11 +84,11 @@ class QueryResults:
 
     def finish(self) -> None:
         """Close the files, and report them."""
-        for query, slicing in self._slicings.items():
+        for query, taken in self._intakes.items():
             with self.confined(query):
                 if query not in self.suspended:
                     with self.counts.timed(SLICING):
-                        self.report.kept += slicing.finish(self.counts)
+                        self.report.kept += taken.finish(self.counts)
         for queries, counts in self._counted.items():
             for query, count in zip(queries, counts.tolist(), strict=False):
                 if count and self.only_counts(query) and self.admits(query, count):

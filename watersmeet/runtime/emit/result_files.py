@@ -15,10 +15,9 @@ from watersmeet import points
 from watersmeet.home import layout
 from watersmeet.io.sinks import extension, result_folder, result_schema
 from watersmeet.model import Output, Sink
-from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
-from watersmeet.runtime.tick.orders import ProbeReport
+from watersmeet.runtime.tick.orders import ProbeReport, WritingOrder
 from watersmeet.runtime.tick.tick import too_many_matches
 
 HELD_BYTES = 32 << 20  # rows of all queries that wait to be written in one piece
@@ -35,28 +34,12 @@ class Answered(Protocol):
     def outputs(self) -> tuple[Output, ...]: ...
 
 
-class Answering(Protocol):
-    """An order that makes results."""
-
-    @property
-    def home(self) -> str: ...
-
-    @property
-    def tick(self) -> int: ...
-
-    @property
-    def attempt(self) -> str: ...
-
-    @property
-    def rules(self) -> Ruleset: ...
-
-
 class ResultFiles:
     """What one task writes for queries in a tick. What goes wrong for a query suspends it, and only it."""
 
     def __init__(
         self,
-        order: Answering,
+        order: WritingOrder,
         task: str,
         report: ProbeReport,
         queries: Mapping[str, Answered],

@@ -31,19 +31,21 @@ from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
 from watersmeet.store.filters import Words, word_type
 from watersmeet.store.kernels import I64, cut_windows
+from watersmeet.windows.working import IntakeOf
 
 FLUSH_ROWS = 1 << 17
 _At = tuple[ProbePath, Emit | Keep, str]  # path, its end, and the query or materialized store there
 
 
 class Results:
-    def __init__(self, order: ProbeOrder, stores: Stores, task: str, one_task: bool = False) -> None:
-        """`one_task`: the same task does all probes of the tick."""
+    def __init__(self, order: ProbeOrder, stores: Stores, task: str, intake: IntakeOf, one_task: bool = False) -> None:
+        """`intake` gives what takes the results of the join below a windowed query. `one_task`: the same task does all
+        probes of the tick."""
         self.order = order
         self.stores = stores
         self._report = ProbeReport()
         self.counts = self._report.counts
-        self._of_queries = QueryResults(order, task, self._report)
+        self._of_queries = QueryResults(order, task, self._report, intake)
         self.suspended = self._of_queries.suspended
         self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._waiting: dict[_At, list[Partial]] = {}

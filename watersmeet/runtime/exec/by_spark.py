@@ -271,7 +271,7 @@ def _written(
             bucket = _with_columns(order, Bucket.open(Path(order.gather.home), info), batches)
             rule = order.rules.store(order.store)
             if info.first_tick == order.gather.tick:
-                gather = Gather(order.gather, rule, True, f"s{name}")
+                gather = Gather(order.gather, rule, f"s{name}")
                 gather.finish(bucket)
                 return ComputeReport(info, gather.report)
             file = layout.bucket_file(order.store, order.gather.tick, order.gather.attempt, f"s{name}")

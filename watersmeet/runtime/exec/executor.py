@@ -8,18 +8,16 @@ Both execute the same orders by the same `Worker`, so nothing else depends on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from watersmeet.home.manifest import Manifest
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.orders import (
-    BatchOrder,
     ComputeOrder,
     ComputeReport,
     HeadOrder,
@@ -28,6 +26,9 @@ from watersmeet.runtime.tick.orders import (
     ProbeReport,
     VerifyOrder,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SAMPLED_ROWS = 1000
 TRIES = 4  # of a task, of a cancelled job, and of jobs in a row without a resident task
@@ -46,6 +47,10 @@ class Executor(Protocol):
     run: str  # the name of this life of the engine, in what only its own tasks may read
 
     @property
+    def spark(self) -> SparkSession | None:
+        """The session, for jobs that the driver starts by itself; None where there is none."""
+
+    @property
     def parallelism(self) -> int:
         """How many tasks work at a time."""
 
@@ -56,7 +61,7 @@ class Executor(Protocol):
     def obey(self, plan: ActivePlan) -> None:
         """Let orders name this plan from now on."""
 
-    def pack(self, order: Order) -> bytes:
+    def pack(self, order: Any) -> bytes:
         """An order for a task that is not this executor's, to be read with `PlansRead.unpack`."""
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
@@ -67,9 +72,6 @@ class Executor(Protocol):
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         """Have Spark compute columns."""
-
-    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
-        """Have Spark compute windows, of each query in their order."""
 
     def close(self) -> None:
         """End the tasks."""

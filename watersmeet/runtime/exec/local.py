@@ -7,18 +7,18 @@ from __future__ import annotations
 import itertools
 import pickle
 import secrets
-from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.worker import Worker
 from watersmeet.runtime.tick.active_plan import ActivePlan
-from watersmeet.runtime.tick.orders import BatchOrder, ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
 
 
 class LocalExecutor:
     few_bytes = 0
+    spark = None
 
     def __init__(self, parallelism: int = 1) -> None:
         """`parallelism` is the number of tasks that work is cut into, which a test may want to be more than one."""
@@ -34,7 +34,7 @@ class LocalExecutor:
     def obey(self, plan: ActivePlan) -> None:
         pass  # orders are handed over as they are
 
-    def pack(self, order: Order) -> bytes:
+    def pack(self, order: Any) -> bytes:
         return pickle.dumps(order, protocol=5)
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
@@ -62,9 +62,6 @@ class LocalExecutor:
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         raise AssertionError("a pipeline with executor=local has no query that needs Spark")
-
-    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
-        raise AssertionError("a pipeline with executor=local has no query whose windows need Spark")
 
     def close(self) -> None:
         self._beside.shutdown(cancel_futures=True)

@@ -21,7 +21,6 @@ from watersmeet.home.files import write_whole
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.active_plan import ActivePlan
-from watersmeet.runtime.tick.orders import BatchOrder, ComputeOrder, Order
 
 _KEPT = 2  # plans: while a tick is probed under one, the next may be gathered under another
 _Parts = tuple[Ruleset, tuple[Stream, ...], tuple[Query, ...]]
@@ -49,7 +48,7 @@ class PlanFiles:
         for old in list(self._written)[:-_KEPT]:
             self._remove(old)
 
-    def pack(self, order: Order | ComputeOrder | BatchOrder) -> bytes:
+    def pack(self, order: Any) -> bytes:
         """An order in which what the plan says is only named."""
         packed = io.BytesIO()
         _Packer(packed, self._written, self._digests).dump(order)

@@ -11,12 +11,11 @@ import pickle
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.runtime.exec.batch_windows import SparkWindows
 from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
@@ -26,7 +25,6 @@ from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.orders import (
-    BatchOrder,
     ComputeOrder,
     ComputeReport,
     DeliverOrder,
@@ -49,12 +47,12 @@ class SparkExecutor:
     def __init__(self, spark: SparkSession, home: Path, residents: str = AUTO, seconds: float = 30.0) -> None:
         """`residents` is how many there are to be at most; "auto": as many as there may be, "0": none."""
         self.run = secrets.token_hex(4)
+        self.spark: SparkSession | None = spark
         self._context = spark.sparkContext
         self._most = None if residents == AUTO else int(residents)
         self._plans = PlanFiles(home, self.run)
         self._jobs = Jobs(self._context, self.run)
         self._columns = SparkColumns(spark, self.run)
-        self._windows = SparkWindows(spark, self.run)
         self.residents: Residents | None = None
         with _counting:
             self._share = self._fair_share()
@@ -74,7 +72,7 @@ class SparkExecutor:
     def obey(self, plan: ActivePlan) -> None:
         self._plans.write(plan)
 
-    def pack(self, order: Order) -> bytes:
+    def pack(self, order: Any) -> bytes:
         return self._plans.pack(order)
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
@@ -97,9 +95,6 @@ class SparkExecutor:
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         return self._columns.compute(order, self._plans.pack)
 
-    def windows(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
-        return self._windows.compute(asked, self._plans.pack)
-
     def close(self) -> None:
         with _counting:
             _executors.discard(self)
@@ -107,7 +102,6 @@ class SparkExecutor:
         if self.residents is not None:
             self.residents.close()
         self._jobs.close()
-        self._windows.close()
         self._plans.remove()
 
     def _count(self) -> int:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
-from watersmeet.home.counters import SLICING
+from watersmeet.home.manifest import BucketInfo
 from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
 from watersmeet.io.folders import Piece, read_piece
 from watersmeet.io.ranges import RangePiece
@@ -28,7 +28,6 @@ from watersmeet.model import CORRUPT_COLUMN, Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
 from watersmeet.runtime.emit.results import Results
-from watersmeet.runtime.emit.slicing import Slicing
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.open_targets import OpenTargets
@@ -40,18 +39,15 @@ from watersmeet.runtime.tick.orders import (
     ComputeOrder,
     DeliverOrder,
     DeliveryReport,
-    FillOrder,
     GatherOrder,
     GatherReport,
     HeadOrder,
     MergeOrder,
     MergeReport,
-    OccupiedOrder,
     Order,
     Phases,
     ProbeOrder,
     ProbeReport,
-    SlicesOrder,
     TickOrder,
     TickReport,
     VerifyOrder,
@@ -60,14 +56,13 @@ from watersmeet.runtime.tick.orders import (
 )
 from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
-from watersmeet.runtime.windows.from_slices import WindowsFromSlices
-from watersmeet.runtime.windows.merge_slices import merge_slices
-from watersmeet.runtime.windows.occupied import occupied
 from watersmeet.store.bucket import Bucket, verify_file
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
 from watersmeet.store.merge import MAX_BYTES, merge
 from watersmeet.store.placement import Placement
+from watersmeet.windows.slices.merge import merge_slices
+from watersmeet.windows.workers import Operators, window_orders
 
 MERGE_MEGABYTES = 4 * MAX_BYTES >> 20  # of memory: the rows, what is derived, and copies of both
 
@@ -79,7 +74,7 @@ class Worker:
         self.exhausted = False  # of memory or address space: its process is better replaced
         self.buckets = OpenBuckets()
         self.plans = PlansRead()
-        self._windows = WindowsFromSlices()
+        self._operators = Operators(self)
         self._turn = threading.RLock()
         self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
             GatherOrder: self._gather,
@@ -89,10 +84,8 @@ class Worker:
             TickOrder: self._tick,
             VerifyOrder: self._verify,
             HeadOrder: self._head,
-            OccupiedOrder: self._occupied,
-            SlicesOrder: self._slices,
-            FillOrder: self._fill,
             DeliverOrder: self._deliver,
+            **self._operators.handlers,
         }
         self.targets = OpenTargets()
         self.topics = OpenTopics()
@@ -106,7 +99,7 @@ class Worker:
             try:
                 return self._obey[type(order)](order, task, name)
             except MemoryError:
-                self._release_memory()
+                self.release_memory()
                 raise
 
     @contextlib.contextmanager
@@ -159,13 +152,13 @@ class Worker:
         self, order: GatherOrder, stream: Stream, rows: Iterable[pa.RecordBatch], name: str
     ) -> GatherReport:
         rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
-        stored = rule is not None
         if rule is None:
             rule = StoreRule(stream.name, stream.columns, (), (), Placement(), stream.time)
         declared = [column.name.lower() for column in stream.columns]
         corrupt = None if CORRUPT_COLUMN in declared else CORRUPT_COLUMN  # an ordinary column of Parquet files
         try:
-            return Gather(order, rule, stored, name, corrupt).run(rows)
+            intake = self._operators.of_stream(order, stream.name, name)
+            return Gather(order, rule, name, corrupt, intake).run(rows)
         except Exception as problem:
             return GatherReport(stream.name, failure=told(problem, order.home))
 
@@ -177,7 +170,7 @@ class Worker:
             probe.run()
             return [probe.results.finish()]
         except Exception as problem:
-            return [ProbeReport(failure=self._told(problem, order.home))]
+            return [ProbeReport(failure=self.as_failure(problem, order.home))]
 
     def exchange_step(
         self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
@@ -187,17 +180,17 @@ class Worker:
             with self.limited(order):
                 yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
-            yield task, (REPORT, pickle.dumps(ProbeReport(failure=self._told(problem, order.home))))
+            yield task, (REPORT, pickle.dumps(ProbeReport(failure=self.as_failure(problem, order.home))))
 
     def _probe_task(self, order: ProbeOrder, task: int, name: str) -> ProbeTask:
         stores = Stores(order, self.buckets)
-        return ProbeTask(order, stores, task, Results(order, stores, name))
+        return ProbeTask(order, stores, task, Results(order, stores, name, self._operators.of_results))
 
     def _walk(self, order: WalkOrder, task: int, name: str) -> list[ProbeReport]:
         try:
             return self._all_phases(order.tick, order.gathered, name)
         except Exception as problem:
-            return [ProbeReport(failure=self._told(problem, order.home))]
+            return [ProbeReport(failure=self.as_failure(problem, order.home))]
 
     def _all_phases(self, tick: Phases, gathered: Sequence[GatherReport], name: str) -> list[ProbeReport]:
         """All probes of a tick by this task: one report, which grows from phase to phase."""
@@ -207,7 +200,7 @@ class Worker:
             nonlocal results
             stores, is_first = Stores(order, self.buckets), results is None
             if results is None:
-                results = Results(order, stores, name, one_task=True)
+                results = Results(order, stores, name, self._operators.of_results, one_task=True)
             else:
                 results.begin(order, stores)
             report = ProbeTask(order, stores, 0, results).run()
@@ -218,17 +211,21 @@ class Worker:
             results.finish()
         return probed
 
-    def _told(self, problem: Exception, home: str, queries: Collection[str] = ()) -> WatersmeetError:
+    def as_failure(self, problem: Exception, home: str, queries: Collection[str] = ()) -> WatersmeetError:
         """`queries` are those that the work was for, if it was not for all."""
         failure = out_of_memory(queries) if isinstance(problem, MemoryError) else told(problem, home)
         if isinstance(failure, Overload) and failure.may_pass:
-            self._release_memory()
+            self.release_memory()
         return failure
 
-    def _release_memory(self) -> None:
+    def opened(self, home: Path, info: BucketInfo) -> Bucket:
+        """A bucket for an operator of windows."""
+        return self.buckets.peek(home, info)
+
+    def release_memory(self) -> None:
         self.exhausted = True
         self.buckets = OpenBuckets()
-        self._windows = WindowsFromSlices()
+        self._operators.forget()
         close_databases()
 
     # Buckets are merged --------------------------------------------------------------------------
@@ -258,9 +255,8 @@ class Worker:
                 raise_first(report.merged)
                 walk = WalkOrder(order.gather.home, order.tick, tuple(report.gathered), order.rules)
                 report.probed = self._all(walk, f"{name}p")
-                slices = order.tick.slices_order(report.gathered, report.probed)
-                if slices is not None:
-                    report.probed += self._all(slices, f"{name}s")
+                for at, each in enumerate(window_orders(order.tick.closing(report.gathered, report.probed))):
+                    report.probed += self._all(each, f"{name}s{at}-")
             except WatersmeetError as problem:
                 report.probed = [ProbeReport(failure=problem)]
         report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)
@@ -268,42 +264,6 @@ class Worker:
 
     def _all(self, order: Order, name: str) -> list[Any]:
         return [report for task in range(order.tasks) for report in self._do(order, task, f"{name}{task}")]
-
-    # Windows -------------------------------------------------------------------------------------
-
-    def _occupied(self, order: OccupiedOrder, task: int, name: str) -> list[list[int] | WatersmeetError]:
-        """For each query the first windows with rows, and one more than are computed; or why that is not known."""
-        home, found = Path(order.home), list[list[int] | WatersmeetError]()
-        most = () if order.share is None else (order.share + 1,)
-        for due, grid, infos in order.asked:
-            try:
-                found.append(occupied(grid, due, (self.buckets.peek(home, info).tau for info in infos), *most))
-            except Exception as problem:
-                found.append(self._told(problem, order.home, (due.query,)))
-        return found
-
-    def _slices(self, order: SlicesOrder, task: int, name: str) -> list[ProbeReport]:
-        try:
-            report = self._windows.answer(order, task, name, self.buckets.peek)
-        except Exception as problem:
-            queries = [due.query for due in order.work[task][1]]
-            return [ProbeReport(failure=self._told(problem, order.home, queries))]
-        if self._windows.ran_out:
-            self._release_memory()
-        return [report]
-
-    def _fill(self, order: FillOrder, task: int, name: str) -> list[GatherReport]:
-        info = order.buckets[task]
-        report = GatherReport(info.store)
-        try:
-            bucket = self.buckets.peek(Path(order.gather.home), info)
-            slicing = Slicing(order.gather, (each for each in order.slices if each.source == info.store), f"{name}f")
-            with report.counts.timed(SLICING):
-                slicing.add(bucket.rows, bucket.tau)
-                report.buckets += slicing.finish(report.counts)
-        except Exception as problem:
-            report.failure = self._told(problem, order.gather.home)
-        return [report]
 
     # Results leave -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, WatersmeetError
@@ -19,9 +19,7 @@ from watersmeet.home.outbox import Parcel
 from watersmeet.io.connectors.kafka.reader import OffsetRange
 from watersmeet.io.folders import Piece
 from watersmeet.io.ranges import RangePiece
-from watersmeet.model import KeyPart, Query, Sink, SparkCall, Stream
-from watersmeet.model.forms import WindowSql
-from watersmeet.model.grid import Grid
+from watersmeet.model import KeyPart, Sink, SparkCall, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.absences import Absences
 from watersmeet.store.derived import Derived
@@ -32,6 +30,29 @@ from watersmeet.store.sketch import Sketch
 # Ticks before 0001-01-01 or after 9999-12-31 are typing mistakes, and arithmetic on them could overflow.
 TAU_MIN = -62_135_596_800_000_000
 TAU_MAX = 253_402_300_799_999_999
+
+
+class Order(Protocol):
+    """What tasks are to do; whoever executes it is found by its type (exec/worker.py)."""
+
+    @property
+    def tasks(self) -> int: ...
+
+
+class WritingOrder(Protocol):
+    """An order of a tick whose tasks write files."""
+
+    @property
+    def home(self) -> str: ...
+
+    @property
+    def tick(self) -> int: ...
+
+    @property
+    def attempt(self) -> str: ...
+
+    @property
+    def rules(self) -> Ruleset: ...
 
 
 @dataclass(frozen=True)
@@ -134,89 +155,6 @@ class ProbeReport:
 
 
 @dataclass(frozen=True)
-class Due:
-    """The windows of a query that a tick closes: those with rows that begin from `opened` on and before `until`."""
-
-    query: str
-    opened: int
-    until: int
-
-
-@dataclass(frozen=True)
-class SlicesOrder:
-    """Windows that are made of slices, for all queries together."""
-
-    home: str
-    tick: int
-    attempt: str
-    rules: Ruleset
-    buckets: dict[str, tuple[BucketInfo, ...]]  # by slice store
-    horizons: dict[str, int]  # by slice store, the first slice that is needed
-    work: tuple[tuple[int | None, tuple[Due, ...]], ...]  # by task the partition (None: all), and what is due
-    flush: bool = False  # slices that may still change are read
-
-    @property
-    def tasks(self) -> int:
-        return len(self.work)
-
-
-@dataclass(frozen=True)
-class FillOrder:
-    """Stored rows that are aggregated for new slice stores, a task for each bucket."""
-
-    gather: GatherOrder
-    slices: tuple[SliceStore, ...]
-    buckets: tuple[BucketInfo, ...]
-
-    @property
-    def tasks(self) -> int:
-        return len(self.buckets)
-
-    @property
-    def rules(self) -> Ruleset:
-        return self.gather.rules
-
-
-@dataclass(frozen=True)
-class OccupiedOrder:
-    """Which of the windows that are due have rows: for each query, with its grid, those among these buckets."""
-
-    home: str
-    asked: tuple[tuple[Due, Grid, tuple[BucketInfo, ...]], ...]
-    limit: int = 0  # windows of all queries together; 0: none
-
-    @property
-    def share(self) -> int | None:
-        """How many windows of a query are computed, if it is its turn: with more queries than the limit only some have
-        theirs in a tick. None: all."""
-        return max(1, self.limit // max(1, len(self.asked))) if self.limit else None
-
-    tasks = 1
-
-
-@dataclass(frozen=True)
-class BatchOrder:
-    """A window for Spark SQL to compute from the rows in it."""
-
-    home: str
-    tick: int
-    attempt: str
-    rules: Ruleset
-    query: Query
-    start: int
-    buckets: dict[str, tuple[BucketInfo, ...]]  # by stream, those with rows of the window
-
-    @property
-    def sql(self) -> WindowSql:
-        assert isinstance(self.query.form, WindowSql)
-        return self.query.form
-
-    @property
-    def end(self) -> int:
-        return self.query.grid.end(self.start)
-
-
-@dataclass(frozen=True)
 class ComputeOrder:
     """Columns for Spark to compute of buckets of one store, a task each. Those of this tick are finished then."""
 
@@ -271,7 +209,8 @@ class Phases(Protocol):
         self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
     ) -> ProbeOrder: ...
 
-    def slices_order(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> SlicesOrder | None: ...
+    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> Any:
+        """What it does about windows (windows/closing.py)."""
 
 
 @dataclass(frozen=True)
@@ -353,19 +292,6 @@ class DeliveryReport:
     is_final: bool = False  # no other try would succeed
 
 
-Order = (
-    GatherOrder
-    | ProbeOrder
-    | WalkOrder
-    | MergeOrder
-    | TickOrder
-    | VerifyOrder
-    | HeadOrder
-    | OccupiedOrder
-    | SlicesOrder
-    | FillOrder
-    | DeliverOrder
-)
 Report = GatherReport | ProbeReport | MergeReport | ComputeReport
 
 

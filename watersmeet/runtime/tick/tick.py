@@ -19,9 +19,7 @@ from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.model import KeyPart, Query, Stream
 from watersmeet.plan.ruleset import Ruleset, Start, all_steps
 from watersmeet.runtime.tick.absences import Absences, absences_of
-from watersmeet.runtime.tick.closing import Closing
 from watersmeet.runtime.tick.orders import (
-    FillOrder,
     GatherOrder,
     GatherReport,
     MergeOrder,
@@ -29,13 +27,13 @@ from watersmeet.runtime.tick.orders import (
     ProbeOrder,
     ProbeReport,
     Slice,
-    SlicesOrder,
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
-from watersmeet.runtime.tick.windows import Windows
 from watersmeet.store.merge import MergeJob, choose_merges
 from watersmeet.store.retention import horizons, limits_ahead, materialized_horizons, watermarks
+from watersmeet.windows.closing import Closing
+from watersmeet.windows.life import WindowLife
 
 MIN_SLICE = 4096  # fewer rows are not worth a task of their own
 LARGE_MERGE = 4 << 20  # bytes of merges that take so long that no tick should wait for them
@@ -103,9 +101,9 @@ class Tick:
         return (*self.queries, *self.left_out)
 
     @cached_property
-    def windows(self) -> Windows:
+    def windows(self) -> WindowLife:
         known = tuple(query for query in self.known if query.is_windowed)
-        return Windows(known, self.streams, self.rules, self.before, self.silent, self.flush)
+        return WindowLife(known, self.streams, self.rules, self.before, self.silent, self.flush)
 
     def is_new(self, query: Query) -> bool:
         return is_new(query, self.before)
@@ -219,16 +217,6 @@ class Tick:
             self.newest(gathered),
             frozenset(spoke(gathered)),
         )
-
-    def slices_order(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> SlicesOrder | None:
-        return self.closing(gathered, probed).slices_order() if self.rules.slices else None
-
-    def fill_order(self) -> FillOrder:
-        """Stored rows that are aggregated for slice stores which are new."""
-        filled = self.windows.filled if self.rules.slices else {}
-        stored = [bucket for bucket in self.before.buckets if bucket.store in filled.values()]
-        stores = tuple(store for store in self.rules.slices if store.name in filled)
-        return FillOrder(self.begin(), stores, tuple(stored) if stores else ())
 
     def lightened(self) -> Tick:
         """The same without what only the commit needs, for a task that carries it out."""

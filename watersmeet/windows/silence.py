@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Stream
 from watersmeet.runtime.tick.active_plan import ActivePlan
-from watersmeet.runtime.tick.windows import Windows
+from watersmeet.windows.life import WindowLife
 
 
 class Silence:
@@ -32,5 +32,5 @@ class Silence:
         silent = self.silent(plan.streams) if plan.windowed else frozenset()
         if not silent:
             return False
-        windows = Windows(plan.windowed, plan.streams, plan.rules, newest, silent)
+        windows = WindowLife(plan.windowed, plan.streams, plan.rules, newest, silent)
         return windows.raised(newest.newest, ()) != newest.silent

@@ -22,14 +22,22 @@ from functools import cached_property
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
 from watersmeet.plan.ruleset import Ruleset, WindowRule
-from watersmeet.plan.windows import window_rule
-from watersmeet.runtime.tick.orders import Due
 from watersmeet.runtime.tick.suspension import is_new
 from watersmeet.store.retention import KEEP_ALL, KEEP_NONE, watermarks
+from watersmeet.windows.table import suspended_rule
 
 
 @dataclass(frozen=True)
-class Windows:
+class DueWindows:
+    """The windows of a query that a tick closes: those with rows that begin from `opened` on and before `until`."""
+
+    query: str
+    opened: int
+    until: int
+
+
+@dataclass(frozen=True)
+class WindowLife:
     """The windows of all windowed queries in one tick, also of those that are suspended."""
 
     queries: tuple[Query, ...]
@@ -67,11 +75,11 @@ class Windows:
         return {query.name: self._rule(query).reads for query in self.queries}
 
     def _rule(self, query: Query) -> WindowRule:
-        return self.rules.window.get(query.name) or window_rule(query)  # of one that is suspended
+        return self.rules.window.get(query.name) or suspended_rule(query)
 
     @cached_property
     def filled(self) -> dict[str, str]:
-        """The slice stores that are new and are filled with the stored rows of a stream, because a query wants them."""
+        """The stores that are new and are filled with the stored rows of a stream, because a query wants them."""
         backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
         read = [pair for query in backfilled if self._rule(query).is_filled for pair in self.read_by[query.name]]
         complete = self.before.complete
@@ -111,10 +119,10 @@ class Windows:
             until = query.grid.first(min([marks[stream] for stream in streams]))
         return max(self.opened[query.name], until)
 
-    def due(self, newest: Mapping[str, int], spoke: Collection[str]) -> list[Due]:
+    def due(self, newest: Mapping[str, int], spoke: Collection[str]) -> list[DueWindows]:
         """What the tick closes, of each query that has something to close, if it leaves nothing to the next one."""
         until = self.after(newest, spoke)
-        found = [Due(name, opened, until[name]) for name, opened in self.opened.items()]
+        found = [DueWindows(name, opened, until[name]) for name, opened in self.opened.items()]
         return [due for due in found if due.opened < due.until]
 
     def horizons(self, first_open: Mapping[str, int]) -> dict[str, int]:
@@ -130,8 +138,8 @@ class Windows:
         all rows of a stream go into; rows before the horizon of a store may be gone."""
         found: dict[str, int] = {}
         stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
-        sliced = [pair for rule in self.rules.windows if rule.readings for pair in rule.reads]
-        for store, stream in dict.fromkeys((*stores.items(), *sliced)):
+        read = [pair for rule in self.rules.windows for pair in rule.reads]
+        for store, stream in dict.fromkeys((*stores.items(), *read)):
             if store in horizons and stream in newest:
                 begin = self._begin(store, stream) if stream in self.before.newest else KEEP_ALL
                 found[store] = max(begin, min(horizons[store], newest[stream] + 1), found.get(store, KEEP_ALL))

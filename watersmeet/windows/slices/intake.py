@@ -1,4 +1,4 @@
-"""Rows that arrive become partial aggregates: one bucket for each slice store of the stream, and partition."""
+"""Rows become partial aggregates: one bucket for each slice store that takes them, and partition."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.new_buckets import NewBuckets
-from watersmeet.runtime.tick.orders import GatherOrder, ProbeOrder
+from watersmeet.runtime.tick.orders import WritingOrder
 from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
+from watersmeet.windows.slices.plan import reads_of
 
 
 class Slicing:
     """What one task aggregates for some slice stores in a tick."""
 
-    def __init__(self, order: GatherOrder | ProbeOrder, slices: Iterable[SliceStore], task: str) -> None:
+    def __init__(self, order: WritingOrder, slices: Iterable[SliceStore], task: str) -> None:
         self._order, self._new = order, NewBuckets(order, f"{task}-a")
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
@@ -74,12 +75,12 @@ class Slicing:
             raise
         except Exception as problem:
             rules = self._order.rules.windows
-            queries = [rule.query.name for rule in rules if any(each.store == store for each in rule.readings)]
+            queries = [rule.query.name for rule in rules if any(each.store == store for each in reads_of(rule))]
             raise Overload.of(queries, reason_of(problem)) from problem
 
     def _failed(self, rule: WindowRule) -> int:
         """Values of a row count once, though several of the stores that the query reads may need them."""
-        read = {each.store.name for each in rule.readings}
+        read = {each.store.name for each in reads_of(rule)}
         failures = [failed for store, failed in self._failures.items() if store in read]
         texts = {each.text for each in rule.query.form.over_rows}
         return sum(max((each.get(text, 0) for each in failures), default=0) for text in texts)

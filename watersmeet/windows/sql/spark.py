@@ -22,20 +22,25 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet import points
-from watersmeet.errors import StateError, restore_hint
+from watersmeet.errors import StateError, WatersmeetError, restore_hint
 from watersmeet.home.counters import SPARK_WINDOWS, WINDOW_JOBS, WINDOW_ROWS
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model.forms import View
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.exec.by_spark import SETTINGS, spark_arrow
+from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.family_time import family_micros
 from watersmeet.runtime.exec.jobs import collected, concerns_all, is_about_a_value, reason_of_spark, task_name
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong, LimitedJob
 from watersmeet.runtime.exec.on_disk import on_disk
-from watersmeet.runtime.exec.shared_rows import SharedRows
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.tick.orders import BatchOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ProbeReport
 from watersmeet.store.bucket import Bucket
+from watersmeet.windows.closing import Closing
+from watersmeet.windows.sql.plan import SQL
+from watersmeet.windows.sql.shared_rows import SharedRows
+from watersmeet.windows.sql.tick import BatchOrder, batch_order, occupied_order
+from watersmeet.windows.sql.turns import Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,10 +53,51 @@ _UNDIVIDED = {"spark.sql.shuffle.partitions": "1", "spark.sql.autoBroadcastJoinT
 _REPORT_SCHEMA = "report binary"
 _UNREADABLE = "watersmeet cannot read its state"
 Batches = Iterable[pa.RecordBatch]
-Pack = Callable[[BatchOrder], bytes]
+Pack = Callable[[Any], bytes]
 
 
 class SparkWindows:
+    """Has the windows of a tick computed from rows, up to its limit. The others are left to the next ticks."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._turns = Turns()
+        self._jobs: WindowJobs | None = None
+
+    def drive(self, closing: Closing) -> list[ProbeReport]:
+        if not closing.has(SQL):
+            return []
+        order = occupied_order(closing)
+        found = self._executor.submit(order).result() if order.asked else []
+        for problem in found:
+            if isinstance(problem, WatersmeetError):
+                raise problem
+        waiting = [(due.query, buckets, starts) for (due, _, buckets), starts in zip(order.asked, found, strict=True)]
+        waiting = [each for each in waiting if each[2]]
+        most = order.limit or len(waiting)
+        chosen = self._turns.take([query for query, *_ in waiting], most, closing.tick, closing.answered.keys())
+        asked: list[list[BatchOrder]] = []
+        left: dict[str, int] = {}
+        for query, buckets, starts in waiting:
+            count = order.share if query in chosen else 0
+            asked.append([batch_order(closing, query, start, buckets) for start in starts[:count]])
+            if count is not None and len(starts) > count:
+                left[query] = starts[count]
+        return [*self.compute(filter(None, asked)), ProbeReport(left=left)] if asked else []
+
+    def compute(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
+        """The windows of each query in their order."""
+        spark = self._executor.spark
+        assert spark is not None, "a pipeline with executor=local has no query whose windows need Spark"
+        self._jobs = self._jobs or WindowJobs(spark, self._executor.run)
+        return self._jobs.compute(asked, self._executor.pack)
+
+    def close(self) -> None:
+        if self._jobs is not None:
+            self._jobs.close()
+
+
+class WindowJobs:
     """Has windows computed, in Spark sessions of its own."""
 
     def __init__(self, spark: SparkSession, run: str) -> None:

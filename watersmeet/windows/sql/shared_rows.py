@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from watersmeet.model.forms import View
-from watersmeet.runtime.tick.orders import BatchOrder
+from watersmeet.windows.sql.tick import BatchOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

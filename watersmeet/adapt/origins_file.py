@@ -13,26 +13,26 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.sealed import read_sealed, write_sealed
 from watersmeet.model import Query
-from watersmeet.plan.slices import Founded, Founders
+from watersmeet.windows.slices.plan import SliceOrigin, SliceOrigins
 
 
-def remember_founders(home: Path, founders: Founders, before: Founders) -> None:
+def remember_origins(home: Path, origins: SliceOrigins, before: SliceOrigins) -> None:
     """Write them down, if they are others than before."""
-    if founders == before:
+    if origins == before:
         return
-    numbers: dict[Founded, int] = {}
-    stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in founders.items()}
+    numbers: dict[SliceOrigin, int] = {}
+    stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in origins.items()}
     groups = [
         {"salt": founded.salt, "queries": [[query.name, query.sql] for query in founded.queries]} for founded in numbers
     ]
     write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups})
 
 
-def recall_founders(home: Path, build: Callable[[str, str], Query]) -> Founders:
+def recall_origins(home: Path, build: Callable[[str, str], Query]) -> SliceOrigins:
     """`build` makes a query of its name and text."""
     try:
         found = read_sealed(home / layout.SLICES)
-        groups = [Founded(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
+        groups = [SliceOrigin(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
         return {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return {}

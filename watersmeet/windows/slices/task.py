@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from watersmeet.home.counters import (
     RESULT_FILES,
     RESULT_ROWS,
     RESULTS,
+    SLICING,
     WINDOWS,
 )
 from watersmeet.home.manifest import BucketInfo
@@ -38,33 +39,70 @@ from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.probe.pruning import Stopped
-from watersmeet.runtime.tick.orders import TAU_MIN, Due, ProbeReport, SlicesOrder
+from watersmeet.runtime.tick.orders import TAU_MIN, GatherReport, ProbeReport, WritingOrder
 from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.bucket import Bucket
+from watersmeet.windows.life import DueWindows
+from watersmeet.windows.slices.intake import Slicing
+from watersmeet.windows.slices.plan import SLICES, reads_of
+from watersmeet.windows.slices.tick import FillOrder, SlicesOrder, SlicesTicking
+from watersmeet.windows.working import Handler, Host, Intake, Ticking
 
 Open = Callable[[Path, BucketInfo], Bucket]
 T = TypeVar("T")
 _Name = tuple[str, int | None]  # of a cache: the store, and the partition if it is not all of them
 
 
-class WindowsFromSlices:
+class SlicesWorking:
     """The caches of one worker. What they hold is final, unless the tick that it came with is not committed."""
 
-    def __init__(self) -> None:
+    name: ClassVar[str] = SLICES
+    ticking: ClassVar[Ticking] = SlicesTicking()
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._caches: dict[_Name, SliceCache] = {}
         self._last = (0, "")  # the tick and the attempt that the caches were used for
-        self.ran_out = False  # of memory, for some query
 
-    def answer(self, order: SlicesOrder, task: int, name: str, opened: Open) -> ProbeReport:
+    @property
+    def handlers(self) -> Mapping[type, Handler]:
+        return {SlicesOrder: self._answer, FillOrder: self._fill}
+
+    def intake(self, order: WritingOrder, stores: Collection[str], task: str) -> Intake:
+        return Slicing(order, [store for store in order.rules.slices if store.name in stores], task)
+
+    def forget(self) -> None:
+        self._caches = {}
+        self._last = (0, "")
+
+    def _fill(self, order: FillOrder, task: int, name: str) -> list[GatherReport]:
+        info = order.buckets[task]
+        report = GatherReport(info.store)
+        try:
+            bucket = self._host.opened(Path(order.home), info)
+            intake = self.intake(order, order.stores[info.store], f"{name}f")
+            with report.counts.timed(SLICING):
+                intake.add(bucket.rows, bucket.tau)
+                report.buckets += intake.finish(report.counts)
+        except Exception as problem:
+            report.failure = self._host.as_failure(problem, order.home)
+        return [report]
+
+    def _answer(self, order: SlicesOrder, task: int, name: str) -> list[ProbeReport]:
         self._begin(order)
         caches = {} if order.flush else self._caches
-        answering = _Answering(order, task, f"{name}-w{task}", opened, caches)
         try:
-            return answering.run()
+            answering = _Answering(order, task, f"{name}-w{task}", self._host.opened, caches)
+            report = answering.run()
+        except Exception as problem:
+            queries = [due.query for due in order.work[task][1]]
+            return [ProbeReport(failure=self._host.as_failure(problem, order.home, queries))]
         finally:
-            self.ran_out |= answering.ran_out
             if order.flush:
                 self._caches.clear()  # slices that were final for it may get rows
+        if answering.ran_out:
+            self._host.release_memory()
+        return [report]
 
     def _begin(self, order: SlicesOrder) -> None:
         tick, attempt = self._last
@@ -224,15 +262,15 @@ class _Answering:
         return lambda begin, end: (self._opened(self._home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
 
 
-def _wanted(query: Query, due: Due, order: SlicesOrder) -> aggregate.Due:
+def _wanted(query: Query, due: DueWindows, order: SlicesOrder) -> aggregate.Due:
     span = Span(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
-    return aggregate.Due(query, order.rules.window[due.query].readings, span)
+    return aggregate.Due(query, reads_of(order.rules.window[due.query]), span)
 
 
 def _longest(rules: Iterable[WindowRule]) -> dict[str, int]:
     """By store the range of the longest window that is read of it."""
     found: dict[str, int] = {}
     for rule in rules:
-        for reading in rule.readings:
-            found[reading.store.name] = max(found.get(reading.store.name, 0), rule.query.grid.range)
+        for read in reads_of(rule):
+            found[read.store.name] = max(found.get(read.store.name, 0), rule.query.grid.range)
     return found

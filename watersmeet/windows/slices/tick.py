@@ -1,0 +1,87 @@
+"""Orders for windows that are made of slices, and for slices that are made of stored rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from watersmeet.home.manifest import BucketInfo
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.tick.orders import Order
+from watersmeet.windows.closing import Closing
+from watersmeet.windows.life import DueWindows
+from watersmeet.windows.slices.plan import SLICES
+
+
+@dataclass(frozen=True)
+class SlicesOrder:
+    """Windows that are made of slices, for all queries together."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    buckets: dict[str, tuple[BucketInfo, ...]]  # by slice store
+    horizons: dict[str, int]  # by slice store, the first slice that is needed
+    work: tuple[tuple[int | None, tuple[DueWindows, ...]], ...]  # by task the partition (None: all), and what is due
+    flush: bool = False  # slices that may still change are read
+
+    @property
+    def tasks(self) -> int:
+        return len(self.work)
+
+
+@dataclass(frozen=True)
+class FillOrder:
+    """Stored rows that are aggregated for new slice stores, a task for each bucket."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    stores: dict[str, tuple[str, ...]]  # by stream, the stores
+    buckets: tuple[BucketInfo, ...]
+
+    @property
+    def tasks(self) -> int:
+        return len(self.buckets)
+
+
+class SlicesTicking:
+    def fills(self, closing: Closing) -> Sequence[Order]:
+        own = {store for rule in closing.rules.windows if rule.operator == SLICES for store, _ in rule.reads}
+        stores: dict[str, tuple[str, ...]] = {}
+        for store, stream in closing.windows.filled.items():
+            if store in own:
+                stores[stream] = (*stores.get(stream, ()), store)
+        stored = tuple(bucket for bucket in closing.windows.before.buckets if bucket.store in stores)
+        return [FillOrder(closing.home, closing.tick, closing.attempt, closing.rules, stores, stored)]
+
+    def orders(self, closing: Closing) -> Sequence[Order]:
+        """One order for all queries. Each partition has keys of its own, and a task; so have the queries that need all
+        keys of a window at once, and those of which some slices were placed otherwise, before a restart with another
+        number of partitions."""
+        rules, life = closing.rules, closing.windows
+        due = [(each, rule) for each, rule in closing.due(SLICES) if closing.inside(each, rule)]
+        stores = {store for _, rule in due for store, _ in rule.reads}
+        placed = {store.name: store.placement for store in rules.slices if store.name in stores}
+        otherwise = {b.store for b in closing.buckets if b.store in placed and not placed[b.store].covers(b)}
+        whole: list[DueWindows] = []
+        divided: list[DueWindows] = []
+        for each, rule in due:
+            is_whole = rule.is_whole or any(store in otherwise for store, _ in rule.reads)
+            (whole if is_whole or rules.partitions == 1 else divided).append(each)
+        work: list[tuple[int | None, tuple[DueWindows, ...]]] = [(None, tuple(whole))] if whole else []
+        work += [(partition, tuple(divided)) for partition in range(rules.partitions)] if divided else []
+        return [
+            SlicesOrder(
+                closing.home,
+                closing.tick,
+                closing.attempt,
+                rules,
+                {store: tuple(b for b in closing.buckets if b.store == store) for store in sorted(stores)},
+                {store: horizon for store, horizon in life.horizons(life.opened).items() if store in stores},
+                tuple(work),
+                life.flush,
+            )
+        ]

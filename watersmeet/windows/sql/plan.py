@@ -1,0 +1,29 @@
+"""Windows that are SQL over their rows: all rows of the streams are stored, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet.model import Query
+from watersmeet.model.forms import Form, WindowSql
+from watersmeet.plan.ruleset import WindowRule
+from watersmeet.windows.protocol import Planned, StoredWindows
+
+SQL = "sql"  # the name of the operator
+
+
+class SqlPlanning:
+    name = SQL
+    needs_spark = True
+    reads_rows = True
+
+    def takes(self, form: Form) -> bool:
+        return form.kind == WindowSql.kind
+
+    def in_words(self, form: Form) -> str:
+        return "by Spark SQL over the rows of each window"
+
+    def planned(self, queries: Sequence[Query], stored: StoredWindows, partitions: int) -> Planned:
+        reads = {query.name: tuple((stream, stream) for stream in query.streams) for query in queries}
+        rules = [WindowRule(each.definition, self.name, reads[each.name], details=(each.form,)) for each in queries]
+        return Planned(tuple(rules))

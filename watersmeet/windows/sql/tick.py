@@ -1,0 +1,88 @@
+"""Orders for windows that are computed from their rows: which windows have rows, and one order for each that has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from watersmeet.home.manifest import BucketInfo
+from watersmeet.model import Query
+from watersmeet.model.forms import WindowSql
+from watersmeet.model.grid import Grid
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.runtime.tick.orders import Order
+from watersmeet.windows.closing import Closing
+from watersmeet.windows.life import DueWindows
+from watersmeet.windows.sql.plan import SQL
+
+
+@dataclass(frozen=True)
+class OccupiedOrder:
+    """Which of the windows that are due have rows: for each query, with its grid, those among these buckets."""
+
+    home: str
+    asked: tuple[tuple[DueWindows, Grid, tuple[BucketInfo, ...]], ...]
+    limit: int = 0  # windows of all queries together; 0: none
+
+    @property
+    def share(self) -> int | None:
+        """How many windows of a query are computed, if it is its turn: with more queries than the limit only some have
+        theirs in a tick. None: all."""
+        return max(1, self.limit // max(1, len(self.asked))) if self.limit else None
+
+    tasks = 1
+
+
+@dataclass(frozen=True)
+class BatchOrder:
+    """A window for Spark SQL to compute from the rows in it."""
+
+    home: str
+    tick: int
+    attempt: str
+    rules: Ruleset
+    query: Query
+    sql: WindowSql  # the form of the query
+    start: int
+    buckets: dict[str, tuple[BucketInfo, ...]]  # by stream, those with rows of the window
+
+    @property
+    def end(self) -> int:
+        return self.query.grid.end(self.start)
+
+
+class SqlTicking:
+    """Tasks only find out which windows have rows. The driver has it done, and starts jobs for these (spark.py)."""
+
+    def fills(self, closing: Closing) -> Sequence[Order]:
+        return ()
+
+    def orders(self, closing: Closing) -> Sequence[Order]:
+        return ()
+
+
+def occupied_order(closing: Closing) -> OccupiedOrder:
+    """Which of the windows that are due have rows."""
+    asked = [(due, rule.query.grid, tuple(closing.inside(due, rule))) for due, rule in closing.due(SQL)]
+    limit = closing.rules.limits.windows
+    return OccupiedOrder(closing.home, tuple(each for each in asked if each[2]), limit)
+
+
+def batch_order(closing: Closing, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
+    """A window that has rows, in some of these buckets."""
+    rule = closing.rules.window[query]
+    asking, (form,) = rule.query, rule.details
+    found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
+    for bucket in buckets:
+        if bucket.tau_min < asking.grid.end(start) and bucket.tau_max >= start:
+            found[bucket.store].append(bucket)
+    return BatchOrder(
+        closing.home,
+        closing.tick,
+        closing.attempt,
+        closing.rules,
+        asking,
+        form,
+        start,
+        {stream: tuple(infos) for stream, infos in found.items()},
+    )
