@@ -175,18 +175,18 @@ def measure(system: System, workload: Workload, expected: dict[str, int]) -> Fig
     cpu = sum(seen.cpu_within(begin, end) for begin, end in outcome.spans)
     long_enough = outcome.seconds >= SHORTEST
     return Figures(
-        system.name,
-        system.title,
-        rows / outcome.seconds,
-        overall / outcome.seconds,
-        cpu / rows * 1e6 if long_enough else None,
-        seen.memory if long_enough else None,
-        outcome.state_bytes if outcome.state_bytes is not None else (seen.files or None),
-        sum(outcome.results.values()),
-        workload.ticks,
-        outcome.seconds,
-        outcome.parts,
-        system.note,
+        system=system.name,
+        title=system.title,
+        rows_per_second=rows / outcome.seconds,
+        overall_rows_per_second=overall / outcome.seconds,
+        cpu_seconds_per_million_rows=cpu / rows * 1e6 if long_enough else None,
+        memory_bytes=seen.memory if long_enough else None,
+        state_bytes=outcome.state_bytes if outcome.state_bytes is not None else (seen.files or None),
+        results=sum(outcome.results.values()),
+        ticks=workload.ticks,
+        seconds=outcome.seconds,
+        parts=outcome.parts,
+        note=system.note,
     )
 
 

@@ -121,12 +121,12 @@ def add_while_running(folder: Path, rows: int, per_second: int, seconds: int) ->
         running.wait(60)
     ticks = _log(home)
     return Adding(
-        [_total(tick) for tick in ticks[2:] if tick["finished_at"] < began_adding],
-        [_total(tick) for tick in ticks if began_adding <= tick["finished_at"] < ended_adding],
-        [_total(tick) for tick in ticks if tick["finished_at"] >= ended_adding],
-        latencies,
-        rejected,
-        len(load_newest(home).queries),
+        before=[_total(tick) for tick in ticks[2:] if tick["finished_at"] < began_adding],
+        during=[_total(tick) for tick in ticks if began_adding <= tick["finished_at"] < ended_adding],
+        after=[_total(tick) for tick in ticks if tick["finished_at"] >= ended_adding],
+        latencies=latencies,
+        rejected=rejected,
+        queries=len(load_newest(home).queries),
     )
 
 

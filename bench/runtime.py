@@ -87,7 +87,9 @@ def _three_way(rows: int, ticks: int, systems: list[str], warm_up: int = 2) -> d
         write_streams(folder / "in", ticks, rows, ticks_in_window=2, window_seconds=three_way.WINDOW)
         counts = {stream.name: [rows] * ticks for stream in three_way.streams()}
         streams, queries = three_way.streams(), (three_way.QUERY,)
-        workload = Workload("three-way", str(folder / "in"), streams, queries, counts, warm_up)
+        workload = Workload(
+            name="three-way", folder=str(folder / "in"), streams=streams, queries=queries, rows=counts, warm_up=warm_up
+        )
         date_files(workload)
         outcomes = list(compare(workload, systems))
         problems = [f"{one.title}: {one.text}" for one in outcomes if isinstance(one, Problem)]

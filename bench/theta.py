@@ -75,7 +75,9 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
         file = f"{name}-{abs(hash((condition, probing, stored)))}.bucket"
         buckets[name] = (bucket.write(home, file, derived, store=name, first_tick=tick, last_tick=tick),)
     starts = tuple(start for start in rules.starts if start.stream == "r")
-    order = ProbeOrder(str(home), 2, "a", rules, 1, starts, buckets, ())
+    order = ProbeOrder(
+        home=str(home), tick=2, attempt="a", rules=rules, phase=1, starts=starts, buckets=buckets, work=()
+    )
     found, seconds = 0, 0.0
     for _ in range(2):
         ends = _Lengths()

@@ -149,13 +149,13 @@ class Options:
     @property
     def limits(self) -> Limits:
         return Limits(
-            self.max_matches,
-            self.max_result_bytes,
-            self.expression_seconds,
-            self.expression_memory,
-            self.task_memory,
-            self.window_seconds,
-            self.windows_per_tick,
+            matches=self.max_matches,
+            result_bytes=self.max_result_bytes,
+            expression_seconds=self.expression_seconds,
+            expression_megabytes=self.expression_memory,
+            task_megabytes=self.task_memory,
+            window_seconds=self.window_seconds,
+            windows=self.windows_per_tick,
         )
 
     @property

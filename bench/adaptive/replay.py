@@ -81,7 +81,14 @@ def run(script: str, home: str, statistics: dict[str, Any], options: dict[str, A
         rows.append(last[0])
         sizes.append(last[1])
     times = [tick["finished_at"] for tick in ticks]
-    return Run(seconds, times, rows, sizes, results, [asdict(one) for one in decisions(folder)])
+    return Run(
+        seconds=seconds,
+        ended=times,
+        state_rows=rows,
+        state_bytes=sizes,
+        results=results,
+        decisions=[asdict(one) for one in decisions(folder)],
+    )
 
 
 if __name__ == "__main__":

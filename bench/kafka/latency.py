@@ -94,7 +94,9 @@ def _measured(broker: KafkaBroker, name: str, seconds: int, observed: Observed) 
     assert sorted(number for number, _ in taken) == list(range(wanted + 1)), "a result is missing, or is there twice"
     late = sorted(waited for number, waited in taken if number > wanted // 3)
     p95, p99 = (late[int(len(late) * share)] for share in (0.95, 0.99))
-    return Latency(name, statistics.median(late), p95, p99, wanted, observed.cpu_within(begin, end))
+    return Latency(
+        system=name, p50=statistics.median(late), p95=p95, p99=p99, results=wanted, cpu=observed.cpu_within(begin, end)
+    )
 
 
 def _send_pairs(broker: KafkaBroker, name: str, numbers: range, rate: float) -> None:

@@ -219,15 +219,15 @@ def carry_out(run: Run, scratch: Path, spark: SparkSession) -> Ran:
     ticks = [json.loads(line) for line in (home / layout.TICKS).read_text().splitlines()]
     name = workload.queries[0].name
     return Ran(
-        manifest.totals.results[name],
-        ticks,
-        stored,
-        manifest.totals.step_in.total(),
-        expected_probed(engine, plan, known),
-        [store.name for store in plan.stores if store.materialized],
-        sorted({step.by for step in plan.steps}),
-        [_places(seen[tick], run.partitions) for tick in sorted(seen) if tick] if run.watched else [],
-        _latencies(ticks, home / "results" / name, arrived) if run.period else [],
+        results=manifest.totals.results[name],
+        ticks=ticks,
+        stored=stored,
+        probed=manifest.totals.step_in.total(),
+        expected_probed=expected_probed(engine, plan, known),
+        materialized=[store.name for store in plan.stores if store.materialized],
+        looked_up=sorted({step.by for step in plan.steps}),
+        places=[_places(seen[tick], run.partitions) for tick in sorted(seen) if tick] if run.watched else [],
+        latencies=_latencies(ticks, home / "results" / name, arrived) if run.period else [],
     )
 
 

@@ -30,4 +30,6 @@ def run(workload: Workload) -> Outcome:
     began = time.time()
     results = counts(workload, workload.ticks)
     ended = time.time()
-    return Outcome(ended - began, [(began, ended)], 0, results, None, {})
+    return Outcome(
+        seconds=ended - began, spans=[(began, ended)], skipped=0, results=results, state_bytes=None, parts={}
+    )

@@ -80,7 +80,7 @@ def run(workload: Workload, mode: str) -> Outcome:
         seconds += took
         spans.append((time.time() - took, time.time()))
     results = {query.name: _lines(out_folder(workload, query)) for query in workload.queries}
-    return Outcome(seconds, spans, 0, results, None, {})
+    return Outcome(seconds=seconds, spans=spans, skipped=0, results=results, state_bytes=None, parts={})
 
 
 def _type(workload: Workload, query: Query, column: str) -> str:

@@ -41,12 +41,12 @@ def run_each(workload: Workload, skip: int) -> Outcome:
     """An engine for each query, one after the other: nothing is shared, not even the state."""
     runs = [_run(workload, (query,), JOINT, skip) for query in workload.queries]
     return Outcome(
-        sum(one.seconds for one in runs),
-        [span for one in runs for span in one.spans],
-        skip,
-        {name: count for one in runs for name, count in one.results.items()},
-        sum(one.state_bytes or 0 for one in runs),
-        {stage: sum(one.parts[stage] for one in runs) for stage in runs[0].parts},
+        seconds=sum(one.seconds for one in runs),
+        spans=[span for one in runs for span in one.spans],
+        skipped=skip,
+        results={name: count for one in runs for name, count in one.results.items()},
+        state_bytes=sum(one.state_bytes or 0 for one in runs),
+        parts={stage: sum(one.parts[stage] for one in runs) for stage in runs[0].parts},
     )
 
 
@@ -69,4 +69,6 @@ def _run(workload: Workload, queries: tuple[Query, ...], options: dict[str, str]
     parts["between ticks"] = (ended - began) / len(counted) - sum(parts.values())
     results = {query.name: manifest.totals.results[query.name] for query in queries}
     state = sum(bucket.bytes for bucket in manifest.buckets)
-    return Outcome(ended - began, [(began, ended)], skip, results, state, parts)
+    return Outcome(
+        seconds=ended - began, spans=[(began, ended)], skipped=skip, results=results, state_bytes=state, parts=parts
+    )

@@ -94,7 +94,9 @@ def run(workload: Workload) -> Outcome:
     began = time.time()
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     ended = time.time()
-    return Outcome(ended - began, [(began, ended)], 0, results, None, {})
+    return Outcome(
+        seconds=ended - began, spans=[(began, ended)], skipped=0, results=results, state_bytes=None, parts={}
+    )
 
 
 if __name__ == "__main__":

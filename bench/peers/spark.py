@@ -79,4 +79,11 @@ def run(workload: Workload, skip: int) -> Outcome:
             spans.append((ended[skip - 1], ended[min(len(ended), workload.ticks) - 1]))
             results[query.name] = spark.read.parquet(f"{scratch}/out").count()
             state += sum(path.stat().st_size for path in Path(scratch, "check", "state").rglob("*") if path.is_file())
-    return Outcome(sum(end - begin for begin, end in spans), spans, skip, results, state, {})
+    return Outcome(
+        seconds=sum(end - begin for begin, end in spans),
+        spans=spans,
+        skipped=skip,
+        results=results,
+        state_bytes=state,
+        parts={},
+    )

@@ -53,13 +53,13 @@ def ours(workload: Workload, home: Path, skip: int, checked: int = 10) -> Run:
     }
     compare(workload, results, checked)
     return Run(
-        "Watersmeet",
-        measured.cpu_seconds_per_tick(last) * last,
-        measured.seconds_per_tick(last) * last,
-        last * workload.rows,
-        measured.results,
-        measured.state_bytes,
-        len(workload.aggregations),
+        system="Watersmeet",
+        cpu=measured.cpu_seconds_per_tick(last) * last,
+        seconds=measured.seconds_per_tick(last) * last,
+        rows=last * workload.rows,
+        results=measured.results,
+        state_bytes=measured.state_bytes,
+        queries=len(workload.aggregations),
     )
 
 
@@ -72,7 +72,15 @@ def spark(workload: Workload, out: Path, skip: int) -> Run:
     spans = [(ended[skip - 1], ended[workload.ticks - 1]) for ended in json.loads(printed)]
     cpu = sum(observed.cpu_within(*span) for span in spans)
     rows = (workload.ticks - skip) * workload.rows
-    return Run("Spark, window()", cpu, sum(end - begin for begin, end in spans), rows, 0, None, len(spans))
+    return Run(
+        system="Spark, window()",
+        cpu=cpu,
+        seconds=sum(end - begin for begin, end in spans),
+        rows=rows,
+        results=0,
+        state_bytes=None,
+        queries=len(spans),
+    )
 
 
 def flink(workload: Workload, out: Path) -> Run:
@@ -88,14 +96,14 @@ def flink(workload: Workload, out: Path) -> Run:
     begin, end = json.loads(printed)
     cpu = observed.cpu_within(begin, end)
     return Run(
-        "Flink, HOP",
-        cpu,
-        end - begin,
-        workload.ticks * workload.rows,
-        0,
-        None,
-        len(workload.aggregations),
-        "CSV in and out",
+        system="Flink, HOP",
+        cpu=cpu,
+        seconds=end - begin,
+        rows=workload.ticks * workload.rows,
+        results=0,
+        state_bytes=None,
+        queries=len(workload.aggregations),
+        note="CSV in and out",
     )
 
 

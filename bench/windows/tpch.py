@@ -59,7 +59,15 @@ def _run(folder: Path, name: str, texts: dict[str, WindowedText]) -> Ran:
     kind = next(iter(texts.values())).query.form.kind if len(texts) == 1 else ""
     cpu, seconds = ran.cpu_seconds_per_tick(last) * last, ran.seconds_per_tick(last) * last
     began, ended = ran.observed.at[0], ran.ended[-1]
-    return Ran(name, kind, cpu, seconds, ran.observed.cpu_within(began, ended), ended - began, ran.results)
+    return Ran(
+        name=name,
+        kind=kind,
+        cpu=cpu,
+        seconds=seconds,
+        whole_cpu=ran.observed.cpu_within(began, ended),
+        whole_seconds=ended - began,
+        results=ran.results,
+    )
 
 
 def _compare(folder: Path, name: str, text: WindowedText) -> None:

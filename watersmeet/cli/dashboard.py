@@ -96,12 +96,12 @@ def make_picture(stats: Stats, before: Stats, seconds: float, latency: Mapping[s
         streams.append(StreamLine(stream.name, stream.rows, grown / seconds, stream.set_aside, *stored))
     queries = tuple(
         QueryLine(
-            query.name,
-            query.joins,
-            query.results,
-            (query.results - results_before.get(query.name, 0)) / seconds,
-            latency.get(query.name),
-            query.suspended,
+            name=query.name,
+            joins=query.joins,
+            results=query.results,
+            per_second=(query.results - results_before.get(query.name, 0)) / seconds,
+            latency=latency.get(query.name),
+            suspended=query.suspended,
         )
         for query in stats.queries
     )

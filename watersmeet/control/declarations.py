@@ -185,7 +185,17 @@ def _of_an_earlier_version(
         text = described[name].sql if name in described else query.sql if query else ""
         sink = query.sink if query else Sink()
         tick, addition = manifest.queries.get(name, 0), (manifest.additions or {}).get(name, "")
-        known = LoggedChange(time.time(), tick, ADD, name, 0.0, text, sink, addition=addition, declared=True)
+        known = LoggedChange(
+            at=time.time(),
+            tick=tick,
+            kind=ADD,
+            name=name,
+            latency=0.0,
+            sql=text,
+            sink=sink,
+            addition=addition,
+            declared=True,
+        )
         if name not in last and name in manifest.queries:
             yield known
         elif name in last and last[name].kind == DROP and query is not None:
@@ -227,7 +237,9 @@ def _of_stream(home: Path, stream: Stream) -> LoggedChange:
     if stream.source is not None:
         source = Sink(stream.source.format, stream.source.path, options_of_rows(stream.source))
     beside = _beside(home, source.path)
-    return LoggedChange(0.0, 0, STREAM, stream.name, 0.0, text, source, declared=True, beside=beside)
+    return LoggedChange(
+        at=0.0, tick=0, kind=STREAM, name=stream.name, latency=0.0, sql=text, sink=source, declared=True, beside=beside
+    )
 
 
 def _length(micros: int | None) -> str:

@@ -209,15 +209,15 @@ def collect_stats(
 ) -> Stats:
     entries = shown_entries(home)
     return Stats(
-        running,
-        manifest.tick,
-        manifest.plan,
-        tuple(_stream(manifest, name) for name in streams),
-        tuple(_stores(manifest)),
-        tuple(_queries(manifest, queries, entries, _outboxes(manifest, read_states(home)))),
-        complaints_in(home),
-        tuple(ticks),
-        tuple(entry.latency for entry in entries if entry.kind in (ADD, DROP) and not entry.declared),
+        running=running,
+        tick=manifest.tick,
+        plan=manifest.plan,
+        streams=tuple(_stream(manifest, name) for name in streams),
+        stores=tuple(_stores(manifest)),
+        queries=tuple(_queries(manifest, queries, entries, _outboxes(manifest, read_states(home)))),
+        predicates=complaints_in(home),
+        ticks=tuple(ticks),
+        deployments=tuple(entry.latency for entry in entries if entry.kind in (ADD, DROP) and not entry.declared),
     )
 
 
@@ -261,16 +261,16 @@ def _queries(
         promised = asked.tick if asked else 0
         in_force = name in manifest.queries and manifest.tick >= promised
         yield QueryStats(
-            name,
-            manifest.queries[name] if in_force else promised or manifest.tick + 1,
-            in_force,
-            manifest.totals.results[name] if in_force else 0,  # until then, those of another query of that name
-            query.joins,
-            query.sql,
-            query.folder,
-            query.backfill,
-            asked.latency if asked and not asked.declared else None,
-            manifest.totals.failed_values[name] if in_force else 0,
-            suspended.get(name) if in_force else None,
-            outboxes.get(name),
+            name=name,
+            since=manifest.queries[name] if in_force else promised or manifest.tick + 1,
+            in_force=in_force,
+            results=manifest.totals.results[name] if in_force else 0,  # until then, those of another query of that name
+            joins=query.joins,
+            sql=query.sql,
+            folder=query.folder,
+            backfill=query.backfill,
+            latency=asked.latency if asked and not asked.declared else None,
+            failed_values=manifest.totals.failed_values[name] if in_force else 0,
+            suspended=suspended.get(name) if in_force else None,
+            outbox=outboxes.get(name),
         )

@@ -111,7 +111,7 @@ def priced(
         after = max(problem.wanted.share(want, joined) for want in wants) * problem.tuples((start, joined))
         ends = frozenset(end_in(move.store, link) for link in known if link.theta is None)
         index = (store_of(move.store), ends) if ends else None
-        found[move] = PricedMove(cost, flow, after, copies, index, tuple(wants))
+        found[move] = PricedMove(cost=cost, flow=flow, found=after, copies=copies, index=index, wants=tuple(wants))
     return found
 
 
@@ -141,14 +141,14 @@ def price(
             )
     shipping += problem.phases(phases)
     return Solution(
-        dict(paths),
-        dict(layouts),
-        sum(move.cost for move in moves.values()),
-        shipping,
-        storage,
-        sum(move.flow * move.copies for move in moves.values()),
-        phases,
-        repeated,
+        paths=dict(paths),
+        layouts=dict(layouts),
+        probe_cost=sum(move.cost for move in moves.values()),
+        shipping=shipping,
+        storage=storage,
+        tuples=sum(move.flow * move.copies for move in moves.values()),
+        phases=phases,
+        repeated=repeated,
         **facts,  # type: ignore[arg-type]
     )
 

@@ -172,7 +172,15 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
             f"the statistics do not have the expected form: {problem!r}",
             hint='write {"sizes": {"r": 100}, "selectivities": [{"left": "r.a", "right": "s.a", "value": 0.01}]}',
         ) from None
-    return Statistics(sizes, pairs, distinct, filters, arrivals, seconds, weights)
+    return Statistics(
+        sizes=sizes,
+        selectivities=pairs,
+        distinct=distinct,
+        filters=filters,
+        arrivals=arrivals,
+        seconds=seconds,
+        weights=weights,
+    )
 
 
 def _column(name: str) -> Named:

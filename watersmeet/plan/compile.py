@@ -72,7 +72,9 @@ def compile_solution(
     all_rows: Collection[str] = (),
 ) -> Ruleset:
     """`all_rows` are streams whose every row is stored, whoever reads them."""
-    compiler = _Compiler(streams, queries, solution, partitions, groups, sharing)
+    compiler = _Compiler(
+        streams=streams, queries=queries, solution=solution, partitions=partitions, groups=groups, sharing=sharing
+    )
     draft = compiler.ruleset()
     stores = Stores(draft, queries, solution, all_rows).rules(streams, compiler.materialized.values())
     finished = without_indexes(replace(draft, stores=stores), compiler.name_of, seldom)
@@ -163,7 +165,9 @@ class _Compiler:
         key = tuple(sorted(chosen, key=lambda part: part.sort_key))
         sources = tuple(chosen[part] for part in key)
         span, tests = predicates_between(links, bound, store, by_range=not key)
-        return StepNode(store, self.name_of(store), key, sources, sees, span, tests)
+        return StepNode(
+            store=store, name=self.name_of(store), key=key, sources=sources, sees=sees, range=span, tests=tests
+        )
 
     def _want(self, node: StepNode, end: Group | Materialized, store: Subquery) -> None:
         bits: tuple[Bit, ...]
@@ -237,27 +241,36 @@ class _Compiler:
         steps = tuple(self._step(child, [root]) for child in root.children.values())
         emits = tuple(self._emit(group, stores, [root]) for group, stores in root.ends if isinstance(group, Group))
         carry = carried(steps, 1)
-        return Start(relation, root.name, phase, max(root.windows), root.groups, carry, emits, steps)
+        return Start(
+            relation=relation,
+            stream=root.name,
+            phase=phase,
+            window=max(root.windows),
+            groups=root.groups,
+            carry=carry,
+            emits=emits,
+            steps=steps,
+        )
 
     def _step(self, node: StepNode, above: list[StepNode]) -> Step:
         path = [*above, node]
         number = next(self.numbers)
         steps = tuple(self._step(child, path) for child in node.children.values())
         return Step(
-            number,
-            node.name,
-            node.key,
-            node.sources,
-            node.sees,
-            max(node.windows),
-            node.groups,
-            carried(steps, len(path)),
-            tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
-            tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
-            steps,
-            node.range,
-            node.tests,
-            node.leaf,
+            id=number,
+            store=node.name,
+            key=node.key,
+            sources=node.sources,
+            sees=node.sees,
+            window=max(node.windows),
+            groups=node.groups,
+            carry=carried(steps, len(path)),
+            emits=tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
+            keeps=tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
+            steps=steps,
+            range=node.range,
+            tests=node.tests,
+            leaf=node.leaf,
         )
 
     def _emit(self, group: Group, stores: Path, path: list[StepNode]) -> Emit:

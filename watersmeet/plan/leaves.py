@@ -73,15 +73,15 @@ def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: StepN
     if use.backfill and stream.retain is not None:  # older partners may have been deleted
         behind = stream.retain - leaf.window
     return LeafCheck(
-        leaf.wants_partner,
-        members,
-        tuple(window for _, window in leaf.windows),
-        tuple(verify),
-        "" if leaf.wants_partner else stream.name,
-        use.backfill,
-        behind,
-        relations.index(use.due) if use.due else None,
-        use.first_partner,
+        wants_partner=leaf.wants_partner,
+        members=members,
+        windows=tuple(window for _, window in leaf.windows),
+        verify=tuple(verify),
+        decided="" if leaf.wants_partner else stream.name,
+        before=use.backfill,
+        behind=behind,
+        first=relations.index(use.due) if use.due else None,
+        precedes=use.first_partner,
     )
 
 

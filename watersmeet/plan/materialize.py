@@ -85,7 +85,15 @@ def materialized_stores(
         links = sorted(link.text for link in subquery.links)
         content = identity((relations, links, windows, filters_text(filters), columns))
         name = "_".join((*relations, digest(content, 8))).replace("@", "_")
-        found[subquery] = Materialized(name, subquery, graph, windows, filters, columns, tuple(sorted(outside)))
+        found[subquery] = Materialized(
+            name=name,
+            subquery=subquery,
+            graph=graph,
+            windows=windows,
+            filters=filters,
+            columns=columns,
+            outside=tuple(sorted(outside)),
+        )
     return found
 
 

@@ -140,7 +140,12 @@ class Outbox:
     def _begin(self, one: _Delivery) -> None:
         lane = one.lane
         order = DeliverOrder(
-            str(self._home), self._newest.tag, lane.query, lane.sink, lane.parcels[:_AT_ONCE], self._newest.tick
+            home=str(self._home),
+            tag=self._newest.tag,
+            query=lane.query,
+            sink=lane.sink,
+            parcels=lane.parcels[:_AT_ONCE],
+            committed=self._newest.tick,
         )
         try:
             future = self._executor.submit(order, Rank.DELIVERY)

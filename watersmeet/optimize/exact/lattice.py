@@ -166,7 +166,14 @@ class _Builder:
                     cost = self.problem.step((start, here), store, there, links)
                     more = self.problem.broadcast(cost, (start, here), there)
                     self.moves[source, target, store] = LatticeMove(
-                        source, target, number, store, cost, more, frozenset(ends), known
+                        source=source,
+                        target=target,
+                        store=number,
+                        probed=store,
+                        cost=cost,
+                        broadcast=more,
+                        ends=frozenset(ends),
+                        known=known,
                     )
 
     def finish(self, wholes: Collection[Subquery], homes: Mapping[Subquery, frozenset[int]]) -> Lattice:
@@ -182,7 +189,16 @@ class _Builder:
         for start, subquery, number in asked:
             origin = self._node((start, Subquery(frozenset((start,)), frozenset())))
             target = self._node((start, subquery))
-            wants.append(LatticeWant(start, subquery, origin, target, number, _leading_to(target, moves, into)))
+            wants.append(
+                LatticeWant(
+                    start=start,
+                    subquery=subquery,
+                    origin=origin,
+                    target=target,
+                    store=number,
+                    moves=_leading_to(target, moves, into),
+                )
+            )
         return Lattice(tuple(self.nodes), moves, tuple(self.store_list), tuple(wants), homes)
 
     def _node(self, node: Node) -> int:
