@@ -1,8 +1,8 @@
-"""The Python API: an engine that runs a pipeline. This module has what declares and shows; see also `lifecycle`."""
+"""The Python API: what a user declares in an engine, and what it shows. How it runs is in `lifecycle`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.control.description import describe
 from watersmeet.control.stats import Stats, collect_stats
 from watersmeet.handle import QueryHandle
+from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.io.sources import check_frame, columns_of
 from watersmeet.lifecycle import Lifecycle
 from watersmeet.model import Sink, Stream
 from watersmeet.model.stream import DAY
 from watersmeet.pipeline import folder_of, pointing_at, source_in
 from watersmeet.plan.explain import explain
+from watersmeet.runtime.tick.suspension import is_suspended
 from watersmeet.runtime.udf.predicate_calls import complaints_in
 from watersmeet.sql import CreateQuery, CreateStream, Statement, micros, micros_or_none, parse_script
 
@@ -244,6 +246,16 @@ class Engine(Lifecycle):
         self._deliveries.register(name, deliver)
 
     @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams, in the order in which they were added.
+
+        Example:
+            >>> [stream.name for stream in engine.streams]
+            ['bids']
+        """
+        return tuple(self.pipeline.streams.values())
+
+    @property
     def queries(self) -> tuple[QueryHandle, ...]:
         """The handles of all queries.
 
@@ -308,6 +320,14 @@ class Engine(Lifecycle):
         queries = describe(self.home, self._active.queries)
         stats = collect_stats(self.home, self.newest, self.pipeline.streams, queries, recent, self._loop is not None)
         return replace(stats, failure=str(self.failure or ""))
+
+    @property
+    def suspended(self) -> Mapping[str, Suspension]:
+        """Internal: the queries that are suspended, in an engine that is open."""
+        newest = self._loop.manifest if self._loop else Manifest()
+        return {
+            query.name: newest.suspended[query.name] for query in self._active.queries if is_suspended(query, newest)
+        }
 
     def __repr__(self) -> str:
         failed = f"failed: {self.failure.problem}" if self.failure is not None else ""

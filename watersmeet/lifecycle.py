@@ -1,10 +1,13 @@
-"""The life of an engine: how it starts, runs ticks, fails and stops, and the plan that is active. `Engine` is one."""
+"""The life of an engine: how it starts, runs ticks, fails and stops, and the state of it that its parts have in common.
+
+`Engine` adds what a user declares and what is shown. What a start puts together is in `running`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,26 +21,20 @@ from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.location import home_at
 from watersmeet.home.lock import home_lock
-from watersmeet.home.manifest import Manifest, Suspension, load_newest
+from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.interrupts import restore, spare_jobs
-from watersmeet.model import Stream
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.render import RenderedPlan
-from watersmeet.running import open_home
+from watersmeet.running import make_executor, open_home
 from watersmeet.runtime.delivery import Deliveries
-from watersmeet.runtime.exec.executor import Executor
-from watersmeet.runtime.exec.local import LocalExecutor
-from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.loop import FOREVER, TickLoop
 from watersmeet.runtime.outbox import Outbox
 from watersmeet.runtime.tick.failure import is_full, no_space
-from watersmeet.runtime.tick.suspension import is_suspended
 from watersmeet.session import check_session, check_settings, make_session, session_problem
-from watersmeet.worker_check import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -267,7 +264,7 @@ class Lifecycle:
     def _open(self, accept: bool = False) -> None:
         if self._loop is not None:
             return
-        if not self.streams:
+        if not self.pipeline.streams:
             raise ModelError("the pipeline has no stream", hint="declare one: CREATE STREAM … or engine.stream(…)")
         if self._spark is not None:
             check_settings(self.spark)
@@ -276,7 +273,7 @@ class Lifecycle:
         try:
             began = time.time()
             self._active.check_owners(self._active.recall(accept))
-            executor = self._make_executor()
+            executor = make_executor(self.options, self.home, lambda: self.spark, self._is_given)
             self._held.callback(executor.close)
             running = open_home(self._active, executor, self._deliveries, lambda: self.spark, lock)
             self._feeds, self._keeper, self._outbox = running.feeds, running.keeper, running.outbox
@@ -292,28 +289,12 @@ class Lifecycle:
             self._held.close()
             raise
 
-    def _make_executor(self) -> Executor:
-        if self.options.executor == "local":
-            return LocalExecutor()
-        check_workers(self.spark, self._is_given)
-        return SparkExecutor(self.spark, self.home, self.options.residents, self.options.resident_seconds)
-
-    # What others see -----------------------------------------------------------------------------
+    # What runs -------------------------------------------------------------------------------------
 
     @property
     def pipeline(self) -> Pipeline:
         """Internal: streams, queries and predicates as they are now."""
         return self._active.pipeline
-
-    @property
-    def streams(self) -> tuple[Stream, ...]:
-        """The streams, in the order in which they were added.
-
-        Example:
-            >>> [stream.name for stream in engine.streams]
-            ['bids']
-        """
-        return tuple(self.pipeline.streams.values())
 
     @property
     def spark(self) -> SparkSession:
@@ -328,14 +309,6 @@ class Lifecycle:
             check_settings(self._spark)
         check_session(self._spark)  # it may have been stopped since
         return self._spark
-
-    @property
-    def suspended(self) -> Mapping[str, Suspension]:
-        """Internal: the queries that are suspended, in an engine that is open."""
-        newest = self._loop.manifest if self._loop else Manifest()
-        return {
-            query.name: newest.suspended[query.name] for query in self._active.queries if is_suspended(query, newest)
-        }
 
     @property
     def newest(self) -> Manifest:
@@ -361,7 +334,8 @@ class Lifecycle:
         """
         if statistics is None and self._loop is not None:
             return self._keeper.current.rendered(self._loop.manifest.totals)
-        return make_plan(START, self.streams, self._active.queries, self.options, statistics or Statistics()).rendered()
+        streams = tuple(self.pipeline.streams.values())
+        return make_plan(START, streams, self._active.queries, self.options, statistics or Statistics()).rendered()
 
     def apply(self, requests: Sequence[ChangeRequest]) -> list[Verdict]:
         """Internal: execute requests of other processes; see `ActiveQueries.apply`."""

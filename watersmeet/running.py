@@ -17,12 +17,16 @@ from watersmeet.home.lock import HomeLock
 from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover, sync_published
 from watersmeet.io.positions import begun_after, check_positions
+from watersmeet.options import Options
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor, Sampler, verify
+from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.feed.stream_groups import Groups
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.outbox import Outbox
+from watersmeet.worker_check import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +38,14 @@ class Running:
     feeds: Feeds
     keeper: PlanKeeper  # the holder of the active plan
     outbox: Outbox  # deliveries to targets
+
+
+def make_executor(options: Options, home: Path, spark: Callable[[], SparkSession], is_given: bool) -> Executor:
+    """Who executes the orders of ticks. `is_given`: the session is the user's, and may have workers that cannot."""
+    if options.executor == "local":
+        return LocalExecutor()
+    check_workers(spark(), is_given)
+    return SparkExecutor(spark(), home, options.residents, options.resident_seconds)
 
 
 def open_home(
