@@ -1,4 +1,4 @@
-"""What has ended the ticks of an engine, and whether the user was told."""
+"""The failure that has ended the ticks of an engine, and whether it was raised to the user."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from watersmeet.runtime.tick.failure import explain_failure
 
 
 class Failure:
+    """The first failure of an engine since its start."""
+
     def __init__(self, home: Path) -> None:
         self._home = home
         self.known: WatersmeetError | None = None

@@ -1,4 +1,4 @@
-"""Ctrl-C while engines run: PySpark's handler would cancel all jobs of the session, also those of the engines."""
+"""The handler of Ctrl-C while engines run: PySpark's own would cancel all jobs of the session, theirs too."""
 
 from __future__ import annotations
 

@@ -71,6 +71,8 @@ _REMOVED = asdict(Research())  # options of earlier versions, with the only valu
 
 @dataclass(frozen=True)
 class Options:
+    """The options of one engine; invalid values are rejected when it is made."""
+
     partitions: int = _option(1, "number of partitions that the state is spread over", _at_least(1, 1024))
     tick: str = _option("100 milliseconds", "shortest time from the start of one tick to the next", _duration)
     executor: str = _option(

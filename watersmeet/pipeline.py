@@ -30,6 +30,8 @@ from watersmeet.windows.table import operator_of
 
 @dataclass(frozen=True)
 class Pipeline:
+    """Declared streams, queries and predicates, with the options and the home that they are for."""
+
     options: Options = field(default_factory=Options)
     home: Path = Path("watersmeet-home")  # results without INTO go there
     streams: Mapping[str, Stream] = field(default_factory=dict)

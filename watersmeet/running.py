@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Running:
+    """The parts of an engine that exist from its start to its stop."""
+
     loop: TickLoop
     feeds: Feeds
     keeper: PlanKeeper  # the holder of the active plan

@@ -25,7 +25,7 @@ from watersmeet.terminal import visible, visible_lines
 
 
 class Interrupted(KeyboardInterrupt):
-    """Another signal that is taken like Ctrl-C."""
+    """A signal that is handled like Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`watersmeet retry-rejected`: take files after all that were set aside because they could not be read."""
+"""`watersmeet retry-rejected`: read files again that were set aside because they could not be read."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _GIVEN_UP = b"\nthe running tick is given up; the next start repeats it\n"
 
 
 class StopRequest:
-    """Ctrl-C, SIGTERM and SIGHUP as a wish that the running tick ends first; a second one ends the process at once.
+    """The handler of Ctrl-C, SIGTERM and SIGHUP: the running tick ends first; a second signal ends the process at once.
 
     Ending at once is safe too: what a tick has not committed, the next run repeats.
     """
@@ -111,7 +111,7 @@ def _terminal_may_be_gone() -> Iterator[None]:
 
 
 class _View(Live):
-    """Its thread goes on refreshing it."""
+    """A live view that its own thread refreshes."""
 
     def refresh(self) -> None:
         with _terminal_may_be_gone():

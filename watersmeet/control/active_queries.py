@@ -50,6 +50,8 @@ _log = logging.getLogger("watersmeet")
 
 
 class ActiveQueries:
+    """The pipeline of an engine as it is now, and its changes."""
+
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self.changing = threading.RLock()  # held while the pipeline changes

@@ -29,6 +29,8 @@ ADD, DROP, RESUME, STREAM = "add", "drop", "resume", "stream"
 
 @dataclass(frozen=True)
 class LoggedChange:
+    """One line of the log of changes."""
+
     at: float  # unix time at which it was activated
     tick: int  # the first tick in which it is active
     kind: str  # add, drop or resume a query; stream: a stream is declared like this
@@ -111,7 +113,7 @@ def still_suspended(manifest: Manifest, entries: Iterable[LoggedChange]) -> dict
 
 @dataclass
 class Folded:
-    """What a log amounts to, by name."""
+    """The state that a log of changes describes, by name."""
 
     active: dict[str, LoggedChange] = field(default_factory=dict)  # the additions of the queries that are active
     declared: dict[str, LoggedChange] = field(default_factory=dict)  # queries of the pipeline at the last start,

@@ -1,4 +1,4 @@
-"""What the process does that checks requests: a handler of `runtime/child_main.py`."""
+"""The handler of the process that checks requests, for `runtime/child_main.py`."""
 
 from __future__ import annotations
 

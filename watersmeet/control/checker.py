@@ -17,6 +17,8 @@ from watersmeet.runtime.child_process import ChildProcess, Ended, Failed
 
 
 class Checker:
+    """The child process that checks requests, started with the first one."""
+
     def __init__(self) -> None:
         self._child: ChildProcess | None = None
         self._turn = threading.Lock()

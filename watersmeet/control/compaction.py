@@ -1,4 +1,4 @@
-"""The log of changes stays short: what later changes have made irrelevant is left out now and then.
+"""Compaction of the log of changes: entries that later ones have made irrelevant are removed now and then.
 
 The log is replaced as a whole, and the one before is kept beside it. The first line of the new one has the mark of the
 one before: a manifest that was committed before the replacement names that one (`home/dependencies.py`). So the log is

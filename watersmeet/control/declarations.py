@@ -161,7 +161,7 @@ class _Comparison:
 
 
 class _Before(Folded):
-    """What the log amounts to. The log of an earlier version has no declarations: `unlogged` are those of its queries,
+    """What the log describes. The log of an earlier version has no declarations: `unlogged` are those of its queries,
     as far as the home has them."""
 
     def __init__(self, home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[LoggedChange]) -> None:

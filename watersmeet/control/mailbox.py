@@ -37,6 +37,8 @@ NO_ENGINE = "start one: watersmeet run PIPELINE.SQL --home DIR; `list` and `stat
 
 @dataclass(frozen=True)
 class Request:
+    """A request of a client, one file in the inbox."""
+
     kind: str  # one of KINDS
     script: str = ""  # statements; the names of queries to resume
     file: str = ""  # of the script, for messages
@@ -57,6 +59,8 @@ class Reply:
 
 
 class Mailbox:
+    """The folder of requests and replies: both sides of it."""
+
     def __init__(self, home: Path) -> None:
         self.home = home
         self.inbox, self.answers = home / layout.INBOX, home / layout.ANSWERS

@@ -38,6 +38,8 @@ class Controlled(Protocol):
 
 
 class ControlServer:
+    """The threads that handle the mailbox of a running engine."""
+
     def __init__(self, engine: Controlled, mailbox: Mailbox) -> None:
         self._engine = engine
         self._mailbox = mailbox

@@ -23,6 +23,8 @@ _LONGEST_LINK = 64  # bytes at the end of a line that have it
 
 
 class ChainedLog:
+    """An append-only file of JSON records, each with its link."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.links: list[int] = []  # of all lines, and first the one that the log follows

@@ -40,6 +40,8 @@ class Reason(StrEnum):
 
 @dataclass
 class Counters:
+    """What ticks have done, in numbers: of one task, of a tick, or of all ticks of a home."""
+
     rows: Counter[str] = field(default_factory=Counter)  # that arrived, by stream
     set_aside: Counter[tuple[Reason, str]] = field(default_factory=Counter)  # by reason and stream
     unwanted: Counter[str] = field(default_factory=Counter)  # rows that no query wants, by stream
@@ -57,7 +59,7 @@ class Counters:
     _inside: int = field(default=0, init=False, repr=False, compare=False)  # ns of stages inside of a timed one
 
     def forget_steps(self) -> None:
-        """The numbers of steps mean nothing under another plan."""
+        """Delete the counts by step: their numbers mean nothing under another plan."""
         self.step_in.clear()
         self.step_out.clear()
         self.step_micros.clear()
@@ -76,7 +78,7 @@ class Counters:
             self._inside = before + spent
 
     def forget_others(self, queries: Collection[str], slices: Collection[str]) -> None:
-        """What is counted of queries and slice stores that are no more would pile up."""
+        """Delete the counts of queries and slice stores that no longer exist: they would pile up."""
         for counter, known in (
             *((counter, queries) for counter in (self.results, self.failed_values)),
             *((counter, slices) for counter in (self.sliced, self.windows_read, self.keys_read)),

@@ -1,4 +1,4 @@
-"""What a manifest depends on beside the state: that no later one is lost, and that the log of changes is still there.
+"""Checks of what a manifest depends on beside the state: no later manifest is lost, the log of changes is there.
 
 A home may be put together from parts of different times, by a backup or a slip of the hand. Each part may be whole by
 itself, and a run on it would repeat results, bring back dropped queries or lose added ones without an error.

@@ -1,4 +1,4 @@
-"""What is on the disk, and not only in the operating system's memory: it survives a loss of power.
+"""Forcing files to disk, so that they survive a loss of power.
 
 The only module that forces anything to disk. Few files are forced one by one, with the folders that name them. Many
 are forced by one call for their whole file system (`syncfs`), which also waits for what other programs have written

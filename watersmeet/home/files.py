@@ -35,7 +35,7 @@ def make_private(folder: Path) -> None:
 
 
 def make_home(home: Path) -> None:
-    """The same, but a folder above the home is made as the umask says."""
+    """Make the folder of a home, private to this user; missing folders above it have the permissions of the umask."""
     make_folder(home.parent)
     make_private(home)
 
@@ -74,7 +74,7 @@ def append_durably(path: Path, records: Iterable[Any]) -> None:
 
 
 def append_line(path: Path, content: bytes) -> None:
-    """The same for lines as they stand in the file."""
+    """Append a line, given as it stands in the file; it is on the disk afterwards, or it is not there."""
     make_private(path.parent)
     is_new = not path.exists()
     # A buffer would be written again when the file is closed.
@@ -114,7 +114,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def version_of(path: Path) -> Version | None:
-    """Is another one after lines were added, or the file was replaced; None if it is missing."""
+    """A value that changes when lines are added or the file is replaced; None if the file is missing."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A newest state that is damaged: back to the one before, where nobody can have seen a result of the damaged tick.
+"""Return to the state before a damaged newest tick, if nobody can have seen a result of that tick.
 
 That happens after a loss of power with durability=process, or on a disk that forgets what it has confirmed. The tick
 is then repeated, with the same rows. Where results of it are published, a reader who has them would get them twice:

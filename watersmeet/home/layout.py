@@ -59,7 +59,7 @@ def draft(path: Path) -> Path:
 
 
 def owner_draft(folder: Path, unique: str) -> Path:
-    """Two homes may try to mark one folder at the same time."""
+    """The name under which a home writes its mark of a result folder: two homes may do so at the same time."""
     return folder / f"{OWNER}.{unique}.draft"
 
 
@@ -73,7 +73,7 @@ def manifest(home: Path, tick: int) -> Path:
 
 
 def manifest_draft(home: Path, tick: int, process: int) -> Path:
-    """Each process has its own, so that the late write of one cannot change what another commits."""
+    """The name under which a process writes a manifest: its own, so that a late write changes no other commit."""
     return home / MANIFESTS / f"{tick:012d}.{process}.draft"
 
 
@@ -183,7 +183,7 @@ def plan_file(home: Path, run: str, version: str, number: int) -> Path:
 
 
 def batch_order(home: Path, run: str, group: str, batch: int | str) -> Path:
-    """Batch numbers come again after a restart, so `run` keeps the late order of a dead engine from its tasks."""
+    """The order of a batch. Batch numbers come again after a restart, so `run` tells a dead engine's orders apart."""
     return home / ORDERS / run / group / f"{batch}.pickle"
 
 

@@ -137,7 +137,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _make_ours(path: Path, mode: int) -> None:
-    """Take from others what a lax umask, or an earlier version, has allowed them."""
+    """Remove the permissions of other users, which a lax umask or an earlier version has given."""
     found = path.stat()
     if found.st_uid != os.geteuid():
         _log.warning("%s belongs to another user, who may read and change what is in it", path)

@@ -93,6 +93,8 @@ class Suspension:
 
 @dataclass(frozen=True)
 class Manifest:
+    """The state of a home after a tick: files, queries, watermarks and totals."""
+
     tick: int = 0
     batches: dict[str, int] = field(default_factory=dict)  # source group -> newest batch id in the state
     newest: dict[str, int] = field(default_factory=dict)  # stream -> highest event time seen
@@ -129,7 +131,7 @@ class NewerVersion(StateError):
 
 
 def commit(home: Path, manifest: Manifest) -> None:
-    """Make a tick real. Fails if another process has committed that tick."""
+    """Commit a tick: write its manifest. Fails if another process has committed that tick."""
     path = layout.manifest(home, manifest.tick)
     inside = f"{home}{os.sep}"
     plain = {

@@ -38,6 +38,8 @@ class Posted(NamedTuple):
 
 @dataclass(frozen=True)
 class Lane:
+    """The parcels of a query that wait for one target, in the order of their ticks."""
+
     query: str
     sink: Sink  # as the query had it in these ticks; the query may be dropped, or have another one by now
     parcels: tuple[Parcel, ...] = ()
@@ -101,7 +103,7 @@ def without(lanes: Sequence[Lane], delivered: Mapping[LaneName, int]) -> tuple[L
 
 
 def lanes_from(raw: Iterable[Mapping[str, Any]]) -> Lanes:
-    """As they stand in a manifest."""
+    """The lanes of an outbox from their form in a manifest."""
     return tuple(
         Lane(
             one["query"],

@@ -67,7 +67,7 @@ def recover(
 
 
 def superfluous(home: Path, manifest: Manifest) -> list[str]:
-    """What only the manifest before this one names: it is deleted after the next commit."""
+    """The files that only the manifest before this one names: they are deleted after the next commit."""
     before = load_earlier(home, manifest.tick)[:1]
     return sorted(named_files(before) - named_files([manifest]))
 
@@ -115,7 +115,7 @@ def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str
 
 
 def _is_published(file: ResultFile, tick: int) -> bool:
-    """Also if a start has put it aside since, because the pipeline declares another query of that name."""
+    """Whether a result file is where readers look, or was put aside since for another query of that name."""
     final = Path(file.final)
     return final.exists() or (layout.put_aside(final.parent, tick) / final.name).exists()
 

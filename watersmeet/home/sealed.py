@@ -15,6 +15,8 @@ from watersmeet.home.files import replace_durably
 
 
 class Seal(NamedTuple):
+    """What a manifest remembers of a sealed file."""
+
     generation: int
     checksum: int
 
@@ -41,7 +43,7 @@ def read_sealed(path: Path) -> Any:
 
 
 def seal_of(path: Path) -> Seal | None:
-    """None where there is no file, or one of an earlier version."""
+    """The seal of a file; None where there is no file, or one of an earlier version."""
     try:
         with path.open("rb") as file:
             return _seal(file.readline())

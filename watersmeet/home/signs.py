@@ -1,5 +1,7 @@
-"""Signs while a tick runs, small files in `orders/`: for tasks, which look for them between two chunks of rows, and of
-tasks in which Spark computes, for the driver."""
+"""Signals between the driver and tasks while a tick runs, as small files in `orders/`.
+
+Tasks look for those of the driver between two chunks of rows; tasks in which Spark computes send some to the driver.
+"""
 
 from __future__ import annotations
 

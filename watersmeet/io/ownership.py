@@ -1,4 +1,4 @@
-"""A folder outside of the homes, which INTO names, has the results of one home: a file in it says of which.
+"""The owner of a result folder: a file in a folder that INTO names says which home writes its results there.
 
 Two homes that run the same pipeline would write the same results into it twice. The mark has the tag of the home, so
 the home may be moved; a copy of it, whose original is still there, is another home.

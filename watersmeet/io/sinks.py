@@ -33,6 +33,8 @@ COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parqu
 
 
 class ResultWriter(Protocol):
+    """Writes the results of one query and task in the format of its sink."""
+
     def write(self, rows: pa.Table) -> None: ...
 
     def close(self) -> None: ...

@@ -38,6 +38,8 @@ def member_column(row: str, column: str) -> str:
 
 
 class Expression:
+    """A node of a scalar expression. Its text is its identity."""
+
     type: str
     operands: tuple[Expression, ...]
 
@@ -56,17 +58,17 @@ class Expression:
         raise NotImplementedError
 
     def renamed(self, rename: Callable[[ColumnRef], ColumnRef]) -> Expression:
-        """The same over other columns."""
+        """The expression over other columns."""
         operands = tuple(operand.renamed(rename) for operand in self.operands)
         return replace(self, operands=operands) if operands else self  # type: ignore[type-var]
 
     def typed(self, declared: str) -> Expression:
-        """The same with its type, as DuckDB found it."""
+        """The expression with its type, as DuckDB found it."""
         return replace(self, type=declared)  # type: ignore[type-var]
 
     @cached_property
     def text(self) -> str:
-        """DuckDB SQL."""
+        """The expression in SQL of DuckDB."""
         return self.spelled(lambda column: quoted(column.label))
 
     @cached_property
@@ -112,7 +114,7 @@ class ColumnRef(Expression):
 
     @property
     def shown(self) -> str:
-        """What people read of it."""
+        """The name that users see."""
         return self.name
 
     @property
@@ -268,14 +270,14 @@ def all_of(conditions: list[Expression]) -> Expression:
 
 
 def unnested(expression: Expression) -> Expression:
-    """Without parentheses around it."""
+    """The expression without parentheses around it."""
     while isinstance(expression, Operation) and expression.operator == "()":
         (expression,) = expression.operands
     return expression
 
 
 def bare(expression: Expression) -> Expression:
-    """Without parentheses and conversions that keep every value."""
+    """The expression without parentheses, and without conversions that keep every value."""
     while True:
         expression = unnested(expression)
         if not isinstance(expression, Cast) or not expression.exact:

@@ -154,6 +154,8 @@ class JoinPartial:
 
 @dataclass(frozen=True)
 class FactorizedAggregates:
+    """Aggregates of a join without its results: partials of each member are multiplied by join key."""
+
     kind: ClassVar[str] = "factorized"
     join: ClassVar[JoinForm | None] = None
     reads_rows: ClassVar[bool] = False

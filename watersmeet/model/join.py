@@ -23,6 +23,8 @@ LEFT_JOIN, SEMI_JOIN, ANTI_JOIN = "left", "semi", "anti"
 @spelled_as("Alias", "name", "stream", "window", "filter")
 @dataclass(frozen=True)
 class Alias:
+    """One use of a stream in a join, with its window and filter."""
+
     name: str
     stream: str
     window: int | None  # microseconds; None is UNBOUNDED
@@ -101,7 +103,7 @@ class JoinForm:
 
     @property
     def title(self) -> str:
-        """What it reads, for people."""
+        """What the join reads, as users see it."""
         named = [f"{alias.stream} {alias.name}" for alias in self.aliases]
         if self.leaf is None:
             return " ⋈ ".join(named)
@@ -128,7 +130,7 @@ class JoinForm:
         return tuple(alias.filter for alias in self.aliases if alias.filter is not None)
 
     def _expressions(self) -> Iterator[tuple[str, Expression]]:
-        """All of them, with the alias whose rows each is about; outputs name the aliases themselves."""
+        """All expressions, each with the alias that it reads; outputs name the aliases themselves."""
         for alias in self.aliases:
             if alias.filter is not None:
                 yield alias.name, alias.filter

@@ -76,6 +76,8 @@ class Registered:
 @spelled_as("Theta", "text", "left", "right", "band", "program", "strict", "function", "arguments")
 @dataclass(frozen=True)
 class Theta:
+    """A condition on a left and a right row that is no equality of keys."""
+
     condition: Expression = field(repr=False)  # for a registered predicate, its call
     text: str = field(init=False, compare=False)
     left: tuple[KeyPart, ...]  # the columns that it reads of either row
@@ -114,6 +116,8 @@ class _TwoAliases:
 @spelled_as("Equality", "left", "right", "left_key", "right_key")
 @dataclass(frozen=True)
 class Equality(_TwoAliases):
+    """Two aliases whose keys must be equal."""
+
     left_key: KeyPart
     right_key: KeyPart
 

@@ -17,7 +17,7 @@ _FORMATS = ("parquet", "json", "csv", "console", "count")
 
 
 def sink_formats() -> tuple[str, ...]:
-    """What may follow INTO."""
+    """The formats that may follow INTO."""
     return (*_FORMATS, *targets())
 
 
@@ -62,6 +62,8 @@ class Sink:
 
 @dataclass(frozen=True)
 class Query:
+    """A query as an engine has it: name, form, sink, and when it was added."""
+
     name: str
     form: Form
     window: Grid | None = None  # for a windowed query; None: its results leave one by one
@@ -80,7 +82,7 @@ class Query:
 
     @cached_property
     def definition(self) -> Query:
-        """The query without what depends on when it came."""
+        """The query without what depends on when it was added."""
         timeless = not (self.since or self.addition or self.backfill or self.resumed)
         return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
 
@@ -100,7 +102,7 @@ class Query:
 
     @property
     def join(self) -> JoinForm | None:
-        """The join that it is, or whose results it aggregates."""
+        """The join that the query is, or whose results it aggregates."""
         return self.form.join
 
     @property
@@ -110,7 +112,7 @@ class Query:
 
     @property
     def title(self) -> str:
-        """What it reads, for people."""
+        """What the query reads, as users see it."""
         return f"{', '.join(self.streams)} in windows" if self.join is None or self.is_windowed else self.join.title
 
     @property

@@ -27,7 +27,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """For people, with the columns named as the stream names them."""
+        """The call as users see it, with the column names of the stream."""
         listed = [
             each.text if isinstance(each, Call) else each.spelled(lambda column: column.shown)
             for each in self.arguments
@@ -40,12 +40,12 @@ class Call:
 
     @property
     def identity(self) -> str:
-        """All that the values depend on."""
+        """The text of everything that the values depend on."""
         listed = [each.identity if isinstance(each, Call) else _identity(each) for each in self.arguments]
         return f"{self.function}({', '.join(listed)}): {self.type}"
 
     def inputs(self) -> Iterator[Expression]:
-        """What tasks compute for Spark."""
+        """The expressions that tasks compute and pass to Spark."""
         for each in self.arguments:
             if isinstance(each, Call):
                 yield from each.inputs()
@@ -54,7 +54,7 @@ class Call:
 
 
 def is_constant(argument: Expression) -> bool:
-    """Whether Spark is told the value itself."""
+    """Whether an argument is a constant, which Spark receives as a literal."""
     return isinstance(argument, Literal) and (
         argument.type in ("string", "boolean", "double", "tinyint", "smallint", "int", "bigint")
         or argument.type.startswith("decimal")
@@ -83,7 +83,7 @@ class SparkCall(ColumnRef):
 
 
 def without_row(argument: Call | Expression) -> Call | Expression:
-    """The same over the columns of the only row that it reads."""
+    """The argument over the columns of the only row that it reads."""
     if isinstance(argument, Call):
         return replace(argument, arguments=tuple(map(without_row, argument.arguments)))
     return argument.renamed(lambda column: replace(column, row=""))

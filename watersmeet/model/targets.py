@@ -25,5 +25,5 @@ def _installed() -> dict[str, str]:
 
 
 def targets() -> dict[str, str]:
-    """By name."""
+    """The connectors of targets, by the name that INTO has."""
     return {**_installed(), **BUILT_IN}

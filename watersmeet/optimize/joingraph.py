@@ -24,12 +24,12 @@ LATTICE, LATTICES, LEAST_LATTICE = 300, 6000, 31
 
 
 def at_random(places: int) -> KeyPart:
-    """The layout of a store that no equality leads to: its rows are spread evenly over some of the places."""
+    """The layout of a store that no equality leads to: its rows are spread round-robin over some partitions."""
     return KeyPart(Sql((str(places),)), _AT_RANDOM)
 
 
 def places_at_random(layout: KeyPart) -> int | None:
-    """Over how many places a layout spreads rows evenly; None if a key decides."""
+    """The number of partitions over which a layout spreads rows round-robin; None if it is a key."""
     return int(layout.expression.text) if layout.type == _AT_RANDOM else None
 
 
@@ -114,6 +114,8 @@ class Subquery:
 
 @dataclass(frozen=True)
 class QueryGraph:
+    """A join as the optimizer sees it: relations and the links between them."""
+
     name: str
     relations: tuple[str, ...]  # in the order of the query's aliases
     links: frozenset[Link]

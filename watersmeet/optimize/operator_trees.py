@@ -72,12 +72,12 @@ def greedy_order(
 
 
 def flat(problem: Problem, time_limit: float = inf) -> Solution:
-    """Streams only."""
+    """The plan that materializes nothing."""
     return plan_of_trees(problem, "flat", lambda query: OperatorTree(tuple(sorted(query.relations))))
 
 
 def left_deep(problem: Problem, time_limit: float = inf) -> Solution:
-    """One order of the relations for each query, every prefix a store."""
+    """The plan with one order of the relations for each query, in which every prefix is materialized."""
     if not problem.materialize and any(len(query.relations) > 2 for query in problem.queries):
         raise ModelError("a left-deep plan stores intermediate results", hint="use the searcher flat, or materialize")
     return plan_of_trees(problem, "left-deep", lambda query: left_deep_tree(problem, query))

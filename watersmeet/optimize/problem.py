@@ -57,7 +57,7 @@ Path = tuple[Subquery, ...]  # the stores that a start's tuples visit, in order
 Node = tuple[str, Subquery]  # (start, joined so far)
 Want = tuple[str, Subquery]  # (start, subquery that a path from it must reach)
 
-ROWS_A_PLACE = 500_000  # a place should not have more rows of one store while others have none
+ROWS_A_PLACE = 500_000  # a partition should not have more rows of one store while others have none
 
 
 class StepCost(NamedTuple):
@@ -71,6 +71,8 @@ class StepCost(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
+    """Queries, statistics and settings for which a plan is searched."""
+
     queries: tuple[QueryGraph, ...]
     statistics: Statistics = field(default_factory=Statistics)
     partitions: int = 1
@@ -104,7 +106,7 @@ class Problem:
 
     @cached_property
     def least_storage(self) -> float:
-        """What the streams themselves need."""
+        """The tuples that the stores of the streams have."""
         streams = sorted({stream_of(relation) for relation in self.relations})
         return sum(self.stored(Subquery(frozenset((stream,)), frozenset())) for stream in streams)
 
@@ -184,7 +186,7 @@ class Problem:
         return found
 
     def _places(self, store: Subquery, thetas: Iterable[Link]) -> int:
-        """How many places a store should be spread over that only these predicates lead to."""
+        """The number of partitions for a store that only these predicates lead to."""
         if self.parallelism == "all":
             return self.partitions
         looking = max((self._looking(store, [link]) for link in thetas), default=0.0)
@@ -227,7 +229,7 @@ class Problem:
         known: Collection[Link],
         layouts: Sequence[Attribute] = (),
     ) -> StepCost:
-        """The layouts matter only where no equality leads to the store; none: those that it would have."""
+        """The cost of a step. Layouts matter only where no equality leads to the store; none: those it would have."""
         start, here = node
         return self.step_by_flow(
             (self.tuples(node), self.tuples((start, joined))), store, known, len(here) > 1, layouts
@@ -241,7 +243,7 @@ class Problem:
         later: bool,
         layouts: Sequence[Attribute] = (),
     ) -> StepCost:
-        """A step that so many tuples come to and leave; `later`: it is not the first one of its start."""
+        """The cost of a step by the tuples that reach and leave it; `later`: it is not the first step of its start."""
         came, found = flow
         equality = any(link.theta is None for link in known)
         weights = self.weights
@@ -295,7 +297,7 @@ class Problem:
         return (places_at_random(held[0][1]) if held else None) or self.partitions
 
     def _looking(self, store: Subquery, known: Collection[Link]) -> float:
-        """What it costs to look at all rows that could match."""
+        """The cost of scanning all rows that could match."""
         thetas = [link.theta for link in known if link.theta is not None]
         if len(thetas) < len(known):
             return 0.0  # an equality finds them

@@ -59,6 +59,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Index:
+    """A hash index of the rows of a bucket by one key."""
+
     starts: I32  # both packed
     order: I32
     codes: Codes
@@ -217,7 +219,7 @@ class Bucket:
         return np.asarray(self.rows.column(prefix + TAU)) if prefix else self.tau
 
     def computed(self, name: str, compute: Callable[[], T]) -> T:
-        """Something made of the rows under a name of its own, kept until a plan has not asked for it."""
+        """A value made of the rows, cached under a name until a plan has not used it."""
         self._asked_for.add(name)
         if name not in self._computed:
             self._computed[name] = compute()
@@ -225,7 +227,7 @@ class Bucket:
         return found
 
     def forget(self, derived: Derived) -> None:
-        """Give back the memory of derived parts that a new plan does not ask for any more.
+        """Free the memory of derived parts that a new plan does not use.
 
         What predicates compute is no part of a plan. It goes when the plan that changes now did not ask for it."""
         keys, parts = set(derived.keys), {part for key in derived.keys for part in key} | set(derived.sorted_by)

@@ -21,6 +21,8 @@ EVERY_ROW = np.empty(0, np.uint8)  # stands for a mask of ones
 
 
 class Codes(NamedTuple):
+    """The codes of a key for all rows, and which rows have none because the key is NULL."""
+
     values: I64
     valid: U8 = EVERY_ROW  # EVERY_ROW: no NULL among the keys
 

@@ -42,7 +42,7 @@ def _connection(careful: bool, megabytes: int) -> duckdb.DuckDBPyConnection:
 
 
 def close_databases() -> None:
-    """Give back their memory; they are opened again when they are needed."""
+    """Close the databases, to free their memory; the next evaluation opens them again."""
     with _turn:
         _connection.cache_clear()
 
@@ -51,18 +51,20 @@ _turn = threading.Lock()  # an embedded tick and a change of queries may evaluat
 
 
 def warm_up() -> None:
-    """Have everything loaded that the first evaluation would load."""
+    """Load everything that the first evaluation would load."""
     evaluate(pa.table({"x": pa.array([1], pa.int64())}), ["x + 1"])
 
 
 @dataclass(frozen=True)
 class Evaluated:
+    """The values of expressions, and on how many rows each raised."""
+
     values: list[pa.Array]
     failures: list[int]  # for each expression, the rows on which it raised
 
 
 def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluated:
-    """Each expression on each row, in the order of the rows."""
+    """Compute each expression for each row, in the order of the rows."""
     if not expressions:
         return Evaluated([], [])
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
@@ -114,7 +116,7 @@ def _evaluate_carefully(table: pa.Table, expression: str, end: End) -> tuple[pa.
 
 
 def _evaluate_in_halves(table: pa.Table, expression: str, end: End) -> tuple[pa.Array, int]:
-    """The same where TRY is of no help."""
+    """The values and the number of rows that raise, where TRY does not help: by dividing the rows."""
     try:
         (values,) = _select(table, [expression], end, careful=True)
         return values, 0

@@ -24,6 +24,8 @@ from watersmeet.model.limits import Limits
 
 @dataclass(frozen=True)
 class Bounds:
+    """Limits of an evaluation."""
+
     seconds: float = 0.0  # for one evaluation; 0: no bound
     megabytes: int = 0  # of DuckDB's memory; 0: no bound
 
@@ -51,7 +53,7 @@ NEVER = End(lambda: 0.0, math.inf)
 
 
 def clock_of_this_thread() -> Clock:
-    """Its CPU time, for other threads to read; where the system does not tell it (macOS), the time of day."""
+    """The CPU time of this thread, for other threads to read; the time of day where there is none (macOS)."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.monotonic
     number = time.pthread_getcpuclockid(threading.get_ident())
@@ -67,7 +69,7 @@ class ExpressionError(RunError):
 
     @classmethod
     def of(cls, failed: dict[str, str]) -> ExpressionError:
-        """`failed` are expressions with the reason of each."""
+        """The error for expressions that failed, each with its reason."""
         text, reason = next(iter(failed.items()))
         error = cls(f"the expression {text[:200]} cannot be evaluated", detail=reason)
         error.expressions = tuple(failed)
@@ -121,13 +123,13 @@ _watch = _Watch()
 
 
 def bounds() -> Bounds:
-    """Those of this thread."""
+    """The bounds of this thread."""
     return _bounds.get()
 
 
 @contextlib.contextmanager
 def within_bounds(limits: Limits) -> Iterator[None]:
-    """What this thread evaluates inside has these limits."""
+    """Set the bounds of what this thread evaluates inside of the block."""
     token = _bounds.set(Bounds(limits.expression_seconds, limits.expression_megabytes))
     try:
         yield
@@ -136,7 +138,7 @@ def within_bounds(limits: Limits) -> Iterator[None]:
 
 
 def end_of_time() -> End:
-    """For an evaluation that this thread begins now."""
+    """When an evaluation that this thread begins now has to end."""
     if not bounds().seconds:
         return NEVER
     clock = clock_of_this_thread()
@@ -145,7 +147,7 @@ def end_of_time() -> End:
 
 @contextlib.contextmanager
 def bounded(connection: duckdb.DuckDBPyConnection, end: End) -> Iterator[None]:
-    """What this thread does with the connection inside is interrupted at the end."""
+    """Interrupt what this thread does with the connection inside of the block, once its time is over."""
     if end is NEVER:
         yield
         return

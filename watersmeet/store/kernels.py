@@ -80,7 +80,7 @@ def mix_codes(left: I64, right: I64) -> I64:
 
 @njit(OUT32(IN64, INT), cache=CACHED, nogil=True)
 def partition_of(codes: I64, partitions: int) -> I32:
-    """The place of each code. Independent of the slot function, or every index would use 1/P of its slots."""
+    """The partition of each code. Independent of the slot function, or every index would use 1/P of its slots."""
     out = np.empty(len(codes), np.int32)
     for row in range(len(codes)):
         out[row] = np.int32(_scramble(np.uint64(codes[row])) % np.uint64(partitions))
@@ -88,7 +88,7 @@ def partition_of(codes: I64, partitions: int) -> I32:
 
 
 def slot_bits(rows: int) -> int:
-    """Of an index: so many bits of a hash choose a slot."""
+    """The number of bits of a hash that choose a slot of an index."""
     return max(1, (max(rows, 1) - 1).bit_length())
 
 

@@ -28,6 +28,8 @@ MAX_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class MergeJob:
+    """Buckets of a store that become one."""
+
     inputs: tuple[BucketInfo, ...]
     horizon: int
 
@@ -83,7 +85,7 @@ def merge(
 
 
 def identity_of(job: MergeJob) -> dict[str, Any]:
-    """What a merged bucket has of those that it is made of."""
+    """The fields of a merged bucket that come from the buckets it is made of."""
     first = job.inputs[0]
     return {
         "store": first.store,

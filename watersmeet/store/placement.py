@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placement:
-    """By the hash of a key, or without one in turn over some partitions."""
+    """How rows are assigned to partitions: by the hash of a key, or without a key round-robin over some of them."""
 
     partitions: int = 1  # of the plan
     key: tuple[KeyPart, ...] = ()
@@ -85,7 +85,7 @@ def _partition_of(codes: I64, partitions: int) -> I32:
 
 
 class Store(Protocol):
-    """What is known of a store by whoever writes its rows."""
+    """A store as the writer of its rows needs to know it."""
 
     @property
     def name(self) -> str: ...

@@ -56,7 +56,7 @@ class LimitAhead:
 
 
 def limits_ahead(streams: Iterable[Stream], newest: Mapping[str, int], now: int) -> dict[str, LimitAhead]:
-    """For each stream that has a limit."""
+    """The limits of how far rows may be ahead, by stream; a stream without a limit is left out."""
     return {
         stream.name: LimitAhead(max(newest[stream.name], now), stream.ahead)
         if stream.name in newest

@@ -35,6 +35,8 @@ _GOLDEN, _MIX1, _MIX2 = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58
 
 
 class SketchJoin(NamedTuple):
+    """How many pairs two samples have, and how sure that is."""
+
     found: float
     pairs: float
     deviation: float = 0.0  # of what was found, by how much keys differ; 0 where all keys are known
@@ -43,6 +45,8 @@ class SketchJoin(NamedTuple):
 
 @dataclass(frozen=True)
 class Sketch:
+    """A sample of the keys of some rows, and their key groups."""
+
     rows: float
     hashes: U64
     counts: F64

@@ -54,6 +54,8 @@ class LatticeWant:
 
 @dataclass(frozen=True)
 class Lattice:
+    """The search space as numbered arrays."""
+
     nodes: tuple[Node, ...]
     moves: tuple[LatticeMove, ...]
     stores: tuple[LatticeStore, ...]

@@ -130,6 +130,8 @@ class _Choice:
 
 
 class LayoutTable:
+    """The least cost of one query for each combination of shared layouts."""
+
     def __init__(self, query: Subquery, own: Program, lattice: Lattice) -> None:
         self.query = query
         self.costs: dict[Entry, float] = {}

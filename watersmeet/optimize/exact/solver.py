@@ -112,6 +112,8 @@ class Model:
 
 @dataclass(frozen=True)
 class SolverResult:
+    """What a solver has found within its time."""
+
     values: list[float] | None  # none if no plan was found in time
     objective: float
     bound: float

@@ -37,7 +37,7 @@ def improve(
 
 
 def improve_by_effort(problem: Problem, start: Solution, iterations: int, effort: float) -> Solution:
-    """The same, without a clock."""
+    """A plan at most as expensive as `start`. Ends by counted effort, so that it is the same on every machine."""
     started = perf_counter()
     draft = _adopted(problem, start)
     anneal(draft, inf, iterations, effort)

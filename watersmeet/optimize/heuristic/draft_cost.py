@@ -25,6 +25,8 @@ Mark = tuple[int, float, float, float]  # entries of the journal, cost, storage,
 
 
 class Ledger:
+    """The cost of a draft, kept up to date while moves and stores come and go."""
+
     def __init__(self, space: Space) -> None:
         self.space = space
         self.problem: Problem = space.problem
@@ -91,7 +93,7 @@ class Ledger:
         return max(map(phase, self._waiting), default=1)
 
     def meet_new_moves(self) -> None:
-        """Routes are found when they are first asked for, and with them moves."""
+        """Prepare the costs of moves that routes have found since: a route is found when it is first needed."""
         for move in range(len(self.use), len(self.space.step)):
             self.use.append({})
             self.level.append(0.0)
@@ -208,7 +210,7 @@ class Ledger:
         self._refresh(store, self.space.moves_on.get(store, ()))
 
     def mark(self) -> Mark:
-        """Where `back` leads to."""
+        """The state to which `back` can return."""
         return len(self.journal), self.cost, self.storage, self.paid
 
     def back(self, mark: Mark) -> None:
@@ -234,5 +236,5 @@ class Ledger:
         _, _, self.storage, self.paid = mark
 
     def commit(self) -> None:
-        """There is no way back any more."""
+        """Accept all changes: `back` cannot undo them."""
         self.journal.clear()

@@ -16,6 +16,8 @@ ROUTE = 150  # moves that could be looked at while a path is removed, put, and t
 
 
 class Draft(Ledger):
+    """A plan under construction: a path for each want, on a ledger of costs."""
+
     def __init__(self, space: Space, *, stores: bool = False) -> None:
         super().__init__(space)
         self.stores = stores and space.problem.materialize  # whether paths may lead through materialized stores

@@ -37,7 +37,7 @@ def fast(problem: Problem) -> Solution:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """No pause of the garbage collector: it can take as long as the search, and finds nothing."""
+    """Switch the garbage collector off meanwhile: a collection can take as long as the search, and finds nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

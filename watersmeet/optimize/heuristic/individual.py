@@ -166,7 +166,7 @@ def _near(held: tuple[int, ...], ends: tuple[int, ...], is_many: bool) -> list[t
 
 
 def _cost(draft: Draft, layouts: Layouts) -> float:
-    """Of all starts by their shortest paths. They share nothing: a move belongs to one start."""
+    """The cost of the shortest paths of all starts. They share nothing: a move belongs to one start."""
     for store, held in layouts.items():
         draft.set_layouts(store, held)
     extra = sum((len(held) - 1) * draft.space.keeping(store) for store, held in layouts.items() if len(held) > 1)

@@ -64,6 +64,8 @@ class _Keys:
 
 
 class Space:
+    """The problem in numbers: moves and routes are added when they are first needed."""
+
     def __init__(self, problem: Problem, known: Mapping[Want, Path] | None = None, *, only_known: bool = False) -> None:
         """With `only_known`, a query that is not narrow and has paths gets no others to choose from."""
         self.problem = problem

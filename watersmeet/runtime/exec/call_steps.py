@@ -1,6 +1,7 @@
-"""How much Spark has to do for a row where that grows with the square of its values: nobody can interrupt a row.
+"""The steps that Spark's functions take for one row, where they grow with the square of its values.
 
-So a row that takes too long is not given to Spark, and blocks end where a job that is cancelled may end.
+Spark cannot be interrupted inside of a row. So a row that takes too long is not given to Spark, and blocks end where a
+job that is cancelled may end.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ _functions: dict[str, Callable[..., Any]] = {}  # by digest
 
 
 class PredicateReply(NamedTuple):
+    """Which rows a predicate is true for."""
+
     passed: bytes  # one byte per row, 0 or 1; empty where all rows failed
     failed: int = 0  # rows
     problem: tuple[str, str] | None = None  # type and text of the first exception
