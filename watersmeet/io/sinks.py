@@ -10,9 +10,11 @@ import io
 import json
 import os
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -23,6 +25,7 @@ from watersmeet.home import layout
 from watersmeet.home.disk import make_folder, sync_entries
 from watersmeet.home.files import make_private, private, write_whole
 from watersmeet.home.manifest import Manifest
+from watersmeet.io.connectors.options import Option, OptionTable
 from watersmeet.io.connectors.protocol import connector_of
 from watersmeet.io.json_lines import JsonLines
 from watersmeet.model import Output, Sink
@@ -98,17 +101,56 @@ class _JsonFile:
         self._lines.close()
 
 
+def _separator(value: str) -> str:
+    usable = len(value) == 1 and value.isascii() and value not in '"\r\n'
+    return "" if usable else "use one character, for example ; or \\t"
+
+
+def _truth(value: str) -> str:
+    return "" if value.lower() in ("true", "false") else "use true or false"
+
+
+def _rows(value: str) -> str:
+    return "" if re.fullmatch("[0-9]{1,6}", value) else "use a number of rows, such as 20"
+
+
+def _compression(value: str) -> str:
+    return "" if value.lower() in COMPRESSIONS else f"use one of {', '.join(COMPRESSIONS)}"
+
+
+@dataclass(frozen=True)
+class _FileFormat:
+    """How results become files: the options of a format, what writes it, and how its files end."""
+
+    options: OptionTable
+    writer: Callable[[Any, pa.Schema, dict[str, str]], ResultWriter] = _ParquetFile
+    extension: str = "parquet"
+    is_tried: bool = True  # with a row of NULLs, when a query is added: some types cannot be written
+
+
+# The names are those of model/query.py. Results for the console and counts are Parquet files too.
+_FORMATS = {
+    "parquet": _FileFormat(OptionTable("parquet", (Option("compression", check=_compression),))),
+    "csv": _FileFormat(
+        OptionTable("csv", (Option("header", check=_truth), Option("sep", check=_separator))), _CsvFile, "csv"
+    ),
+    "json": _FileFormat(OptionTable("json", ()), _JsonFile, "json", is_tried=False),
+    "console": _FileFormat(OptionTable("console", (Option("rows", check=_rows),))),
+    "count": _FileFormat(OptionTable("count", ()), is_tried=False),
+}
+
+
+def _format_of(sink: Sink) -> _FileFormat:
+    """The format of the files of a sink; what is delivered to a target waits as Parquet."""
+    return _FORMATS.get(sink.format, _FORMATS["parquet"])
+
+
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
     if is_outside(sink):
         make_folder(path.parent)
     else:
         _create(path)
-    options = dict(sink.options)
-    if sink.format == "csv":
-        return _CsvFile(path, schema, options)
-    if sink.format == "json":
-        return _JsonFile(path, schema, options)
-    return _ParquetFile(path, schema, options)
+    return _format_of(sink).writer(path, schema, dict(sink.options))
 
 
 def _create(path: Path) -> None:
@@ -133,19 +175,7 @@ def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None
     if sink.is_delivered:
         connector_of(sink).check(query, sink, outputs)
         return
-    allowed = {
-        "csv": {"header", "sep"},
-        "parquet": {"compression"},
-        "json": set(),
-        "console": {"rows"},
-        "count": set(),
-    }[sink.format]
-    for name, value in sink.options:
-        if name not in allowed:
-            listed = ", ".join(sorted(allowed)) or "none"
-            raise ModelError(f"query {query}: unknown option {name} for {sink.format}", detail=f"Options: {listed}.")
-        if advice := _wrong_value(name, value):
-            raise ModelError(f"query {query}: the option {name} cannot be {value!r}", hint=advice)
+    _format_of(sink).options.check(f"query {query}", sink.options)
     for field in result_schema(outputs) if sink.format == "csv" else ():
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
             raise ModelError(
@@ -153,32 +183,17 @@ def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None
                 detail=f"Its type is {field.type}.",
                 hint="use INTO json or parquet, or make a string of it, for example with to_json or hex",
             )
-    if problem := _trial(sink.format, sink.options, result_schema(outputs)):
+    if problem := _trial(_format_of(sink), sink.options, result_schema(outputs)):
         raise ModelError(f"query {query}: results cannot be written as {sink.format}", detail=problem)
 
 
-def _wrong_value(name: str, value: str) -> str:
-    """What to give for an option instead, or nothing."""
-    if name == "sep":
-        usable = len(value) == 1 and value.isascii() and value not in '"\r\n'
-        return "" if usable else "use one character, for example ; or \\t"
-    if name == "header":
-        return "" if value.lower() in ("true", "false") else "use true or false"
-    if name == "rows":
-        return "" if re.fullmatch("[0-9]{1,6}", value) else "use a number of rows, such as 20"
-    if name == "compression":
-        return "" if value.lower() in COMPRESSIONS else f"use one of {', '.join(COMPRESSIONS)}"
-    return ""
-
-
 @lru_cache(maxsize=1024)
-def _trial(kind: str, options: tuple[tuple[str, str], ...], schema: pa.Schema) -> str:
+def _trial(form: _FileFormat, options: tuple[tuple[str, str], ...], schema: pa.Schema) -> str:
     """Why a row of NULLs cannot be written, or nothing. What fails for every row is found before there are any."""
-    if kind in ("json", "count") or not len(schema):
+    if not form.is_tried or not len(schema):
         return ""
     try:
-        make = _CsvFile if kind == "csv" else _ParquetFile
-        writer = make(io.BytesIO(), schema, dict(options))
+        writer = form.writer(io.BytesIO(), schema, dict(options))
         writer.write(pa.Table.from_arrays([pa.nulls(1, type_) for type_ in schema.types], schema=schema))
         writer.close()
     except Exception as problem:
@@ -187,7 +202,7 @@ def _trial(kind: str, options: tuple[tuple[str, str], ...], schema: pa.Schema) -
 
 
 def extension(sink: Sink) -> str:
-    return sink.format if sink.format in ("json", "csv") else "parquet"
+    return _format_of(sink).extension
 
 
 def result_folder(home: Path, query: str, sink: Sink) -> Path:
