@@ -121,8 +121,8 @@ class Pipeline:
 
     def check_executor(self, query: Query) -> None:
         """Reject a query that needs Spark where there is none."""
-        if query.by_spark and self.options.executor == "local":
-            call = next(iter(query.by_spark.values()))[0].shown
+        if query.spark_columns and self.options.executor == "local":
+            call = next(iter(query.spark_columns.values()))[0].shown
             raise ModelError(
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",

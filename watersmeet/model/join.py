@@ -114,7 +114,7 @@ class JoinForm:
         return {alias.name: at for at, alias in enumerate(self.aliases)}
 
     @cached_property
-    def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
+    def spark_columns(self) -> dict[str, tuple[SparkCall, ...]]:
         """For each stream the columns that Spark computes for this join."""
         found: dict[str, dict[str, SparkCall]] = {}
         for alias, expression in self._expressions():

@@ -116,6 +116,6 @@ class Query:
         return f"{', '.join(self.streams)} in windows" if self.join is None or self.is_windowed else self.join.title
 
     @property
-    def by_spark(self) -> dict[str, tuple[SparkCall, ...]]:
+    def spark_columns(self) -> dict[str, tuple[SparkCall, ...]]:
         """For each stream the columns that Spark computes for this query."""
-        return self.join.by_spark if self.join is not None else {}
+        return self.join.spark_columns if self.join is not None else {}

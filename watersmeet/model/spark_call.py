@@ -16,20 +16,20 @@ HIDDEN = "by spark "  # begins the names of these columns, and of no other colum
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A call for Spark. Its arguments are calls too, constants, and expressions over the columns of the row.
 
     Such an expression is proven and raises for no value: the tasks compute it, and Spark gets its values."""
 
     function: str  # of Spark; the operators are negative, +, - and *, and there is CAST
-    arguments: tuple[Call | Expression, ...]
+    arguments: tuple[FunctionCall | Expression, ...]
     type: str
 
     @property
     def text(self) -> str:
         """The call as users see it, with the column names of the stream."""
         listed = [
-            each.text if isinstance(each, Call) else each.spelled(lambda column: column.shown)
+            each.text if isinstance(each, FunctionCall) else each.spelled(lambda column: column.shown)
             for each in self.arguments
         ]
         if self.function == "cast":
@@ -41,13 +41,13 @@ class Call:
     @property
     def identity(self) -> str:
         """The text of everything that the values depend on."""
-        listed = [each.identity if isinstance(each, Call) else _identity(each) for each in self.arguments]
+        listed = [each.identity if isinstance(each, FunctionCall) else _identity(each) for each in self.arguments]
         return f"{self.function}({', '.join(listed)}): {self.type}"
 
     def inputs(self) -> Iterator[Expression]:
         """The expressions that tasks compute and pass to Spark."""
         for each in self.arguments:
-            if isinstance(each, Call):
+            if isinstance(each, FunctionCall):
                 yield from each.inputs()
             elif not is_constant(each):
                 yield each
@@ -70,10 +70,10 @@ def _identity(argument: Expression) -> str:
 class SparkCall(ColumnRef):
     """The hidden column that holds the values of a call."""
 
-    call: Call = field(kw_only=True)
+    call: FunctionCall = field(kw_only=True)
 
     @classmethod
-    def of(cls, call: Call, row: str) -> SparkCall:
+    def of(cls, call: FunctionCall, row: str) -> SparkCall:
         digest = hashlib.sha256(call.identity.encode()).hexdigest()[:16]
         return cls(HIDDEN + digest, call.type, row, call=call)
 
@@ -82,8 +82,8 @@ class SparkCall(ColumnRef):
         return self.call.text
 
 
-def without_row(argument: Call | Expression) -> Call | Expression:
+def without_row(argument: FunctionCall | Expression) -> FunctionCall | Expression:
     """The argument over the columns of the only row that it reads."""
-    if isinstance(argument, Call):
+    if isinstance(argument, FunctionCall):
         return replace(argument, arguments=tuple(map(without_row, argument.arguments)))
     return argument.renamed(lambda column: replace(column, row=""))

@@ -96,5 +96,5 @@ def _lasting(draft: Ruleset) -> tuple[Step, ...]:
 
 def spark_columns(queries: Sequence[Query], stream: Stream) -> dict[str, SparkCall]:
     """The columns that Spark computes of the rows of a stream, by name."""
-    calls = {call.name: call for query in queries for call in query.by_spark.get(stream.name, ())}
+    calls = {call.name: call for query in queries for call in query.spark_columns.get(stream.name, ())}
     return {name: calls[name] for name in sorted(calls)}

@@ -35,7 +35,7 @@ def program_of(condition: Expression, number: Callable[[ColumnRef], int]) -> tup
     """The program of a predicate (empty where there is none), and whether a NULL anywhere makes it not true.
 
     `number` tells which operand of the program a column is."""
-    reader = _Reader(number)
+    reader = _ProgramReader(number)
     try:
         reader.condition(condition)
     except _NotNumeric:
@@ -43,7 +43,7 @@ def program_of(condition: Expression, number: Callable[[ColumnRef], int]) -> tup
     return tuple(reader.program), reader.strict
 
 
-class _Reader:
+class _ProgramReader:
     def __init__(self, number: Callable[[ColumnRef], int]) -> None:
         self.operand = number
         self.program: list[tuple[str, float]] = []

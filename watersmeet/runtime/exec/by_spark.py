@@ -25,7 +25,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.home.signs import computes, engine_stops, has_computed
 from watersmeet.model import HIDDEN, SparkCall
 from watersmeet.model.expression import ColumnRef, Expression, Literal
-from watersmeet.model.spark_call import Call, is_constant
+from watersmeet.model.spark_call import FunctionCall, is_constant
 from watersmeet.model.types import arrow_type, outside
 from watersmeet.runtime.exec.call_steps import F64, STEPS_A_SECOND, blocks, steps_of
 from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_context, task_name
@@ -128,12 +128,12 @@ def inputs_of(order: ComputeOrder) -> list[Expression]:
     return list(dict.fromkeys(given for column in order.columns for given in column.call.inputs()))
 
 
-def _column(argument: Call | Expression, names: dict[Expression, str]) -> Column:
+def _column(argument: FunctionCall | Expression, names: dict[Expression, str]) -> Column:
     from pyspark.sql import functions
 
     if isinstance(argument, Literal) and is_constant(argument):
         return _literal(argument)
-    if not isinstance(argument, Call):
+    if not isinstance(argument, FunctionCall):
         return functions.col(names[argument])
     given = [_column(each, names) for each in argument.arguments]
     if argument.function == "cast":

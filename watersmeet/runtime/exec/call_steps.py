@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from watersmeet.model import SparkCall
 from watersmeet.model.expression import Expression, Literal
-from watersmeet.model.spark_call import Call, is_constant
+from watersmeet.model.spark_call import FunctionCall, is_constant
 
 F64 = np.ndarray[Any, np.dtype[np.float64]]
 STEPS_A_SECOND = 1e8  # a core does some more
@@ -43,16 +43,16 @@ def blocks(steps: F64, most: int) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def _calls(call: Call) -> Iterator[Call]:
+def _calls(call: FunctionCall) -> Iterator[FunctionCall]:
     yield call
     for argument in call.arguments:
-        if isinstance(argument, Call):
+        if isinstance(argument, FunctionCall):
             yield from _calls(argument)
 
 
-def _bytes_of(argument: Call | Expression, values: Mapping[Expression, pa.Array], rows: int) -> F64:
+def _bytes_of(argument: FunctionCall | Expression, values: Mapping[Expression, pa.Array], rows: int) -> F64:
     """An estimate: of a call, the bytes of its arguments."""
-    if isinstance(argument, Call):
+    if isinstance(argument, FunctionCall):
         return sum((_bytes_of(each, values, rows) for each in argument.arguments), np.zeros(rows))
     if isinstance(argument, Literal) and is_constant(argument):
         return np.full(rows, float(len(str(argument.value).encode())))

@@ -78,7 +78,7 @@ def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
 
 def _texts(query: Query) -> Iterator[str]:
     """The expressions of a query that tasks or Spark evaluate once for all queries that have them."""
-    for computed in (column for columns in query.by_spark.values() for column in columns):
+    for computed in (column for columns in query.spark_columns.values() for column in columns):
         yield computed.shown
         yield from (given.text for given in computed.call.inputs())
     yield from (expression.text for expression in query.form.over_rows)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watersmeet.model.expression import Cast, Expression, Operation, unnested
-from watersmeet.model.spark_call import Call, SparkCall, without_row
+from watersmeet.model.spark_call import FunctionCall, SparkCall, without_row
 from watersmeet.sql.functions.spark_signatures import (
     PARAMETERS,
     Arguments,
@@ -58,7 +58,7 @@ def spark_call(name: str, arguments: list[Expression]) -> Expression:
         except Unsupported as error:
             problem = problem or error
             continue
-        return _column(Call(name, tuple(_argument(name, each) for each in given), kind), arguments)
+        return _column(FunctionCall(name, tuple(_argument(name, each) for each in given), kind), arguments)
     assert problem is not None
     raise problem
 
@@ -95,7 +95,7 @@ def _example(entry: SparkEntry) -> str:
     return re.sub(r"\{(\w+?)2?\}", r"a_\1", entry.examples[0])
 
 
-def _argument(name: str, argument: Expression) -> Call | Expression:
+def _argument(name: str, argument: Expression) -> FunctionCall | Expression:
     """An argument as Spark gets it."""
     inner = unnested(argument)
     if argument.fallible:
@@ -109,18 +109,18 @@ def _argument(name: str, argument: Expression) -> Call | Expression:
         return inner
     operands = tuple(_argument(name, operand) for operand in inner.operands)
     if isinstance(inner, Cast) and inner.exact and is_numeric(inner.type):
-        return Call("cast", operands, inner.type)
+        return FunctionCall("cast", operands, inner.type)
     if isinstance(inner, Operation) and inner.operator in ("+", "-", "*") and inner.type in FLOATS:
-        return Call(inner.operator if len(operands) > 1 else "negative", operands, inner.type)
+        return FunctionCall(inner.operator if len(operands) > 1 else "negative", operands, inner.type)
     if isinstance(inner, Operation) and inner.operator == "ABS" and inner.type in FLOATS:
-        return Call("abs", operands, inner.type)
+        return FunctionCall("abs", operands, inner.type)
     raise Unsupported(
         f"an argument of {name} has a function that Spark computes inside of one that it does not",
         "between two such functions use +, -, * and abs of DOUBLE only, or compute it where results are read",
     )
 
 
-def _column(call: Call, arguments: list[Expression]) -> SparkCall:
+def _column(call: FunctionCall, arguments: list[Expression]) -> SparkCall:
     rows = {column.row for argument in arguments for column in argument.columns}
     if not rows:
         raise Unsupported(f"{call.function} of constants is not computed", "write its value in its place")
@@ -130,7 +130,7 @@ def _column(call: Call, arguments: list[Expression]) -> SparkCall:
             "select the columns and compute it where results are read",
         )
     bare = without_row(call)
-    assert isinstance(bare, Call)
+    assert isinstance(bare, FunctionCall)
     return SparkCall.of(bare, rows.pop())
 
 

@@ -23,7 +23,7 @@ from watersmeet.store.evaluate import evaluate
 _ROW, _AT = "result", "at_of_the_result"  # a stream of results, for the expression of a key
 
 
-class Values(Protocol):
+class MessageEncoder(Protocol):
     def encode(self, rows: pa.RecordBatch) -> Sequence[bytes]: ...
 
     def close(self) -> None: ...
@@ -122,7 +122,7 @@ class Keys:
                 f"the option key: {problem.problem}", detail=f"Result columns: {listed}.", hint=problem.hint
             ) from None
         (self._key,) = _one(query.outputs, expression)
-        if query.by_spark:
+        if query.spark_columns:
             raise ModelError(f"the option key: {expression} is computed by Spark", hint="make it a column of the query")
 
     def of(self, rows: pa.RecordBatch) -> list[bytes | None]:
@@ -158,6 +158,6 @@ def _text(value: Any) -> str:
     return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
-def messages(rows: pa.RecordBatch, values: Values, keys: Keys | None) -> Iterator[tuple[bytes, bytes | None]]:
+def messages(rows: pa.RecordBatch, values: MessageEncoder, keys: Keys | None) -> Iterator[tuple[bytes, bytes | None]]:
     encoded = values.encode(rows)
     return zip(encoded, keys.of(rows) if keys is not None else [None] * len(encoded), strict=True)

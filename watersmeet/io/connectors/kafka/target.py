@@ -23,7 +23,14 @@ from watersmeet import points
 from watersmeet.errors import ModelError
 from watersmeet.io.connectors.kafka.hanging import are_reached, ends
 from watersmeet.io.connectors.kafka.last_tick import HOME, QUERY, TICK, LastTicks, Message
-from watersmeet.io.connectors.kafka.messages import AvroMessages, JsonMessages, Keys, Values, avro_schema, messages
+from watersmeet.io.connectors.kafka.messages import (
+    AvroMessages,
+    JsonMessages,
+    Keys,
+    MessageEncoder,
+    avro_schema,
+    messages,
+)
 from watersmeet.io.connectors.kafka.schemas import Schemas
 from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client
 from watersmeet.io.connectors.protocol import Sender, Undeliverable
@@ -267,7 +274,7 @@ def _for_ever() -> tuple[int, ...]:
     )
 
 
-def _values(schema: pa.Schema, own: dict[str, str], topic: str) -> Values:
+def _values(schema: pa.Schema, own: dict[str, str], topic: str) -> MessageEncoder:
     return AvroMessages(schema, Schemas(own), topic) if own["format"] == "avro" else JsonMessages(schema)
 
 
