@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import ModelError, SourcePlace, SqlError, WatersmeetError, internal
-from watersmeet.io.connectors.kafka.source import check_topic, is_topic
 from watersmeet.io.into import check_into, check_path, check_source, resolved_sink
 from watersmeet.io.locations import check_home_apart
-from watersmeet.io.ranges import is_range, range_source
 from watersmeet.io.sinks import check_sink, result_folder
+from watersmeet.io.source import class_of
 from watersmeet.io.sources import check_file_source
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.options import Options
@@ -54,15 +53,13 @@ class Pipeline:
                 f"a stream named {stream.name} exists already",
                 hint="rename one of the two; to declare it differently, stop the engine and declare it in a new one",
             )
-        if is_topic(stream):
-            check_topic(stream)
+        if (found := class_of(stream)) is not None:
+            found.check(stream)
         check_file_source(stream)
         check_home_apart(self.home, stream)
         for query in self.queries.values():
             if query.sink.path and query.sink.names_folder and query.sink.format != "console":
                 check_source(query.name, Path(query.sink.path), stream)
-        if is_range(stream):
-            range_source(stream)  # which checks its options
         return replace(self, streams={**self.streams, stream.name: stream})
 
     def with_predicate(self, name: str, function: Callable[..., Any], by_row: bool) -> Pipeline:
@@ -93,7 +90,7 @@ class Pipeline:
         """The query of a statement; a relative path in it is relative to a folder."""
         sink = statement.sink
         if sink.is_delivered:
-            sink = replace(sink, options=schema_in(folder, sink.options))
+            sink = replace(sink, options=options_in(folder, sink.options, ("schema",)))
         if sink.path and sink.names_folder:
             sink = replace(sink, path=path_in(folder, sink.path))
         return self.query(statement.name, statement.select, sink, statement.backfill, statement.origin)
@@ -222,17 +219,19 @@ def _pointed_at(error: WatersmeetError) -> str:
 
 
 def source_in(folder: str, stream: Stream) -> Stream:
-    source = stream.source
+    source, found = stream.source, class_of(stream)
     if source is None:
         return stream
-    if is_topic(stream):
-        return replace(stream, source=replace(source, options=schema_in(folder, source.options)))
-    return replace(stream, source=replace(source, path=path_in(folder, source.path)))
+    path = path_in(folder, source.path) if found is None or found.names_files else source.path
+    files = found.file_options if found is not None else ()
+    return replace(stream, source=replace(source, path=path, options=options_in(folder, source.options, files)))
 
 
-def schema_in(folder: str, options: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Options of Kafka, with the file of an Avro schema as seen from a folder."""
-    return tuple((name, path_in(folder, value) if name == "schema" else value) for name, value in options)
+def options_in(
+    folder: str, options: tuple[tuple[str, str], ...], files: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Options of a source or a target, of which `files` are paths, as seen from a folder."""
+    return tuple((name, path_in(folder, value) if name in files else value) for name, value in options)
 
 
 def path_in(folder: str, path: str) -> str:

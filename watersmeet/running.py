@@ -23,7 +23,7 @@ from watersmeet.runtime.exec.executor import Executor, Sampler, verify
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
-from watersmeet.runtime.feed.stream_groups import Groups
+from watersmeet.runtime.feed.stream_groups import StreamGroups
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.outbox import Outbox
 from watersmeet.worker_check import check_workers
@@ -60,7 +60,7 @@ def open_home(
     checks = (functools.partial(verify, executor), check_positions)
     manifest = recover(home, folders, checks, begun_after)
     unsynced = _published(home, manifest)
-    groups = Groups(home)
+    groups = StreamGroups(home)
     groups.join(streams)
     seal_parts(home)
     manifest = replace(manifest, tag=active.log_edits())

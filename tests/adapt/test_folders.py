@@ -23,7 +23,7 @@ from watersmeet.optimize.statistics import named_ends
 from watersmeet.plan import planner
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.feed.folder import FolderFeed
+from watersmeet.runtime.feed.source_feed import SourceFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def test_keys_of_folders_are_measured_also_where_no_step_of_the_plan_does(
                 file = f"{name}/{tick:06d}.parquet"
                 (tmp_path / "made" / file).rename(tmp_path / "in" / file)
             engine.start(once=True)
-            assert all(isinstance(feed, FolderFeed) for feed in feeds_of(engine).running.values())
+            assert all(isinstance(feed, SourceFeed) for feed in feeds_of(engine).running.values())
             engine.run_once()
         assert loop.manifest.tick == TICKS
     assert engine["q"].results().count() == right_number(tmp_path / "in")

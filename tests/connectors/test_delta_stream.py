@@ -21,7 +21,7 @@ from watersmeet import Engine
 from watersmeet.errors import InputError, ModelError, SqlError
 from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest, load_newest
-from watersmeet.io.ranges import load_ranges
+from watersmeet.io.positions import load_positions
 
 _COLUMNS = "ts TIMESTAMP, id BIGINT, k BIGINT"
 _JOIN = "SELECT l.id AS a, r.id AS b FROM l [RANGE 10 SECONDS] l, r [RANGE 10 SECONDS] r WHERE l.k = r.k"
@@ -114,7 +114,7 @@ def test_with_a_folder_beside(tmp_path: Path) -> None:
         tables.append()
         tables.live()
     tables.check()
-    assert layout.positions(tables.home, "0").exists() and layout.ranges(tables.home, "1").exists()
+    assert layout.positions(tables.home, "0").exists() and layout.positions(tables.home, "1").exists()
 
 
 POINTS = ["positions.before", "tick.begin", "gather.after", "probe.after", "manifest.draft", "manifest.linked"]
@@ -160,9 +160,9 @@ def test_what_a_tick_reads_is_written_down_before_it_begins(tmp_path: Path) -> N
         engine.start(once=True)
         engine.wait(PATIENCE)
     abandon(engine)
-    log = load_ranges(tables.home, "0")
-    assert log is not None and log.batch == 0 and load_newest(tables.home).tick == 0
-    begin, end = log.ranges["l"]
+    log = load_positions(tables.home, "0")
+    assert log.batch == 0 and load_newest(tables.home).tick == 0
+    begin, end = log.extents["l"]
     assert (begin["version"], begin["row"], end["version"], end["row"]) == (0, 0, 0, 3)
 
 
@@ -200,7 +200,7 @@ def test_positions_of_another_time_are_rejected(tmp_path: Path) -> None:
     tables = Tables(tmp_path)
     tables.append()
     tables.live()
-    layout.ranges(tables.home, "0").unlink()
+    layout.positions(tables.home, "0").unlink()
     with pytest.raises(Exception, match="they end before batch 0, which the state contains"):
         tables.live()
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.io.connectors.kafka.reader import OffsetRange, _Reader
+from watersmeet.io.connectors.kafka.reader import OffsetRange, RangeReader
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Client:
         """What has not been consumed is still there."""
 
 
-def reader_of(client: Client) -> _Reader:
-    reader = _Reader.__new__(_Reader)
+def reader_of(client: Client) -> RangeReader:
+    reader = RangeReader.__new__(RangeReader)
     reader._consumer, reader._topic, reader._seconds = cast(Any, client), "bids", 0.1
     return reader
 
@@ -86,7 +86,7 @@ def test_every_message_is_read_once(gaps: dict[int, frozenset[int]], cuts: list[
     bounds = sorted({0, *cuts, 30})
     read = []
     for begin, end in pairwise(bounds):
-        ranges = [OffsetRange("bids", number, begin, end) for number in logs]
+        ranges = [OffsetRange(number, begin, end) for number in logs]
         found = [message for messages in reader.messages("bids", ranges) for message in messages]
         assert all(begin <= message.offset() < end for message in found)
         read += [(message.partition(), message.offset()) for message in found]
@@ -96,5 +96,5 @@ def test_every_message_is_read_once(gaps: dict[int, frozenset[int]], cuts: list[
 @pytest.mark.parametrize("early", [frozenset(), frozenset({0})])
 def test_a_range_without_gaps_is_assigned_once_unless_it_ends_early(early: frozenset[int]) -> None:
     client = Client({0: (list(range(10)), 10)}, early)
-    assert len([*reader_of(client).messages("bids", [OffsetRange("bids", 0, 2, 8)])]) > 0
+    assert len([*reader_of(client).messages("bids", [OffsetRange(0, 2, 8)])]) > 0
     assert client.assignments == 1 + len(early)

@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.errors import InputError
 from watersmeet.home.manifest import load_newest
-from watersmeet.io.offsets import load_offsets
+from watersmeet.io.positions import load_positions
 
 pytestmark = pytest.mark.connectors
 
@@ -90,7 +90,7 @@ def test_each_message_once_through_restarts(reading: Reading) -> None:
         reading.live()
         assert reading.read() == sent
     assert load_newest(reading.home).tick > 9  # seven rows per tick, at most
-    assert load_offsets(reading.home, "0").batch == load_newest(reading.home).batches["0"]
+    assert load_positions(reading.home, "0").batch == load_newest(reading.home).batches["0"]
 
 
 def test_only_committed_messages(reading: Reading) -> None:
@@ -230,10 +230,8 @@ def test_messages_of_a_batch_that_is_repeated_are_gone(reading: Reading) -> None
     sent = reading.send(10, partition=0)
     reading.live()
     gone = reading.send(10, partition=0)
-    log = load_offsets(reading.home, "0")
-    ranges = log.streams
-    ranges["s"].ranges[0] = (10, 20)
-    log.begin(log.batch + 1, ranges)
+    log = load_positions(reading.home, "0")
+    log.begin({"s": {**log.extents["s"], "ranges": {"0": [10, 20], "1": [0, 0]}}}, dict)
     delete_before(reading, 13)
     with pytest.raises(InputError, match="offsets 10 to 12 of partition 0 are gone"):
         reading.live()

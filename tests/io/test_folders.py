@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +17,9 @@ from tests.support.clock import clock_of
 from tests.support.waiting import eventually
 from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
-from watersmeet.io import folders, listing
-from watersmeet.io.folders import Folder, InputFile, Piece, is_folder, read_piece, share
-from watersmeet.io.positions import Noted, load_positions
+from watersmeet.io import folders, listing, source
+from watersmeet.io.folders import FilePiece, Folder, InputFile, Noted, file_pieces, is_folder
+from watersmeet.io.source import share_pieces
 from watersmeet.io.taken_files import Stamp, TakenFiles
 from watersmeet.model import Column, Source, Stream
 
@@ -27,6 +28,10 @@ COLUMNS = (Column("ts", "timestamp"), Column("id", "bigint"), Column("word", "st
 
 def stream(path: Path | str, *options: tuple[str, str]) -> Stream:
     return Stream("x", COLUMNS, "ts", source=Source("parquet", str(path), options))
+
+
+def share(files: Mapping[str, Sequence[InputFile]], tasks: int) -> tuple[tuple[FilePiece, ...], ...]:
+    return share_pieces({name: file_pieces(name, some) for name, some in files.items()}, tasks)
 
 
 def touch(path: Path, second: int) -> None:
@@ -82,11 +87,11 @@ def test_a_batch_has_a_limited_number_of_rows_as_far_as_they_are_known(
 def test_a_file_with_a_narrower_type_is_read(tmp_path: Path) -> None:
     rows = {"ts": pa.array([1], pa.timestamp("ms", tz="UTC")), "id": pa.array([7], pa.int16()), "word": pa.array(["a"])}
     pq.write_table(pa.table(rows), tmp_path / "a")
-    piece = Piece("x", str(tmp_path / "a"), 1)
-    assert [row["id"] for batch in read_piece(stream(tmp_path), piece) for row in batch.to_pylist()] == [7]
+    piece = FilePiece("x", str(tmp_path / "a"), 1)
+    assert [row["id"] for batch in piece.read(stream(tmp_path), {}) for row in batch.to_pylist()] == [7]
     pq.write_table(pa.table({**rows, "id": pa.array([7.0])}), tmp_path / "a")
     with pytest.raises(InputError, match="has id as DOUBLE; the stream declares BIGINT"):
-        list(read_piece(stream(tmp_path), piece))
+        list(piece.read(stream(tmp_path), {}))
 
 
 def test_names_of_files_that_are_gone_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,13 +119,10 @@ def test_files_come_by_date_each_once_and_hidden_ones_never(tmp_path: Path) -> N
         ("f._COPYING_", 1),
     ):
         touch(tmp_path / name, second)
-    log = load_positions(tmp_path / "_home", "0")
-    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "2")), log.of("x"), settle=5)
+    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "2")), TakenFiles(), settle=5)
 
     def taken() -> list[str]:
-        files = folder.take()
-        log.begin({"x": files}, {})
-        return list(files)
+        return list(folder.take())
 
     assert taken() == []
     folder.look()
@@ -139,7 +141,7 @@ def test_every_file_is_read_once_and_a_small_stream_by_one_task(sizes: list[list
         for at, some in enumerate(sizes)
     }
     work = share(files, tasks)
-    read = sorted(piece.path for pieces in work for piece in pieces)
+    read = sorted(piece.file for pieces in work for piece in pieces)
     assert read == sorted(file.path for some in files.values() for file in some)
     assert len(work) <= tasks
     for name in files:
@@ -151,7 +153,7 @@ def test_a_large_file_is_shared_by_row_groups(tmp_path: Path, monkeypatch: pytes
     rows = pa.table({"ts": pa.array(range(100), pa.timestamp("us")), "id": range(100), "word": ["w"] * 100})
     pq.write_table(rows, path, row_group_size=30)
     monkeypatch.setattr(folders, "_SPLIT", 100)
-    monkeypatch.setattr(folders, "_TOGETHER", 100)
+    monkeypatch.setattr(source, "_TOGETHER", 100)
     found = path.stat()
     work = share({"x": [InputFile(str(path), Stamp(found.st_size, found.st_mtime_ns))]}, 2)
     assert sum(len(pieces) for pieces in work) > 2
@@ -159,7 +161,7 @@ def test_a_large_file_is_shared_by_row_groups(tmp_path: Path, monkeypatch: pytes
         row
         for pieces in work
         for piece in pieces
-        for batch in read_piece(stream(tmp_path), piece)
+        for batch in piece.read(stream(tmp_path), {})
         for row in batch["id"].to_pylist()
     ]
     assert sorted(rows_read) == list(range(100))
@@ -174,12 +176,12 @@ def test_columns_are_found_by_name_whatever_their_case_order_and_number(tmp_path
         "Id": pa.array([7], pa.int32()),
     }
     pq.write_table(pa.table(rows), path)
-    (batch,) = read_piece(stream(tmp_path), Piece("x", str(path), 1))
+    (batch,) = FilePiece("x", str(path), 1).read(stream(tmp_path), {})
     assert batch.schema.names == ["ts", "id", "word"]
     assert batch["id"].to_pylist() == [7]
     pq.write_table(pa.table({"ts": pa.array([1], pa.timestamp("us")), "id": [1]}), path)
     with pytest.raises(InputError, match="has no column word"):
-        read_piece(stream(tmp_path), Piece("x", str(path), 1))
+        FilePiece("x", str(path), 1).read(stream(tmp_path), {})
     assert json.dumps(batch["word"].to_pylist()) == '["w"]'
 
 
@@ -234,7 +236,7 @@ def test_only_regular_files_are_found(tmp_path: Path) -> None:
     folder, _ = folder_of(tmp_path)
     assert sorted(names(folder)) == ["a", "link"]
     with pytest.raises(InputError, match="pipe is not a regular file"):
-        read_piece(stream(tmp_path), Piece("x", str(tmp_path / "pipe"), 0))
+        FilePiece("x", str(tmp_path / "pipe"), 0).read(stream(tmp_path), {})
 
 
 def test_a_folder_that_has_not_changed_is_not_listed(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import shutil
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,20 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tests.support.waiting import PATIENCE, eventually, join
+from tests.support.waiting import PATIENCE, eventually
 from watersmeet.home.counters import Reason
 from watersmeet.io import folders, watch
 from watersmeet.io.folders import Folder
 from watersmeet.io.taken_files import TakenFiles
-from watersmeet.io.watch import Watch
+from watersmeet.io.watch import FolderWatch
 from watersmeet.model import Column, Source, Stream
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports changes")
 
 
 @pytest.fixture
-def watching() -> Iterator[Watch]:
-    made = Watch()
+def watching() -> Iterator[FolderWatch]:
+    made = FolderWatch()
     yield made
     made.close()
 
@@ -41,7 +41,7 @@ def no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_ROUND", 0)
 
 
-def folder_of(path: Path, watching: Watch | None) -> Folder:
+def folder_of(path: Path, watching: FolderWatch | None) -> Folder:
     stream = Stream("x", (Column("ts", "timestamp"),), "ts", source=Source("parquet", str(path), ()))
     return Folder(stream, TakenFiles(), 0.1, watching)
 
@@ -51,7 +51,7 @@ def names(folder: Folder) -> list[str]:
     return sorted(folder.take())
 
 
-def test_what_is_new_is_found_without_listing(tmp_path: Path, watching: Watch, listed: list[str]) -> None:
+def test_what_is_new_is_found_without_listing(tmp_path: Path, watching: FolderWatch, listed: list[str]) -> None:
     for number in range(100):
         (tmp_path / f"{number}").touch()
     folder = folder_of(tmp_path, watching)
@@ -68,7 +68,9 @@ def test_what_is_new_is_found_without_listing(tmp_path: Path, watching: Watch, l
     assert (names(folder), listed) == ([], [])
 
 
-def test_a_file_is_found_when_it_is_closed(tmp_path: Path, watching: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_found_when_it_is_closed(
+    tmp_path: Path, watching: FolderWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watch, "_OPEN", math.inf)
     folder = folder_of(tmp_path, watching)
     assert names(folder) == []
@@ -83,7 +85,7 @@ def test_a_file_is_found_when_it_is_closed(tmp_path: Path, watching: Watch, monk
         assert eventually(lambda: names(folder)) == ["b"]
 
 
-def test_folders_come_and_go(tmp_path: Path, watching: Watch) -> None:
+def test_folders_come_and_go(tmp_path: Path, watching: FolderWatch) -> None:
     root = tmp_path / "in/x"
     root.mkdir(parents=True)
     folder = folder_of(root, watching)
@@ -117,7 +119,7 @@ def test_folders_come_and_go(tmp_path: Path, watching: Watch) -> None:
     assert names(folder) == ["i"] and folder.is_watched
 
 
-def test_a_file_that_is_replaced_or_written_again_is_noted(tmp_path: Path, watching: Watch) -> None:
+def test_a_file_that_is_replaced_or_written_again_is_noted(tmp_path: Path, watching: FolderWatch) -> None:
     folder = folder_of(tmp_path, watching)
     for name in "abc":
         (tmp_path / name).touch()
@@ -136,7 +138,7 @@ def test_a_file_that_is_replaced_or_written_again_is_noted(tmp_path: Path, watch
     assert noted == {("a", Reason.REWRITTEN_FILE): 1, ("b", Reason.REWRITTEN_FILE): 1}
 
 
-def test_two_streams_may_read_one_folder(tmp_path: Path, watching: Watch, listed: list[str]) -> None:
+def test_two_streams_may_read_one_folder(tmp_path: Path, watching: FolderWatch, listed: list[str]) -> None:
     first, second = folder_of(tmp_path, watching), folder_of(tmp_path, watching)
     assert names(first) == names(second) == []
     listed.clear()
@@ -146,7 +148,7 @@ def test_two_streams_may_read_one_folder(tmp_path: Path, watching: Watch, listed
 
 
 def test_reports_that_are_lost_are_made_up_for(
-    tmp_path: Path, watching: Watch, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, watching: FolderWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_of(tmp_path, watching)
     assert names(folder) == []
@@ -161,7 +163,7 @@ def test_reports_that_are_lost_are_made_up_for(
 
 @pytest.mark.parametrize("reason", ["shared", "too many"])
 def test_folders_that_cannot_be_watched_are_found_by_their_dates(
-    tmp_path: Path, watching: Watch, monkeypatch: pytest.MonkeyPatch, reason: str
+    tmp_path: Path, watching: FolderWatch, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     (tmp_path / "below").mkdir()
     if reason == "shared":
@@ -177,18 +179,14 @@ def test_folders_that_cannot_be_watched_are_found_by_their_dates(
         assert names(folder) == [name]
 
 
-def test_waiting_ends_with_a_change_or_a_call(tmp_path: Path) -> None:
-    watching = Watch()
+def test_a_change_rings(tmp_path: Path, watching: FolderWatch) -> None:
     folder = folder_of(tmp_path, watching)
     assert names(folder) == []
-    for end in ((tmp_path / "a").touch, watching.wake):
-        waiting = threading.Thread(target=watching.wait, args=(10 * PATIENCE,), daemon=True)
-        waiting.start()
-        end()
-        join(waiting)
-        assert names(folder) in (["a"], [])
-    watching.close()
-    watching.wake()  # somebody may come too late
+    assert not select.select(watching.bells, [], [], 0)[0]
+    (tmp_path / "a").touch()
+    assert select.select(watching.bells, [], [], PATIENCE)[0]
+    assert names(folder) == ["a"]
+    assert not select.select(watching.bells, [], [], 0)[0]
 
 
 NAMES = [f"{folder}{name}" for folder in ("", "p/", "p/q/") for name in "abc"]
@@ -203,7 +201,7 @@ ACTIONS = st.one_of(
 @settings(max_examples=examples(60))
 def test_every_file_is_taken_once_whatever_happens_to_its_folder(actions: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as made:
-        root, outside, watching = Path(made) / "in", Path(made) / "outside", Watch()
+        root, outside, watching = Path(made) / "in", Path(made) / "outside", FolderWatch()
         root.mkdir()
         outside.mkdir()
         folder = folder_of(root, watching)

@@ -82,8 +82,7 @@ class Guard:
             (bucket, "verify_file"),
             (worker, "verify_file"),
             (folders, "StreamFile"),
-            (folders, "read_piece"),
-            (worker, "read_piece"),
+            (folders.FilePiece, "read"),
             (pq, "ParquetFile"),
             (pq, "read_table"),
         ):

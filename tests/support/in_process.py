@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +21,10 @@ from tests.support.cases import Case
 from tests.support.deaths import Died, dying_at
 from tests.support.declarations import continuous_query, streams_of
 from tests.support.plans import simple
+from tests.support.split_batch import SplitBatch, split_batch
 from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
-from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
-from watersmeet.io.taken_files import Stamp
 from watersmeet.model import Query, Registered, Stream
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
@@ -34,9 +33,7 @@ from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
-from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
-from watersmeet.runtime.tick.orders import GatherOrder
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file
 
@@ -48,19 +45,6 @@ class Plan:
     queries: tuple[Query, ...]
     left_out: tuple[Query, ...] = ()
     windowed: tuple[Query, ...] = ()
-
-
-@dataclass(eq=False)
-class SplitBatch(FileBatch):
-    """Rows of which every task gets a file of each stream."""
-
-    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
-        longest = max((len(paths) for paths in self.files.values()), default=0)
-        work = [
-            tuple(Piece(name, paths[at].path, 0) for name, paths in self.files.items() if at < len(paths))
-            for at in range(longest)
-        ]
-        return replace(order, streams=self.streams, work=tuple(work))
 
 
 class InProcess:
@@ -140,9 +124,9 @@ class InProcess:
             share = max(1, -(-piece.num_rows // self.case.tasks))
             files[name] = [self._write(piece.slice(begin, share)) for begin in range(0, piece.num_rows, share)]
         number = self.manifest.batches.get(group, -1) + 1
-        return SplitBatch(group, number, tuple(self.streams.values()), files, self.home)
+        return split_batch(group, number, tuple(self.streams.values()), files, self.home)
 
-    def _write(self, rows: pa.Table) -> InputFile:
+    def _write(self, rows: pa.Table) -> str:
         path = f"{self._input}/{next(self._numbers)}.parquet"
         pq.write_table(rows, path, row_group_size=ROW_GROUP)
-        return InputFile(path, Stamp(0, 0))
+        return path

@@ -18,22 +18,19 @@ import pyarrow.parquet as pq
 
 from tests.support.deaths import Died, dying_at
 from tests.support.declarations import streams_of
+from tests.support.split_batch import split_batch
 from watersmeet.adapt.origins_file import recall_origins, remember_origins
 from watersmeet.adapt.plan_keeper import divided
 from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
-from watersmeet.io.folders import InputFile, Piece
 from watersmeet.io.sinks import prepare_folder, result_folder
-from watersmeet.io.taken_files import Stamp
 from watersmeet.model import Query, Stream
 from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
 from watersmeet.runtime.exec.executor import Executor, verify
 from watersmeet.runtime.exec.local import LocalExecutor
-from watersmeet.runtime.feed.batches import FileBatch
 from watersmeet.runtime.loop import TickLoop
-from watersmeet.runtime.tick.orders import GatherOrder
 from watersmeet.sql import build_query
 from watersmeet.windows.drivers import DRIVERS, ClosingWindows, Driving
 from watersmeet.windows.protocol import StoredWindows
@@ -59,19 +56,6 @@ class Life:
     first: int | None
     until: int | None = None
     active: bool = True
-
-
-@dataclass(eq=False)
-class _Split(FileBatch):
-    """Rows of which every task gets a file of each stream."""
-
-    def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
-        longest = max((len(paths) for paths in self.files.values()), default=0)
-        work = [
-            tuple(Piece(name, paths[at].path, 0) for name, paths in self.files.items() if at < len(paths))
-            for at in range(longest)
-        ]
-        return replace(order, streams=self.streams, work=tuple(work))
 
 
 @dataclass
@@ -147,13 +131,13 @@ class WindowedRun:
         """One tick. At the point `killed` the process dies; after a restart the tick is repeated if it has to be."""
         number = self.manifest.batches.get(GROUP, -1) + 1
         files = {name: self._files(piece) for name, piece in rows.items() if piece.num_rows}
-        batch = _Split(GROUP, number, tuple(self.streams.values()), files, self.home)
+        batch = split_batch(GROUP, number, tuple(self.streams.values()), files, self.home)
         with dying_at(killed), contextlib.suppress(Died):
             self.loop.run(batch)
         if killed:
             self.restart()
             if self.manifest.batches.get(GROUP, -1) < number:
-                self.loop.run(_Split(GROUP, number, batch.streams, files, self.home))
+                self.loop.run(split_batch(GROUP, number, batch.streams, files, self.home))
         self._account(rows)
 
     def settle(self, killed: str = "") -> None:
@@ -175,13 +159,13 @@ class WindowedRun:
             if life.active and times:
                 life.until = life.query.grid.end(life.query.grid.last(max(times)))
 
-    def _files(self, rows: pa.Table) -> list[InputFile]:
+    def _files(self, rows: pa.Table) -> list[str]:
         share = max(1, -(-rows.num_rows // self.tasks))
         made = []
         for begin in range(0, rows.num_rows, share):
             path = str(self._input / f"{next(self._numbers)}.parquet")
             pq.write_table(rows.slice(begin, share), path, row_group_size=7)
-            made.append(InputFile(path, Stamp(0, 0)))
+            made.append(path)
         return made
 
     def _account(self, rows: dict[str, pa.Table]) -> None:

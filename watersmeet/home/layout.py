@@ -11,7 +11,7 @@ STATE = "state"  # buckets, in a folder for each store
 RESULTS = "results"  # of queries without INTO 'path', in a folder for each
 COUNTS = "counts"  # matches of queries INTO count: rows of tick, query, matches
 REJECTED = "rejected"  # rows set aside with the reason, and a list of whole files, in a folder for each stream
-POSITIONS = "positions"  # which files, or which ranges of logs, each batch of a group has
+POSITIONS = "positions"  # what each batch of a group has of its sources
 CHECKPOINTS = "checkpoints"  # positions of other sources, written by Spark
 ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of Structured Streaming
 STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
@@ -140,23 +140,15 @@ def delivered(home: Path, query: str) -> Path:
 
 
 def positions(home: Path, group: str) -> Path:
-    return home / POSITIONS / f"{group}.jsonl"
+    """The log of what each batch of a group has. Earlier versions had other names for those of topics and tables."""
+    usual, *earlier = (home / POSITIONS / f"{group}{kind}.jsonl" for kind in ("", ".offsets", ".ranges"))
+    return next((log for log in earlier if log.exists()), usual)
 
 
 def groups_with_positions(home: Path) -> set[str]:
     """Groups that have begun a batch, whatever their sources are."""
     logs = {path.name.partition(".")[0] for path in (home / POSITIONS).glob("*.jsonl")}
     return {name for name in logs.union(path.name for path in (home / CHECKPOINTS).glob("*")) if name.isdigit()}
-
-
-def offset_log(home: Path, group: str) -> Path:
-    """The ranges of offsets of each batch of a group of topics."""
-    return home / POSITIONS / f"{group}.offsets.jsonl"
-
-
-def ranges(home: Path, group: str) -> Path:
-    """The ranges of positions of each batch of a group of other logs."""
-    return home / POSITIONS / f"{group}.ranges.jsonl"
 
 
 def checkpoint(home: Path, group: str) -> Path:

@@ -1,20 +1,19 @@
 """Folders of Parquet files as sources that Watersmeet reads itself: which files are new, and how they are read.
 
 Spark's own file source costs a quarter of a second for each batch, and its rows go through Java to Python; see
-decision 10. Its guarantees hold here too: files are read in the order of their dates, each once (positions.py).
+decision 10. Its guarantees hold here too: files are read in the order of their dates, each once (folder_source.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import heapq
 import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -22,11 +21,9 @@ from watersmeet.errors import InputError
 from watersmeet.home.counters import Reason
 from watersmeet.io.listing import Listing
 from watersmeet.io.parquet_files import StreamFile
-from watersmeet.io.positions import Noted
-from watersmeet.io.ranges import RangePiece
 from watersmeet.io.sources import DEFAULT_FILES, MAX_BYTES, MAX_FILES
 from watersmeet.io.taken_files import UNKNOWN, Stamp, TakenFiles, key_of
-from watersmeet.io.watch import Watch
+from watersmeet.io.watch import FolderWatch
 from watersmeet.model import Stream
 
 _DEFAULT_BYTES = 256 << 20
@@ -46,6 +43,15 @@ def is_folder(stream: Stream) -> bool:
     return all(name.lower() in known and value.isdigit() and int(value) > 0 for name, value in source.options)
 
 
+@dataclass(frozen=True)
+class Noted:
+    """A file that is known and is not read, and why."""
+
+    name: str
+    stamp: Stamp
+    reason: Reason
+
+
 class _Change(NamedTuple):
     """A file that may still be written to: what it was like, and since when (on the monotonic clock)."""
 
@@ -60,7 +66,7 @@ class Folder:
     `settle` seconds, and set aside if it cannot be read then. One that was set aside and changes is tried again; one
     that was read and changes is only noted."""
 
-    def __init__(self, stream: Stream, taken: TakenFiles, settle: float, watch: Watch | None = None) -> None:
+    def __init__(self, stream: Stream, taken: TakenFiles, settle: float, watch: FolderWatch | None = None) -> None:
         assert stream.source is not None
         self.root = os.path.abspath(stream.source.path)
         options = {name.lower(): int(value) for name, value in stream.source.options}
@@ -247,65 +253,38 @@ def as_found(path: str) -> InputFile:
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """A file, or a share of the row groups of a large one, for one task to read."""
 
     stream: str
-    path: str
+    file: str
     bytes: int
     share: int = 0
     shares: int = 1
     stamp: Stamp | None = None  # what the file has to be like, for all of its shares to be of the same content
 
+    def read(self, stream: Stream, kept: dict[Stream, Any]) -> Iterator[pa.RecordBatch]:
+        """The rows as the stream declares them. InputError where the file is not one of this stream, or is damaged."""
+        opened = StreamFile(stream, self.file)
+        if self.stamp not in (None, _stamp(self.file)):
+            opened.close()
+            raise InputError(f"stream {stream.name}: {self.file} has changed since it was found")
+        return self._row_groups(opened)
+
+    def _row_groups(self, opened: StreamFile) -> Iterator[pa.RecordBatch]:
+        with contextlib.closing(opened):
+            for at in range(self.share, opened.row_groups, self.shares):
+                yield from opened.rows(at)
+
 
 _SPLIT = 64 << 20  # larger files are read by several tasks
-_TOGETHER = 2 << 20  # the files of a stream that are not larger together are read by one
 
 
-def share(files: Mapping[str, list[InputFile]], tasks: int) -> tuple[tuple[Piece, ...], ...]:
-    found = {stream: [piece for file in some for piece in _pieces(stream, file)] for stream, some in files.items()}
-    return share_pieces(found, tasks)
-
-
-AnyPiece = TypeVar("AnyPiece", bound=Piece | RangePiece)
-
-
-def share_pieces(by_stream: Mapping[str, Sequence[AnyPiece]], tasks: int) -> tuple[tuple[AnyPiece, ...], ...]:
-    """Who reads what: the largest first, each to the task that has least. A task makes one bucket of a stream."""
-    units: list[tuple[int, Sequence[AnyPiece]]] = []
-    for pieces in by_stream.values():
-        size = sum(piece.bytes for piece in pieces)
-        if size <= _TOGETHER:
-            units += [(size, pieces)] if pieces else []
-        else:
-            units += [(piece.bytes, [piece]) for piece in pieces]
-    units.sort(key=lambda unit: -unit[0])
-    work: list[list[AnyPiece]] = [[] for _ in range(min(tasks, len(units)))]
-    least = [(0, task) for task in range(len(work))]
-    for size, pieces in units:
-        held, task = least[0]
-        work[task].extend(pieces)
-        heapq.heapreplace(least, (held + size, task))
-    return tuple(tuple(pieces) for pieces in work)
-
-
-def _pieces(stream: str, file: InputFile) -> Iterator[Piece]:
+def file_pieces(stream: str, files: Iterable[InputFile]) -> list[FilePiece]:
     """Only tasks open files, so how many row groups a large one has is for them to see."""
-    size = file.stamp.size
-    shares = max(1, -(-size // _SPLIT))
-    yield from (Piece(stream, file.path, size // shares, at, shares, file.stamp) for at in range(shares))
-
-
-def read_piece(stream: Stream, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """The rows as the stream declares them. InputError where the file is not one of this stream, or is damaged."""
-    file = StreamFile(stream, piece.path)
-    if piece.stamp not in (None, _stamp(piece.path)):
-        file.close()
-        raise InputError(f"stream {stream.name}: {piece.path} has changed since it was found")
-    return _row_groups(piece, file)
-
-
-def _row_groups(piece: Piece, file: StreamFile) -> Iterator[pa.RecordBatch]:
-    with contextlib.closing(file):
-        for at in range(piece.share, file.row_groups, piece.shares):
-            yield from file.rows(at)
+    found = []
+    for file in files:
+        stamp = file.stamp
+        shares = max(1, -(-stamp.size // _SPLIT))
+        found += [FilePiece(stream, file.path, stamp.size // shares, at, shares, stamp) for at in range(shares)]
+    return found

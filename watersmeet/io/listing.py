@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Set
 from itertools import islice
 
-from watersmeet.io.watch import Followed, Watch
+from watersmeet.io.watch import FolderWatch, Followed
 
 Entry = tuple[str, str | os.DirEntry[str]]  # the name relative to the root, and where the file is
 
@@ -25,7 +25,7 @@ _WHOLE_SECONDS = 2_000_000_000  # or they are those of an old one
 class Listing:
     """The regular files below a folder, but those whose names say that they are not data, or not yet."""
 
-    def __init__(self, root: str, watch: Watch | None = None) -> None:
+    def __init__(self, root: str, watch: FolderWatch | None = None) -> None:
         self._root = root
         self._watch = watch
         self._may_follow = watch is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.location import local_path
-from watersmeet.io.connectors.kafka.source import is_topic
+from watersmeet.io.source import class_of
 from watersmeet.model import Stream
 
 _PATTERN = re.compile(r"[*?\[{]")
@@ -22,8 +22,10 @@ _PATTERN = re.compile(r"[*?\[{]")
 def source_path(stream: Stream) -> tuple[Path, tuple[str, ...]] | None:
     """The folder below which a stream reads files of this machine, and the parts of a pattern below it; None if it
     reads none."""
-    source = stream.source
-    if source is None or not source.path or is_topic(stream) or (path := local_path(source.path)) is None:
+    source, found = stream.source, class_of(stream)
+    if source is None or not source.path or (path := local_path(source.path)) is None:
+        return None
+    if found is not None and not found.names_files:
         return None
     if os.path.isdir(path):  # then it is no pattern, whatever signs it has
         return Path(os.path.realpath(path)), ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
+from watersmeet.io.source import source_formats
 from watersmeet.io.sources import FILE_FORMATS
 from watersmeet.model import Stream
 
-_FORMATS = (*FILE_FORMATS, "delta", "kafka", "binaryfile", "rate", "rate-micro-batch", "socket", "iceberg", "hudi")
+_FORMATS = (*FILE_FORMATS, "binaryfile", "rate", "rate-micro-batch", "socket", "iceberg", "hudi")
 # Those of Spark's readers of files, of all formats: an option of another format is ignored, but not misspelt.
 _OPTIONS = """
     maxFilesPerTrigger maxBytesPerTrigger maxCachedFiles maxFileAge latestFirst fileNameOnly cleanSource
@@ -31,7 +32,7 @@ def probable_typos(stream: Stream) -> Iterator[str]:
     source = stream.source
     if source is None:
         return
-    if close := _meant(source.format, _FORMATS):
+    if close := _meant(source.format, (*_FORMATS, *source_formats())):
         yield f"stream {stream.name}: the format {source.format} is unknown here; did you mean {close}?"
     if source.format in FILE_FORMATS or close in FILE_FORMATS:
         for name, _ in source.options:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from watersmeet.errors import InputError, ModelError
 from watersmeet.home.location import local_path
 from watersmeet.io.connectors.options import count, number, number_or_zero, one_of
+from watersmeet.io.source import source_class
 from watersmeet.model import CORRUPT_COLUMN, Column, Source, Stream
 from watersmeet.spark_reason import spark_reason
 
@@ -20,7 +21,6 @@ FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "xml")
 _TEXTUAL = ("csv", "json", "xml")
 MAX_FILES, MAX_BYTES = "maxfilespertrigger", "maxbytespertrigger"  # Spark's names, in lower case
 _TUNING = (MAX_FILES, MAX_BYTES)  # how much a tick reads, and not what
-_SAYING_WHAT = {"kafka": ("format", "sep", "framing"), "delta": ()}  # options of connectors that say what rows are
 _FOUND_FILE = "path string, modificationTime timestamp, length bigint, content binary"  # all that Spark allows
 DEFAULT_FILES = 1000  # of a stream in a tick
 _CHECK_SOURCE = "check the format, the path and the options after WITH"
@@ -41,11 +41,11 @@ _STREAM_OPTIONS = {
 def options_of_rows(source: Source) -> tuple[tuple[str, str], ...]:
     """The options that say what the rows of a source are. Others say where it is reached, where reading begins once,
     how much is read at a time, or what to do about a loss: whoever changes them has the same stream."""
-    said = _SAYING_WHAT.get(source.format)
+    found = source_class(source.format)
     return tuple(
         (name, value)
         for name, value in source.options
-        if (name.lower() not in _TUNING if said is None else name.lower() in said)
+        if (name.lower() not in _TUNING if found is None else name.lower() in found.row_options)
     )
 
 

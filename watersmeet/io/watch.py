@@ -11,16 +11,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
 import stat
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _OPEN = 1.0
-_TOGETHER = 0.01  # seconds: what arrives within them is found by one look
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
 
 _CLOSED, _MOVED_TO, _CREATED, _MOVE_SELF = 0x8, 0x80, 0x100, 0x800
@@ -62,16 +59,13 @@ class Followed:
         return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
-class Watch:
-    """The folders of a feed. All but `wake` is called by one thread."""
+class FolderWatch:
+    """The watched folders of a feed. It is used by one thread."""
 
     def __init__(self) -> None:
         self._followed: dict[int, list[Followed]] = {}  # by number: two streams may read one folder
         self._is_local: dict[int, bool] = {}  # by device
         self._events = _open_events()
-        self._alarm, self._bell = os.pipe()
-        self._closing = threading.Lock()
-        self._is_closed = False
 
     def follow(self, path: str, found: os.stat_result) -> Followed | None:
         """Hear of the changes in a folder from now on; None where that cannot be."""
@@ -105,24 +99,16 @@ class Watch:
                 elif name:
                     followed.hear(name, what)
 
-    def wait(self, seconds: float) -> None:
-        """Until something changes, somebody wakes us, or the time is over."""
-        sources = [self._alarm] if self._events is None else [self._alarm, self._events]
-        ready, _, _ = select.select(sources, [], [], max(0.0, seconds))
-        if ready and self._alarm not in ready:
-            select.select([self._alarm], [], [], _TOGETHER)
-
-    def wake(self) -> None:
-        with self._closing:
-            if not self._is_closed:
-                os.write(self._bell, b"!")
+    @property
+    def bells(self) -> list[int]:
+        """The file descriptor that can be read when something has changed, if there is one."""
+        return [] if self._events is None else [self._events]
 
     def close(self) -> None:
-        with self._closing:
-            self._is_closed = True
-            for number in (self._alarm, self._bell, self._events):
-                if number is not None:
-                    os.close(number)
+        """The folders of a feed share a watch: the first one closes it."""
+        if self._events is not None:
+            os.close(self._events)
+        self._events = None
 
     def _heard(self) -> Iterator[tuple[int, int, str]]:
         while self._events is not None:

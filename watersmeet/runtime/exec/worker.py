@@ -21,9 +21,7 @@ from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.io.connectors.kafka.reader import OffsetRange, OpenTopics
-from watersmeet.io.folders import Piece, read_piece
-from watersmeet.io.ranges import RangePiece
+from watersmeet.io.source import Piece
 from watersmeet.model import CORRUPT_COLUMN, Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StoreRule
@@ -88,7 +86,7 @@ class Worker:
             **self._operators.handlers,
         }
         self.targets = OpenTargets()
-        self.topics = OpenTopics()
+        self.kept: dict[Stream, Any] = {}  # what pieces of a stream keep open from tick to tick
 
     def obey(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
@@ -128,8 +126,8 @@ class Worker:
     # Rows come in --------------------------------------------------------------------------------
 
     def _gather(self, order: GatherOrder, task: int, name: str) -> list[GatherReport]:
-        """Read a share of the files of streams that are folders, of the messages of topics, or of other logs."""
-        by_stream: dict[str, list[Piece | OffsetRange | RangePiece]] = {}
+        """Read some pieces of streams."""
+        by_stream: dict[str, list[Piece]] = {}
         for piece in order.work[task]:
             by_stream.setdefault(piece.stream, []).append(piece)
         declared = {stream.name: stream for stream in order.streams}
@@ -137,11 +135,7 @@ class Worker:
         for stream, pieces in by_stream.items():
             rejected: list[tuple[Piece, InputError]] = []
             parts: list[tuple[Piece, InputError]] = []
-            offsets = [piece for piece in pieces if isinstance(piece, OffsetRange)]
-            others = [piece for piece in pieces if not isinstance(piece, OffsetRange)]
-            rows = _rows_of(declared[stream], others, rejected, parts)
-            if offsets:
-                rows = self.topics.read(declared[stream], offsets)
+            rows = _rows_of(declared[stream], pieces, self.kept, rejected, parts)
             report = self.gather_rows(order, declared[stream], rows, name)
             report.rejected_files += rejected
             report.parts += parts
@@ -296,24 +290,22 @@ class Worker:
 
 def _rows_of(
     stream: Stream,
-    pieces: list[Piece | RangePiece],
+    pieces: list[Piece],
+    kept: dict[Stream, Any],
     rejected: list[tuple[Piece, InputError]],
     parts: list[tuple[Piece, InputError]],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of files and ranges, and which files could not be read: none of their rows, or a part."""
+    """The rows of pieces, and which files could not be read: none of their rows, or a part."""
     for piece in pieces:
-        if not isinstance(piece, Piece):
-            yield from piece.read(stream)
-            continue
+        failed = rejected
         try:
-            rows = read_piece(stream, piece)
-        except InputError as problem:
-            rejected.append((piece, problem))
-            continue
-        try:
+            rows = piece.read(stream, kept)
+            failed = parts
             yield from rows
         except InputError as problem:
-            parts.append((piece, problem))
+            if not piece.file:
+                raise
+            failed.append((piece, problem))
 
 
 def told(problem: Exception, home: str) -> WatersmeetError:

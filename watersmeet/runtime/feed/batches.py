@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hmac
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,8 @@ import pyarrow as pa
 from watersmeet import points
 from watersmeet.errors import InputError, StateError
 from watersmeet.home import layout
-from watersmeet.home.counters import Reason
 from watersmeet.home.files import advice_in, append, write_whole
-from watersmeet.io.folders import InputFile, Piece, share
+from watersmeet.io.source import LeftOut, Piece, share_pieces
 from watersmeet.model import Stream
 from watersmeet.runtime.exec.batches import SmallerBatch
 from watersmeet.runtime.exec.executor import Executor, Rank
@@ -39,33 +38,29 @@ _PROOF_BYTES = 32
 
 
 Rejected = dict[str, dict[str, InputError]]  # by stream and path, the files that are not files of the stream
+Finish = Callable[[Rejected, Counter[str]], Mapping[str, Sequence[LeftOut]]]
 
 
 @dataclass(eq=False)
-class FileBatch:
-    """Files of streams that are folders, read by tasks."""
+class PieceBatch:
+    """A batch whose pieces are read by tasks."""
 
     group: str
     number: int
     streams: tuple[Stream, ...]
-    files: Mapping[str, list[InputFile]]  # by stream
     home: Path
+    pieces: Callable[[int], Mapping[str, Sequence[Piece]]]  # for so many tasks, by stream
+    finish: Finish  # called with the files that could not be read and the rows by stream; what is left out, by stream
+    bytes: int | None = None
     write_down: Callable[[], None] = lambda: None
-    set_aside: Callable[[Rejected], Rejected] = lambda rejected: rejected  # those that are not to be tried once more
-    notes: Mapping[str, list[tuple[str, Reason]]] = field(default_factory=dict)  # by stream: paths not read, and why
-    counted: Callable[[str, int, int], None] = lambda stream, rows, size: None  # what was read of a stream
     _left_out: Rejected = field(default_factory=dict)  # files of which a part could be read
 
-    @cached_property
-    def bytes(self) -> int:
-        return sum(file.stamp.size for files in self.files.values() for file in files)
-
     def shared_out(self, order: GatherOrder, tasks: int) -> GatherOrder:
-        files = {
-            stream: [file for file in some if file.path not in self._left_out.get(stream, ())]
-            for stream, some in self.files.items()
+        pieces = {
+            stream: [piece for piece in some if piece.file not in self._left_out.get(stream, ())]
+            for stream, some in self.pieces(tasks).items()
         }
-        return replace(order, streams=self.streams, work=share(files, tasks))
+        return replace(order, streams=self.streams, work=share_pieces(pieces, tasks))
 
     def gather(self, order: GatherOrder, executor: Executor, rank: Rank) -> Future[list[GatherReport]]:
         return executor.submit(self.shared_out(order, executor.parallelism), rank)
@@ -76,15 +71,13 @@ class FileBatch:
     def check(self, reports: list[GatherReport], executor: Executor) -> list[GatherReport]:
         self._leave_out_parts(reports)
         rejected: Rejected = {stream: dict(files) for stream, files in self._left_out.items()}
+        rows: Counter[str] = Counter()
         for report in reports:
+            rows += report.counts.rows
             for piece, problem in report.rejected_files:
-                rejected.setdefault(report.stream, {})[piece.path] = problem
-        for stream, files in self.files.items():
-            rows = sum(report.counts.rows[stream] for report in reports)
-            self.counted(stream, rows, sum(file.stamp.size for file in files))
-        aside = self.set_aside(rejected)
-        more = [set_aside(self.home, stream, list(files.items())) for stream, files in aside.items() if files]
-        return more + [_note(self.home, stream, notes) for stream, notes in self.notes.items()]
+                rejected.setdefault(report.stream, {})[piece.file] = problem
+        left_out = self.finish(rejected, rows)
+        return [_noted(self.home, stream, some) for stream, some in left_out.items() if some]
 
     def _leave_out_parts(self, reports: list[GatherReport]) -> None:
         """Of a file all rows are used, or none: one that is damaged inside, or was another for one task than for the
@@ -92,10 +85,10 @@ class FileBatch:
         rejected: dict[tuple[str, str], list[tuple[Piece, InputError]]] = {}
         for report in reports:
             for piece, problem in report.rejected_files:
-                rejected.setdefault((report.stream, piece.path), []).append((piece, problem))
+                rejected.setdefault((report.stream, piece.file), []).append((piece, problem))
         parts = [some for some in rejected.values() if len(some) < some[0][0].shares]
         for piece, problem in [*(some[0] for some in parts), *(part for report in reports for part in report.parts)]:
-            self._left_out.setdefault(piece.stream, {})[piece.path] = problem
+            self._left_out.setdefault(piece.stream, {})[piece.file] = problem
         if parts or any(report.parts for report in reports):
             raise SmallerBatch
 
@@ -110,7 +103,7 @@ class FrameBatch:
     home: Path
     key: bytes
     check_files: Callable[[], None]
-    files: FileBatch  # those that Spark has found and does not read
+    files: PieceBatch  # those that Spark has found and does not read
     explained: Callable[[Exception], Exception] = lambda problem: problem  # what Spark has failed with
 
     bytes = None  # not known before it is gathered
@@ -180,29 +173,13 @@ def gathering(
     return gather
 
 
-def set_aside(home: Path, name: str, rejected: Sequence[tuple[str, InputError]]) -> GatherReport:
-    """Name the files that are not the stream's where people find them; the report counts them."""
-    _list(home, name, [{"file": path, "because": why.problem, "detail": why.detail} for path, why in rejected])
-    report = GatherReport(name)
-    report.counts.set_aside[Reason.UNREADABLE_FILE, name] = len(rejected)
-    return report
-
-
-_WHY = {
-    Reason.REWRITTEN_FILE: "it has changed after it was read, and is not read again",
-    Reason.FORGOTTEN_FILE: "it is not newer than files whose names are not remembered any more, and may be one of them",
-}
-
-
-def _note(home: Path, name: str, notes: Sequence[tuple[str, Reason]]) -> GatherReport:
-    _list(home, name, [{"file": path, "because": _WHY[reason], "detail": ""} for path, reason in notes])
-    report = GatherReport(name)
-    for _, reason in notes:
-        report.counts.set_aside[reason, name] += 1
-    return report
-
-
-def _list(home: Path, name: str, records: list[dict[str, str]]) -> None:
+def _noted(home: Path, name: str, left_out: Sequence[LeftOut]) -> GatherReport:
+    """List what is left out of a stream where users find it; the report counts it."""
     listing = layout.rejected_files(home, name)
     known = {record["file"]: record for record in advice_in(listing)}  # a tick may be tried again
+    records = [{"file": one.what, "because": one.because, "detail": one.detail} for one in left_out]
     append(listing, [record for record in records if known.get(record["file"]) != record])
+    report = GatherReport(name)
+    for one in left_out:
+        report.counts.set_aside[one.reason, name] += one.count
+    return report

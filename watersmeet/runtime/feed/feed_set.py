@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from watersmeet.io.connectors.kafka.source import is_topic
-from watersmeet.io.ranges import is_range
+from watersmeet.errors import StateError
+from watersmeet.home import layout
+from watersmeet.io.folder_source import FolderSource
+from watersmeet.io.folders import is_folder
+from watersmeet.io.source import StreamSource, class_of
+from watersmeet.io.sources import missing_folder
+from watersmeet.io.watch import FolderWatch
 from watersmeet.model import Stream
 from watersmeet.options import Options
-from watersmeet.runtime.feed.folder import FolderFeed, reads_folders
-from watersmeet.runtime.feed.polling import Pace
-from watersmeet.runtime.feed.ranges import RangeFeed
-from watersmeet.runtime.feed.stream_groups import Groups
+from watersmeet.runtime.feed.source_feed import Pace, SourceFeed
+from watersmeet.runtime.feed.stream_groups import StreamGroups
 from watersmeet.runtime.feed.streaming import StreamingFeed
-from watersmeet.runtime.feed.topics import TopicFeed
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.sql import parse_duration
 
@@ -37,8 +40,26 @@ class Feed(Protocol):
         """Bring no more batches."""
 
 
+def reads_folders(home: Path, group: str, streams: Sequence[Stream]) -> bool:
+    """Whether tasks read the files of a group themselves. A group keeps the way in which it was begun."""
+    if layout.checkpoint(home, group).exists():
+        return False
+    strange = [stream for stream in streams if not is_folder(stream)]
+    if strange and layout.positions(home, group).exists():
+        raise missing_folder(strange[0]) or StateError(
+            f"stream {strange[0].name} is a folder of Parquet files in this home, but is declared differently now",
+            hint="declare it as before, with no option other than maxFilesPerTrigger and maxBytesPerTrigger, "
+            "or use another --home",
+        )
+    return not strange
+
+
 class Feeds:
-    def __init__(self, loop: TickLoop, groups: Groups, options: Options, spark: Callable[[], SparkSession]) -> None:
+    """The running feeds."""
+
+    def __init__(
+        self, loop: TickLoop, groups: StreamGroups, options: Options, spark: Callable[[], SparkSession]
+    ) -> None:
         self._loop = loop
         self._groups = groups
         self._options = options
@@ -53,16 +74,23 @@ class Feeds:
                 self.running[group] = self._start(group, [streams[name] for name in members], frames, once)
 
     def _start(self, group: str, streams: list[Stream], frames: Mapping[str, DataFrame], once: bool) -> Feed:
-        loop = self._loop
+        sources = self._opened(group, streams)
+        if sources is None:
+            return StreamingFeed(self._loop, group, streams, frames, self._spark, self._options.tick, once)
         seconds = parse_duration(self._options.tick) / 1e6
         pace = Pace(seconds, once, lambda: len(self._groups.members()) == 1)
-        if is_topic(streams[0]):
-            return TopicFeed(loop, group, streams, pace)
-        if is_range(streams[0]):
-            return RangeFeed(loop, group, streams, pace)
-        if reads_folders(loop.home, group, streams):
-            return FolderFeed(loop, group, streams, pace, self._options.settle_seconds)
-        return StreamingFeed(loop, group, streams, frames, self._spark, self._options.tick, once)
+        return SourceFeed(self._loop, group, streams, sources, pace)
+
+    def _opened(self, group: str, streams: list[Stream]) -> dict[str, StreamSource] | None:
+        """The sources of a group by stream; None if Spark reads them."""
+        found = class_of(streams[0])
+        if found is not None:
+            return {stream.name: found(stream) for stream in streams}
+        if not reads_folders(self._loop.home, group, streams):
+            return None
+        watch, settle = FolderWatch(), self._options.settle_seconds
+        requests = {stream.name: layout.retry_request(self._loop.home, stream.name) for stream in streams}
+        return {stream.name: FolderSource(stream, settle, watch, requests[stream.name]) for stream in streams}
 
     @property
     def problem(self) -> Exception | None:

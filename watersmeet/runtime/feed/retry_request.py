@@ -8,15 +8,16 @@ from pathlib import Path
 from watersmeet.errors import StateError
 from watersmeet.home import layout
 from watersmeet.home.files import advice_in, write_whole
+from watersmeet.io.folder_source import taken_files
 from watersmeet.io.positions import load_positions
-from watersmeet.runtime.feed.stream_groups import Groups
+from watersmeet.runtime.feed.stream_groups import StreamGroups
 
 
 def request_retry(home: Path, streams: Sequence[str] = ()) -> dict[str, list[str]]:
     """Request it for these streams, or for all; returns the names of the files, by stream.
 
     Only files of which the positions say that they were not read are taken, so none is read twice."""
-    groups = Groups(home).members()
+    groups = StreamGroups(home).members()
     known = {stream: group for group, members in groups.items() for stream in members}
     for stream in streams:
         if stream not in known:
@@ -31,7 +32,8 @@ def request_retry(home: Path, streams: Sequence[str] = ()) -> dict[str, list[str
                     hint="copy the files that were set aside to other names in the stream's folder",
                 )
             continue
-        names = sorted(load_positions(home, known[stream], to_write=False).of(stream).aside)
+        log = load_positions(home, known[stream], to_write=False)
+        names = sorted(taken_files(log.histories[stream]).aside) if stream in log.histories else []
         if names:
             write_whole(layout.retry_request(home, stream), "")
             found[stream] = names

@@ -9,12 +9,11 @@ from typing import Any
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.sealed import read_sealed, write_sealed
-from watersmeet.io.connectors.kafka.source import is_topic
-from watersmeet.io.ranges import is_range
+from watersmeet.io.source import source_formats
 from watersmeet.model import Stream
 
 
-class Groups:
+class StreamGroups:
     """`groups.json` in the home: for each group its streams, in order, with the columns that the state has."""
 
     def __init__(self, home: Path) -> None:
@@ -48,11 +47,14 @@ class Groups:
                     hint="declare it as before, choose another name, or use another --home",
                 )
         fresh = {name: _shape(stream) for name, stream in declared.items() if name not in known}
-        # Topics and other logs are read by other feeds than folders and the sources of Spark.
-        topics = {name: shape for name, shape in fresh.items() if is_topic(declared[name])}
-        ranges = {name: shape for name, shape in fresh.items() if is_range(declared[name])}
-        others = {name: shape for name, shape in fresh.items() if name not in topics and name not in ranges}
-        for group in filter(None, (others, topics, ranges)):
+        # A feed has sources of one kind; folders and what Spark reads begin as one group.
+        kinds = {name: stream.source.format if stream.source else "" for name, stream in declared.items()}
+        for kind in ("", *source_formats()):
+            group = {
+                n: shape for n, shape in fresh.items() if (kinds[n] if kinds[n] in source_formats() else "") == kind
+            }
+            if not group:
+                continue
             self._groups[str(len(self._groups))] = group
             write_sealed(self._path, self._groups)
 

@@ -6,14 +6,18 @@ import contextlib
 import functools
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.home import layout
 from watersmeet.home.files import make_private
+from watersmeet.io.folder_source import set_aside
+from watersmeet.io.folders import file_pieces
+from watersmeet.io.source import LeftOut
 from watersmeet.io.sources import is_read_by_tasks, open_source
 from watersmeet.model import Stream
-from watersmeet.runtime.feed.batches import REPORT_SCHEMA, FileBatch, FrameBatch, gathering
+from watersmeet.runtime.feed.batches import REPORT_SCHEMA, FrameBatch, PieceBatch, Rejected, gathering
 from watersmeet.runtime.feed.moved_input import follow_moved_input
 from watersmeet.runtime.feed.spark_files import SparkFiles
 from watersmeet.runtime.loop import TickLoop
@@ -22,6 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOOK = 1  # seconds of a call that waits for the end of the query
+
+
+def _set_aside(rejected: Rejected, rows: Counter[str]) -> dict[str, list[LeftOut]]:
+    """Spark takes each name once, so what cannot be read is not tried again."""
+    return {stream: set_aside(files) for stream, files in rejected.items()}
 
 
 def _address(spark: SparkSession, path: str) -> str:
@@ -57,7 +66,8 @@ class StreamingFeed:
         for_tasks = tuple(stream for stream in streams if is_read_by_tasks(stream))
 
         def run_batch(frame: DataFrame, number: int) -> None:
-            read = FileBatch(group, number, for_tasks, files.for_tasks(number), home)
+            found = {name: file_pieces(name, some) for name, some in files.for_tasks(number).items()}
+            read = PieceBatch(group, number, for_tasks, home, lambda tasks: found, _set_aside)
             check, explained = functools.partial(files.check, number), functools.partial(files.explained, number)
             loop.run(FrameBatch(group, number, frame, home, key, check, read, explained))
 

@@ -16,9 +16,7 @@ from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.home.outbox import Parcel
-from watersmeet.io.connectors.kafka.reader import OffsetRange
-from watersmeet.io.folders import Piece
-from watersmeet.io.ranges import RangePiece
+from watersmeet.io.source import Piece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.absences import Absences
@@ -67,8 +65,7 @@ class GatherOrder:
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
-    # By task what to read: files, ranges of offsets or of other logs; none where Spark hands rows over.
-    work: tuple[tuple[Piece | OffsetRange | RangePiece, ...], ...] = ()
+    work: tuple[tuple[Piece, ...], ...] = ()  # by task what to read; nothing where Spark hands rows over
     raised: dict[str, int] = field(default_factory=dict)  # by stream, the watermark to which silence has raised it
 
     @property

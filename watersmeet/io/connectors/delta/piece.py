@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,14 +23,18 @@ Partition = tuple[tuple[str, str | None], ...]  # values of the columns that a f
 
 @dataclass(frozen=True)
 class DeltaPiece:
+    """Rows of a file of a table."""
+
     stream: str
     path: str
     bytes: int
     begin: int
     end: int | None  # None: to the end
     partition: Partition = ()
+    file = ""  # it is a part of the table, so it is not set aside
+    shares = 1
 
-    def read(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+    def read(self, stream: Stream, kept: dict[Stream, Any]) -> Iterator[pa.RecordBatch]:
         try:
             with concerning(stream, self.path, "is damaged"):
                 if not os.path.exists(self.path):
@@ -40,7 +45,7 @@ class DeltaPiece:
                     )
                 with pq.ParquetFile(self.path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
                     yield from self._rows(stream, file)
-        except InputError as problem:  # it is a part of the table, so it is not set aside
+        except InputError as problem:
             raise InputError(problem.problem, detail=problem.detail, hint=problem.hint or REPLACE_FILE) from None
 
     def _rows(self, stream: Stream, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:

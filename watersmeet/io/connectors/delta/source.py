@@ -7,17 +7,17 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from watersmeet.errors import InputError
 from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, read_commit, stamp_of, versions
-from watersmeet.io.connectors.delta.piece import cut
+from watersmeet.io.connectors.delta.piece import DeltaPiece, cut
 from watersmeet.io.connectors.delta.source_settings import EARLIEST, LATEST, DeltaSourceSettings
 from watersmeet.io.connectors.delta.stream_columns import check_columns, check_features
-from watersmeet.io.ranges import Position, RangePiece
+from watersmeet.io.source import Extent, History, LogSource, Position
 from watersmeet.model import Stream
 
 _NO_SNAPSHOT = -1
@@ -32,30 +32,34 @@ class TablePosition:
     table: str = ""  # the id of the table, which another one in the same folder does not have
 
 
-class DeltaSource:
+class DeltaSource(LogSource):
+    @classmethod
+    def check(cls, stream: Stream) -> None:
+        DeltaSourceSettings.of(stream)
+
     def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
         assert stream.source is not None
-        self.stream = stream
         self._root = Path(stream.source.path).absolute()
         self._settings = DeltaSourceSettings.of(stream)
-        self._newest = -1  # version
-        self._stamp: tuple[int, int] | None = None  # of the file of the newest version
         self._commit = lru_cache(maxsize=64)(self._read)
+        self._identity, self._current = self._opened()
+        found = versions(self._root)
+        self._newest = max(self._current, found[1] if found else -1)  # version
+        self._stamp = stamp_of(self._root, self._newest)
 
     # What there is -------------------------------------------------------------------------------
 
-    def begin(self, known: Position | None) -> Position:
-        identity, newest = self._opened()
-        found = versions(self._root)
-        self._newest = max(newest, found[1] if found else -1)
-        self._stamp = stamp_of(self._root, self._newest)
-        if known is not None:
-            self._check_identity(known["table"], identity)
-            return known
+    def resume(self, history: History) -> None:
+        super().resume(history)
+        self._check_identity(self.at["table"], self._identity)
+
+    def first(self) -> Position:
         start = self._settings.start
         if start == EARLIEST:
-            return asdict(TablePosition(newest, snapshot=newest, table=identity))
-        return asdict(TablePosition(newest + 1 if start == LATEST else int(start), table=identity))
+            return asdict(TablePosition(self._current, snapshot=self._current, table=self._identity))
+        version = self._current + 1 if start == LATEST else int(start)
+        return asdict(TablePosition(version, table=self._identity))
 
     def _opened(self) -> tuple[str, int]:
         """The id of the table and its newest version."""
@@ -83,25 +87,22 @@ class DeltaSource:
                 hint="restore the table, or read the new one with another --home",
             )
 
-    def look(self, at: Position) -> None:
+    def look(self) -> None:
         """Where the newest file of the log is not what it was, the log was deleted in part, which is usual, or with its
         table."""
         if stamp_of(self._root, self._newest) != self._stamp:
-            self._check_identity(at["table"], self._opened()[0])
+            self._check_identity(self.at["table"], self._opened()[0])
         while commit_file(self._root, self._newest + 1).exists():
             self._newest += 1
         self._stamp = stamp_of(self._root, self._newest)
 
     # What a batch has ----------------------------------------------------------------------------
 
-    def take(self, at: Position) -> tuple[Position, list[RangePiece]] | None:
-        begin = TablePosition(**at)
-        end = self._end(begin)
-        if end == begin:
-            return None
-        return asdict(end), list(self._pieces(begin, end))
+    def next(self, at: Position) -> Position:
+        return asdict(self._end(TablePosition(**at)))
 
-    def between(self, begin: Position, end: Position) -> list[RangePiece]:
+    def pieces(self, extent: Extent, tasks: int) -> Sequence[DeltaPiece]:
+        begin, end = extent
         return list(self._pieces(TablePosition(**begin), TablePosition(**end)))
 
     def _end(self, begin: TablePosition) -> TablePosition:
@@ -120,7 +121,7 @@ class DeltaSource:
             at, left = replace(at, file=at.file + 1, row=0), left - rest
         return at
 
-    def _pieces(self, begin: TablePosition, end: TablePosition) -> Iterator[RangePiece]:
+    def _pieces(self, begin: TablePosition, end: TablePosition) -> Iterator[DeltaPiece]:
         for version in range(begin.version, end.version + 1):
             if version == end.version and not (end.file or end.row):
                 return

@@ -24,6 +24,8 @@ _ROW, _AT = "result", "at_of_the_result"  # a stream of results, for the express
 
 
 class MessageEncoder(Protocol):
+    """The values of messages for rows of results."""
+
     def encode(self, rows: pa.RecordBatch) -> Sequence[bytes]: ...
 
     def close(self) -> None: ...

@@ -26,17 +26,47 @@ _AT_ONCE = 1 << 14  # messages that are decoded together
 _WAIT = 0.05  # seconds until fewer are decoded: some offsets have no message to be read
 
 
+_MESSAGE_BYTES = 100
+
+
 @dataclass(frozen=True)
 class OffsetRange:
-    """Messages of one partition for one task to read."""
+    """Messages of one partition."""
 
-    stream: str
     partition: int
     begin: int
     end: int
 
 
-class Values(Protocol):
+@dataclass(frozen=True)
+class OffsetPiece:
+    """Messages of partitions for one task to read; no partition occurs twice."""
+
+    stream: str
+    ranges: tuple[OffsetRange, ...]
+    file = ""
+    shares = 1
+
+    @property
+    def bytes(self) -> int:
+        return _MESSAGE_BYTES * sum(one.end - one.begin for one in self.ranges)
+
+    def read(self, stream: Stream, kept: dict[Stream, Any]) -> Iterator[pa.RecordBatch]:
+        """The consumer is kept, unless something is wrong: then it is not known what it has fetched, or waits for."""
+        reader, decoder = kept.pop(stream, None) or _opened(stream)
+        try:
+            for messages in reader.messages(stream.name, self.ranges):
+                found, problems = decoder.decode([message.value() for message in messages])
+                yield assembled(stream, messages, found, _corrupt(messages, problems))
+        except BaseException:
+            reader.close()
+            raise
+        kept[stream] = reader, decoder
+
+
+class Decoder(Protocol):
+    """The values of messages as columns."""
+
     def decode(self, values: Sequence[bytes | None]) -> Decoded: ...
 
 
@@ -49,37 +79,13 @@ class _RawValues:
         return {c.name: found.view(c.arrow) for c in self._columns}, [None] * len(values)
 
 
-class OpenTopics:
-    """The consumers of a worker."""
-
-    def __init__(self) -> None:
-        self._open: dict[Stream, tuple[_Reader, Values]] = {}
-
-    def read(self, stream: Stream, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
-        assert stream.source is not None
-        source = stream.source
-        reader, values = self._open.pop(stream) if stream in self._open else _opened(stream, source)
-        try:
-            for messages in reader.messages(stream.name, ranges):
-                found, problems = values.decode([message.value() for message in messages])
-                yield assembled(stream, messages, found, _corrupt(messages, problems))
-        except BaseException:  # it is not used again: what it has fetched, or waits for, is not known
-            reader.close()
-            raise
-        self._open[stream] = reader, values
-
-    def close(self) -> None:
-        for reader, _ in self._open.values():
-            reader.close()
-        self._open.clear()
+def _opened(stream: Stream) -> tuple[RangeReader, Decoder]:
+    assert stream.source is not None
+    reader = RangeReader(stream.source)
+    return reader, _decoder_of(stream, reader.own)
 
 
-def _opened(stream: Stream, source: Source) -> tuple[_Reader, Values]:
-    reader = _Reader(source)
-    return reader, _values_of(stream, reader.own)
-
-
-def _values_of(stream: Stream, own: dict[str, str]) -> Values:
+def _decoder_of(stream: Stream, own: dict[str, str]) -> Decoder:
     fields, kind = Fields.of(stream), own["format"]
     if kind == "csv":
         return CsvValues(fields, own["sep"])
@@ -101,7 +107,9 @@ def _corrupt(messages: Sequence[Any], problems: list[str | None]) -> pa.Array:
     )
 
 
-class _Reader:
+class RangeReader:
+    """A consumer that reads ranges of offsets of a topic."""
+
     def __init__(self, source: Source) -> None:
         from confluent_kafka import Consumer
 

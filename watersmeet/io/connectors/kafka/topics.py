@@ -9,13 +9,10 @@ from typing import Any
 from watersmeet.errors import InputError
 from watersmeet.io.connectors.kafka.settings import SOURCE, client, starting_offsets, starting_time
 from watersmeet.io.connectors.secrets import redacted
+from watersmeet.io.source import Unreachable
 from watersmeet.model import Source
 
 _SECONDS = 10.0  # for one request
-
-
-class Unreachable(Exception):
-    """Brokers did not reply; they may later."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Topic:
 
         try:
             found = self._asked(self._admin.describe_topics(TopicCollection([self.name]), request_timeout=_SECONDS))
-        except Missing as problem:
+        except _NoReply as problem:
             if problem.code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise InputError(
                     f"stream {self.stream}: there is no topic {self.name}",
@@ -95,11 +92,9 @@ class Topic:
                 found[name] = future.result(2 * _SECONDS)
             except KafkaException as problem:
                 error = problem.args[0]
-                if error.code() in _wrong_topic():
-                    raise Missing(error.code(), redacted(error.str())) from None
-                raise Unreachable(redacted(error.str())) from None
+                raise _NoReply(self.name, redacted(error.str()), error.code()) from None
             except TimeoutError:
-                raise Unreachable("no reply") from None
+                raise _NoReply(self.name, "no reply") from None
         return found
 
 
@@ -110,15 +105,12 @@ def _admin_module() -> Any:
     return confluent_kafka.admin
 
 
-class Missing(Unreachable):
-    """The topic or partition is not there, or not there yet."""
+class _NoReply(Unreachable):
+    """Brokers did not reply, or not with what they were asked for."""
 
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, topic: str, reason: str, code: int = 0) -> None:
+        super().__init__(
+            f"the brokers of topic {topic} cannot be reached: {reason}",
+            hint="check bootstrap.servers and the security settings, and start again with the same home",
+        )
         self.code = code
-
-
-def _wrong_topic() -> tuple[int, ...]:
-    from confluent_kafka import KafkaError
-
-    return (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
