@@ -27,7 +27,7 @@ Extent = Any  # as it is logged
 Position = Any
 
 GROUP = "watersmeet.sources"
-_BUILT_IN = {
+BUILT_IN = {
     "kafka": "watersmeet.io.connectors.kafka.source:KafkaSource",
     "delta": "watersmeet.io.connectors.delta.source:DeltaSource",
 }
@@ -245,11 +245,14 @@ def share_pieces(by_stream: Mapping[str, Sequence[AnyPiece]], tasks: int) -> tup
 
 
 @cache
+def _installed() -> dict[str, str]:
+    return {entry.name.lower(): entry.value for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name)}
+
+
 def source_formats() -> dict[str, str]:
     """By format where its class is, as `module:class`. A package that is installed may add its own, as entry points of
     the group `watersmeet.sources`."""
-    installed = {entry.name.lower(): entry.value for entry in entry_points(group=GROUP)}
-    return {**_BUILT_IN, **{name: installed[name] for name in sorted(installed.keys() - _BUILT_IN.keys())}}
+    return {**_installed(), **BUILT_IN}
 
 
 def source_class(format: str) -> type[StreamSource] | None:
