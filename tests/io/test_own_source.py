@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -69,6 +70,9 @@ class Orders:
         engine.sql(SQL.format(file=self.file))
         return engine
 
+    def is_behind(self, tick: int) -> bool:
+        return self.home.exists() and load_newest(self.home).tick > tick
+
     def check(self) -> None:
         with duckdb.connect() as oracle:
             oracle.execute(f"CREATE TABLE o AS FROM read_json('{self.file}', format='newline_delimited')")
@@ -109,7 +113,7 @@ def test_real_processes_that_are_killed(package: Path, tmp_path: Path) -> None:
         orders.append()
         process = run()
         try:
-            eventually(lambda before=before: orders.home.exists() and load_newest(orders.home).tick > before)
+            eventually(functools.partial(orders.is_behind, before))
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait(PATIENCE)

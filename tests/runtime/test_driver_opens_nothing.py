@@ -253,7 +253,7 @@ def test_the_guard_catches_the_embedded_executor(tmp_path: Path, guard: Guard) -
     with (
         guard.up(tmp_path / "input", auctions.home / "state"),
         auctions.engine(None, executor="local") as engine,
-        pytest.raises(RunError, match="read_piece was called in the driver"),
+        pytest.raises(RunError, match="read was called in the driver"),
     ):
         engine.run_once()
     assert guard.tried == ["read_piece"]
