@@ -256,7 +256,7 @@ def test_the_guard_catches_the_embedded_executor(tmp_path: Path, guard: Guard) -
         pytest.raises(RunError, match="read was called in the driver"),
     ):
         engine.run_once()
-    assert guard.tried == ["read_piece"]
+    assert guard.tried == ["read"]
     with guard.up(tmp_path / "input", auctions.home / "state", only_listening=True):
         with auctions.engine(None, executor="local") as engine:
             engine.run_once()
