@@ -91,8 +91,15 @@ class Engine(Lifecycle):
                 stream = replace(source, name=name)
             else:
                 check_frame(name, source, time)
-                limits = (micros_or_none(each) for each in (ahead, retain, idle))
-                stream = Stream(name, columns_of(source.schema), time, micros(lateness), None, *limits)
+                stream = Stream(
+                    name,
+                    columns_of(source.schema),
+                    time,
+                    lateness=micros(lateness),
+                    ahead=micros_or_none(ahead),
+                    retain=micros_or_none(retain),
+                    idle=micros_or_none(idle),
+                )
             self._active.pipeline = self.pipeline.with_stream(stream)
             if not isinstance(source, Stream):
                 self._frames[name] = source

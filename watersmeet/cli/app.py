@@ -1,8 +1,4 @@
-"""The command line: the app, and which module has which command.
-
-Exit codes: 0 done (also after Ctrl-C, SIGTERM or SIGHUP), 1 an error with an explanation, 2 invalid usage,
-70 an internal error of Watersmeet, 128 and the number of the signal: interrupted before anything ran, or twice.
-"""
+"""The command line: the app, and which module has which command. Exit codes are in `errors`; 2 is invalid usage."""
 
 from __future__ import annotations
 

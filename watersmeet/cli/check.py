@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
-from watersmeet.cli.errors import reporting, show_error
+from watersmeet.cli.errors import ExitCode, reporting, show_error
 from watersmeet.cli.help import help_text
 
 HELP = help_text(
@@ -40,7 +40,7 @@ def check(
             show_error(error)
         if errors:
             typer.echo(count_text(len(errors), "error", "errors"), err=True)
-            raise typer.Exit(1)
+            raise typer.Exit(ExitCode.ERROR)
         streams, queries = tuple(declared.streams.values()), tuple(declared.queries.values())
         try:
             make_plan(AT_ONCE, streams, queries, declared.options)  # the last step that could reject the queries
@@ -54,7 +54,7 @@ def check(
                 )
             if not at_fault:
                 raise
-            raise typer.Exit(1) from None
+            raise typer.Exit(ExitCode.ERROR) from None
         counted = (count_text(len(streams), "stream", "streams"), count_text(len(queries), "query", "queries"))
         typer.echo(f"ok: {', '.join(counted)}")
         for stream in streams:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from enum import IntEnum
 from pathlib import Path
 
 import typer
@@ -22,6 +23,14 @@ from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.files import make_home, private
 from watersmeet.terminal import visible, visible_lines
+
+
+class ExitCode(IntEnum):
+    """How a command ends that has not done its work; 0 also stands for a stop by Ctrl-C, SIGTERM or SIGHUP."""
+
+    ERROR = 1  # with an explanation
+    INTERNAL = 70  # an error of Watersmeet itself
+    SIGNAL = 128  # and the number of the signal: interrupted before anything ran, or twice
 
 
 class Interrupted(KeyboardInterrupt):
@@ -41,10 +50,11 @@ def reporting(home: Path | None) -> Iterator[None]:
         show_error(error)
         if isinstance(error, RunError) and home is not None and (home / layout.SPARK_LOG).exists():
             typer.echo(f"Spark's log is {(home / layout.SPARK_LOG).absolute()}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(ExitCode.ERROR) from None
     except KeyboardInterrupt as interrupt:
         typer.echo("\ninterrupted before the first tick; nothing was changed", err=True)
-        raise typer.Exit(128 + (interrupt.number if isinstance(interrupt, Interrupted) else signal.SIGINT)) from None
+        number = interrupt.number if isinstance(interrupt, Interrupted) else signal.SIGINT
+        raise typer.Exit(ExitCode.SIGNAL + number) from None
     except (typer.Exit, typer.BadParameter, BrokenPipeError):
         raise
     except PermissionError as problem:
@@ -54,12 +64,12 @@ def reporting(home: Path | None) -> Iterator[None]:
                 hint="a home is for the user alone whose engine runs on it; run this as that user",
             )
         )
-        raise typer.Exit(1) from None
+        raise typer.Exit(ExitCode.ERROR) from None
     except Exception as problem:
         log = _log_traceback(home)
         typer.echo(f"internal error: {type(problem).__name__}: {visible(str(problem)[:500])}", err=True)
         typer.echo(f"This should not happen. The details are in {log}; please report them.", err=True)
-        raise typer.Exit(70) from None
+        raise typer.Exit(ExitCode.INTERNAL) from None
 
 
 def show_error(error: WatersmeetError) -> None:

@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.status import Status
 
-from watersmeet.cli.errors import Interrupted
+from watersmeet.cli.errors import ExitCode, Interrupted
 from watersmeet.engine import Engine
 from watersmeet.home.lock import home_lock
 from watersmeet.terminal import visible_lines
@@ -57,7 +57,7 @@ class StopRequest:
             self._console.show_cursor(True)
             sys.stdout.flush()
             os.write(2, _GIVEN_UP)  # print would fail if the signal has interrupted another print
-            os._exit(128 + number)
+            os._exit(ExitCode.SIGNAL + number)
         self.wanted = True
 
 

@@ -62,10 +62,23 @@ def entries_of(
                     LoggedChange(at, tick, RESUME, change.name, latency, resumed=resumed.get(change.name, ""))
                 )
             else:
-                query = after.get(change.query.name, change.query)
-                parts = (query.sql, query.sink, query.backfill, query.addition)
-                entries.append(LoggedChange(at, tick, ADD, query.name, latency, *parts))
+                entries.append(added(after.get(change.query.name, change.query), at, tick, latency))
     return entries
+
+
+def added(query: Query, at: float = 0.0, tick: int = 0, latency: float = 0.0) -> LoggedChange:
+    """The addition of a query; without a time and a tick until a start has fixed them."""
+    return LoggedChange(
+        at=at,
+        tick=tick,
+        kind=ADD,
+        name=query.name,
+        latency=latency,
+        sql=query.sql,
+        sink=query.sink,
+        backfill=query.backfill,
+        addition=query.addition,
+    )
 
 
 def append_entries(home: Path, entries: Sequence[LoggedChange]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from watersmeet.control.change_log import ADD, DROP, STREAM, Folded, LoggedChange, folded, read_entries
+from watersmeet.control.change_log import ADD, DROP, STREAM, Folded, LoggedChange, added, folded, read_entries
 from watersmeet.control.description import Described, read_description
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
@@ -203,8 +203,7 @@ def _of_an_earlier_version(
 
 
 def _declaring(home: Path, query: Query) -> LoggedChange:
-    parts = (query.sql, query.sink, query.backfill, query.addition)
-    return LoggedChange(0.0, 0, ADD, query.name, 0.0, *parts, declared=True, beside=_beside(home, query.sink.path))
+    return replace(added(query), declared=True, beside=_beside(home, query.sink.path))
 
 
 def _addition(entry: LoggedChange) -> str:

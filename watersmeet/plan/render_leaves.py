@@ -64,16 +64,16 @@ def rendered_checks(
         counts = [sum(each[step] for step in steps) for each in (measured.step_in, measured.step_out)]
         checks.append(
             RenderedCheck(
-                str(graph.whole),
-                stream_of(join.relation),
-                join.wants_partner,
-                on,
-                by,
-                check_cost(problem, graph, join) / (1.0 if problem.weights.once else 1e6 * problem.ticks),
-                names,
-                counts[0] if known else None,
-                counts[1] if known else None,
-                is_assumed(problem, graph.whole) or stream_of(join.relation) not in problem.statistics.sizes,
+                preserved=str(graph.whole),
+                leaf=stream_of(join.relation),
+                wants_partner=join.wants_partner,
+                on=on,
+                by=by,
+                cost=check_cost(problem, graph, join) / (1.0 if problem.weights.once else 1e6 * problem.ticks),
+                serves=names,
+                measured_in=counts[0] if known else None,
+                measured_out=counts[1] if known else None,
+                assumed=is_assumed(problem, graph.whole) or stream_of(join.relation) not in problem.statistics.sizes,
             )
         )
     return tuple(checks)
