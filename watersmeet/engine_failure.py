@@ -19,22 +19,22 @@ class Failure:
         self._stops = False
 
     def forget(self) -> None:
-        """The engine starts again."""
+        """Forget the failure, because the engine starts again."""
         self.known, self._told, self._stops = None, False, False
 
     def stops(self) -> None:
-        """The user stops the engine: that a tick is given up is no failure any more."""
+        """Note that the user stops the engine: that a tick is given up is no failure any more."""
         self._stops = True
 
     def found(self, problem: BaseException | None) -> None:
-        """The first one counts: others follow from it."""
+        """Record a failure. The first one counts: others follow from it."""
         if self._stops and isinstance(problem, Stopped):
             return
         if problem is not None and self.known is None:
             self.known = explain_failure(problem, self._home)
 
     def tell(self) -> None:
-        """Raise it, once: whoever has been told reads what was committed before."""
+        """Raise the failure, once: a user who knows it reads what was committed before."""
         if self.known is not None and not self._told:
             self._told = True
             raise self.known

@@ -17,7 +17,7 @@ from watersmeet.sql import parse_duration
 
 
 def _option(default: Any, meaning: str, check: Callable[[Any], str]) -> Any:
-    """`check` returns the hint for an invalid value, or nothing."""
+    """A field of `Options`. `check` returns the hint for an invalid value, or nothing."""
     return field(default=default, metadata={"help": meaning, "check": check})
 
 

@@ -172,7 +172,7 @@ class Pipeline:
 
 @contextlib.contextmanager
 def pointing_at(place: SourcePlace | None) -> Iterator[None]:
-    """Errors of the model that are raised inside get a position in the SQL."""
+    """Give errors of the model that are raised inside a position in the SQL."""
     try:
         yield
     except ModelError as error:

@@ -114,7 +114,7 @@ def check_session(session: SparkSession | None) -> None:
 
 
 def session_problem(session: SparkSession | None) -> RunError | None:
-    """That a session was stopped while an engine uses it."""
+    """The error of a session that was stopped while an engine uses it; None if it was not."""
     return session_stopped() if session is not None and session.sparkContext._jsc is None else None
 
 
@@ -131,7 +131,7 @@ def _check_classic(settings: Mapping[str, str]) -> None:
 
 
 def _check_yarn(master: str) -> None:
-    """Without the configuration of its cluster Spark looks for YARN on this machine, for minutes."""
+    """Reject YARN without the configuration of its cluster: Spark would look for it on this machine, for minutes."""
     folders = [folder for name in ("YARN_CONF_DIR", "HADOOP_CONF_DIR") if (folder := os.environ.get(name))]
     if master == "yarn" and not any(Path(folder, "yarn-site.xml").is_file() for folder in folders):
         named = f"{', '.join(folders)}: no yarn-site.xml" if folders else "the YARN cluster is not named"
@@ -143,7 +143,7 @@ def _check_yarn(master: str) -> None:
 
 
 def _check_kubernetes(master: str, chosen: Mapping[str, str]) -> None:
-    """Without an image no executor ever starts, and Spark waits for them for ever."""
+    """Reject Kubernetes without an image: no executor would start, and Spark would wait for ever."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()  # so that spark-defaults.conf has been read
@@ -206,7 +206,7 @@ def make_session(
 
 @functools.cache
 def _socket_settings() -> dict[str, str]:
-    """Spark leaves sockets where it makes them, so they get a folder of this process, which is removed at its end."""
+    """The folder for the sockets of Spark, which it leaves behind: one of this process, removed at its end."""
     folder = make_socket_folder()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return {"spark.python.unix.domain.socket.dir": folder}
@@ -272,7 +272,7 @@ def _launch_jvm(settings: dict[str, str], log: Path) -> None:
 
 
 def check_java() -> None:
-    """Spark needs Java 17 or newer; its own message for a missing one has no hint."""
+    """Reject a missing Java, or one before 17; Spark's own message has no hint."""
     java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
     try:
         said = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=True).stderr

@@ -18,7 +18,7 @@ def visible(text: str, keeping: str = "") -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines."""
+    """Text of several lines, made harmless as by `visible`."""
     return visible(text, keeping="\n\t")
 
 

@@ -23,7 +23,7 @@ PipelineFile = Annotated[
 
 
 def checked_home(home: Path | None) -> Path | None:
-    """What cannot be a home is wrong usage; the engine would reject it too."""
+    """The home, if it can be one; otherwise wrong usage, which the engine would reject too."""
     try:
         if home is not None:
             home_at(home)

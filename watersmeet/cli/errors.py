@@ -83,7 +83,7 @@ def show_error(error: WatersmeetError) -> None:
 
 
 def _log_traceback(home: Path | None) -> Path:
-    """Into the home, or where there is none or it cannot be written, into the folder for temporary files."""
+    """Write the traceback into the home, or into the folder for temporary files; returns the file."""
     text = f"{datetime.datetime.now(datetime.UTC).isoformat()} watersmeet {__version__} {sys.argv[1:]}\n"
     text += traceback.format_exc() + "\n"
     if home is not None:

@@ -32,16 +32,16 @@ def plans(home: Home = HOME, format_: Format = "text") -> None:
 
         if not home.is_dir():
             raise WatersmeetError(f"the home {home} does not exist", hint="name the folder of an engine: --home DIR")
-        told = decisions(home)
+        history = decisions(home)
         if format_ == "json":
-            typer.echo(json_text([asdict(decision) for decision in told]))
-        elif told:
-            print_table(as_table(told))
+            typer.echo(json_text([asdict(decision) for decision in history]))
+        elif history:
+            print_table(as_table(history))
         else:
             typer.echo(f"{home} has no plan yet")
 
 
-def as_table(told: list[Decision]) -> Table:
+def as_table(history: list[Decision]) -> Table:
     table = Table(
         title="CPU time: of a tick (active, new), in all (gain, price); error: median / worst of the estimates"
     )
@@ -53,7 +53,7 @@ def as_table(told: list[Decision]) -> Table:
     table.add_column("adopted")
     table.add_column("by")
     table.add_column("error", justify="right")
-    for one in told:
+    for one in history:
         stores = f" (materializes {', '.join(one.materialized)})" if one.materialized else ""
         table.add_row(
             str(one.tick),

@@ -132,7 +132,7 @@ def _shown(display: Live | Status) -> Iterator[None]:
 
 @contextlib.contextmanager
 def step(console: Console, what: str) -> Iterator[None]:
-    """Says what is going on while it takes its time: a spinner on a terminal, else one line."""
+    """Show what a slow step does: a spinner on a terminal, else one line."""
     if console.is_terminal:
         with _shown(console.status(f"{what} …")):
             yield

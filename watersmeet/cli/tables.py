@@ -96,7 +96,7 @@ def print_table(table: RenderableType) -> None:
 
 
 def set_aside_text(set_aside: Mapping[str, int]) -> str:
-    """By reason; some reasons count files or messages, in the plural."""
+    """What was set aside, by reason; some reasons count files or messages, in the plural."""
     named = {reason.replace("_", " "): count for reason, count in set_aside.items() if count}
     return ", ".join(count_text(count, reason.removesuffix("s"), reason) for reason, count in named.items())
 
@@ -108,7 +108,7 @@ def rejected_folder(home: Path, stream: StreamStats) -> Path | None:
 
 
 def suspended_text(query: str, suspended: Suspension, home: Path | None = None) -> str:
-    """With a home, also what to do."""
+    """That a query is suspended, since when and why; with a home, also what to do."""
     hint = f"; {resume_hint(home, query)}" if home is not None else ""
     return f"{query} is suspended since tick {suspended.tick}: {visible(suspended.reason)}{hint}"
 

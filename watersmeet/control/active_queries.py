@@ -88,7 +88,7 @@ class ActiveQueries:
         return manifest
 
     def log_edits(self) -> str:
-        """What the pipeline declares is in the log before a tick obeys it. Returns the tag of the home."""
+        """Log what the pipeline declares, before it is active in a tick. Returns the tag of the home."""
         keep_tag(self.pipeline.home, self._owner.tag)
         if self._unlogged is not None and self._unlogged.entries:
             append_entries(self.pipeline.home, self._unlogged.entries)
@@ -132,7 +132,7 @@ class ActiveQueries:
         return troubled
 
     def run_on(self, keeper: PlanKeeper | None) -> None:
-        """From now on changes take effect at ticks; with None, they are declarations again."""
+        """Connect to the plan of a running engine: changes take effect at ticks; with None, they are declarations."""
         self._left = frozenset(self.pipeline.queries) if keeper is None else frozenset()
         self._keeper = keeper
         if keeper is not None:

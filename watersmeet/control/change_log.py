@@ -98,7 +98,7 @@ def read_entries(home: Path) -> list[LoggedChange]:
 
 
 def shown_entries(home: Path) -> tuple[LoggedChange, ...]:
-    """The same, for users who look often: the log is read again only when it has changed."""
+    """The entries of the log, for frequent readers: it is read again only when it has changed."""
     return _shown(home, version_of(home / layout.CHANGES))
 
 

@@ -11,7 +11,7 @@ MEGABYTES = 2048
 
 
 def answer(request: tuple[str, str, str, Pipeline]) -> tuple[Change, ...] | WatersmeetError:
-    """The changes, or the error: one of ours travels with all that it has to say."""
+    """The changes that a request asks for, or the error with all of its parts."""
     limit_memory(MEGABYTES)
     try:
         return read_changes(*request)

@@ -29,7 +29,7 @@ class Checker:
         threading.Thread(target=self._ready, name="watersmeet checker", daemon=True).start()
 
     def read_changes(self, script: str, file: str, folder: str, pipeline: Pipeline) -> tuple[Change, ...]:
-        """See `changes.read_changes`."""
+        """`changes.read_changes`, in the child process."""
         seconds = pipeline.options.check_seconds
         if len(script) > 16 * pipeline.options.max_query_length:
             raise SqlError(f"the request has {len(script):,} characters", hint="send the queries one by one")

@@ -44,7 +44,7 @@ class Compaction:
 
 
 def shortened(entries: Sequence[LoggedChange]) -> list[LoggedChange]:
-    """The entries without which the log would amount to something else, in their order.
+    """The entries without which the log would describe another state, in their order.
 
     That is the last addition of each query that is active and its last resumption, what the pipeline has declared, and
     the drop of a query that it declares: or it would be back after the next start."""

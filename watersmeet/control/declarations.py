@@ -94,7 +94,7 @@ class _Comparison:
         self._edits: list[Edit] = []
 
     def see(self, query: Query) -> None:
-        """A query of the pipeline."""
+        """Compare a query of the pipeline with the log."""
         name = query.name
         known, active = self.before.declared.get(name), self.before.active.get(name)
         if known is not None and _same(self._home, known, query):
@@ -127,7 +127,7 @@ class _Comparison:
         self._entries.append(LoggedChange(self._at, self._tick, DROP, name, 0.0, declared=True))
 
     def miss(self, name: str) -> None:
-        """A query that the pipeline had, or that this program has dropped."""
+        """Handle a query that the pipeline had before, or that this program has dropped."""
         known, active = self.before.declared.get(name), self.before.active.get(name)
         if known is None and active is None:
             return
@@ -140,7 +140,7 @@ class _Comparison:
         self._requested.pop(name, None)
 
     def see_stream(self, stream: Stream) -> None:
-        """Columns and event times are fixed by the state (`Groups`); here is the rest."""
+        """Compare a stream with the log, apart from columns and event times: the state (`Groups`) fixes these."""
         known, now = self.before.streams.get(stream.name), _of_stream(self._home, stream)
         if known is not None and known.sql == now.sql and _same_target(self._home, known, now.sink):
             return

@@ -36,7 +36,7 @@ def describe(home: Path, queries: Iterable[Query]) -> dict[str, Described]:
 
 
 def _place(home: Path, query: Query) -> str:
-    """Where its results are found."""
+    """Where the results of a query are found."""
     if query.sink.is_delivered:
         return shown(query.sink)
     if query.sink.format == "count":
@@ -50,7 +50,7 @@ def write_description(home: Path, queries: Iterable[Query]) -> None:
 
 
 def read_description(home: Path) -> dict[str, Described]:
-    """Empty where no engine has started on the home."""
+    """The queries of a home; empty where no engine has started on it."""
     path = home / layout.QUERIES
     if not path.exists():
         return {}

@@ -132,7 +132,7 @@ class Mailbox:
         return sent
 
     def hear(self, request: Request) -> Reply | None:
-        """The answer, if it is there."""
+        """The reply to a request, if it is there."""
         found = layout.message(self.answers, request.id)
         if not found.exists():
             return None

@@ -235,7 +235,7 @@ def _stores(manifest: Manifest) -> Iterator[StoreStats]:
 
 
 def _outboxes(manifest: Manifest, states: Sequence[LaneState]) -> dict[str, OutboxStats]:
-    """By query. The manifest may name what was delivered since."""
+    """What waits to be delivered, by query. The manifest may name what was delivered since."""
     known = {(state.query, state.target): state for state in states}
     found: dict[str, OutboxStats] = {}
     for lane in manifest.outbox:

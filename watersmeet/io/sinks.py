@@ -154,7 +154,7 @@ def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
 
 
 def _create(path: Path) -> None:
-    """An empty file for this user only: whoever writes it leaves its permissions."""
+    """Make an empty file for this user only: whoever writes it leaves its permissions."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
         handle = private(str(path), flags)

@@ -1,4 +1,4 @@
-"""When the planner itself fails. That is an error of it, but it must concern only the queries that it fails for."""
+"""Failures of the planner itself, confined to the queries that it fails for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger("watersmeet")
 
 @contextlib.contextmanager
 def planning() -> Iterator[None]:
-    """Whatever fails inside is an error that rejects what was asked for."""
+    """Make any failure inside an error that rejects the request."""
     try:
         yield
     except WatersmeetError:

@@ -71,7 +71,7 @@ def compile_solution(
     seldom: Seldom = NONE_SELDOM,
     all_rows: Collection[str] = (),
 ) -> Ruleset:
-    """`all_rows` are streams whose every row is stored, whoever reads them."""
+    """The Ruleset of a solution. `all_rows` are streams whose every row is stored, whoever reads them."""
     compiler = _Compiler(
         streams=streams, queries=queries, solution=solution, partitions=partitions, groups=groups, sharing=sharing
     )
@@ -214,7 +214,7 @@ class _Compiler:
         return replace(start, backfills=part.query.name)
 
     def _leaf_starts(self, group: Group) -> list[Start]:
-        """What finds results of queries with leaves besides the arrival of their preserved rows."""
+        """The starts of leaf checks: they find results besides those that preserved rows find when they arrive."""
         if group.leaf is None:
             return []
         if group.leaf.wants_partner:

@@ -45,7 +45,7 @@ def backfill_use(leaf: LeafJoin) -> Use:
 
 
 def due_uses(leaf: LeafJoin) -> list[Use]:
-    """One for each relation that may give the deadline."""
+    """The uses of a store of which rows become due, one for each relation that may give the deadline."""
     return [] if leaf.wants_partner else [Use(due=relation) for relation, window in leaf.windows if window < UNBOUNDED]
 
 

@@ -46,7 +46,7 @@ class JoinPart:
 
     @property
     def definition(self) -> JoinPart:
-        """The part without what depends on when its query came."""
+        """The part without what depends on when its query was added."""
         return replace(self, query=self.query.definition)
 
     @property
@@ -73,7 +73,7 @@ def _parts(query: Query) -> Iterable[JoinPart]:
 
 
 def _joined(join: JoinForm, leaf: Leaf) -> JoinForm:
-    """The results with a partner."""
+    """The part of a query with a leaf that finds the results with a partner."""
     *others, last = join.aliases
     return replace(
         join,

@@ -55,7 +55,7 @@ class Latencies:
                         self._measured[query].append(_Measured(tick.finished_at, together))
 
     def recent(self) -> dict[str, Latency]:
-        """For each query that had results lately."""
+        """The latencies of each query that had results lately."""
         return self._summary(time.time() - RECENT)
 
     def whole_run(self) -> dict[str, Latency]:

@@ -132,7 +132,7 @@ class _Demo:
         return Group(Text(), title, as_table(self._picture), hint)
 
     def line(self) -> str:
-        """The slowest query stands for all."""
+        """The state of the demo as a line of a log: the slowest query stands for all."""
         known = [query.latency for query in self._picture.queries if query.latency]
         worst = (max(median for median, _ in known), max(high for _, high in known)) if known else None
         return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture, latency_text(worst))}"

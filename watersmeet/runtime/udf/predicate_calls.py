@@ -77,7 +77,7 @@ def complaints_in(home: Path) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=2)
 def _complaints(home: Path, version: Version | None) -> dict[str, str]:
-    """The log is read again only when it has changed."""
+    """The failures in the log, which is read again only when it has changed."""
     found = {}
     log = home / layout.PREDICATES
     for told in (*advice_in(layout.rotated(log)), *advice_in(log)):
