@@ -27,7 +27,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import read_options
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.planner import START, make_plan
-from watersmeet.plan.render import RenderedPlan
+from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.running import make_executor, open_home
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.feed.feed_set import Feeds

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from watersmeet import Engine
     from watersmeet.home.manifest import Manifest
-    from watersmeet.plan.render import RenderedPlan
+    from watersmeet.plan.rendered import RenderedPlan
 
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 WARM = 3  # batches of a fed run that do not count

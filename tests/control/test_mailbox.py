@@ -23,7 +23,7 @@ from watersmeet.control.changes import Activated, ChangeRequest, Verdict
 from watersmeet.control.mailbox import Mailbox, Reply, Request
 from watersmeet.control.server import ControlServer, asked_at
 from watersmeet.pipeline import Pipeline
-from watersmeet.plan.render import RenderedPlan
+from watersmeet.plan.rendered import RenderedPlan
 
 
 class FakeEngine:

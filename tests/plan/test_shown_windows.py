@@ -8,7 +8,7 @@ import pytest
 
 from watersmeet.cli.explain import show_plan, what_one_more_adds
 from watersmeet.pipeline import Pipeline
-from watersmeet.plan.shown_windows import length_text
+from watersmeet.plan.units import length_text
 
 STREAMS = """
 CREATE STREAM bids (auction BIGINT, price BIGINT, at TIMESTAMP) TIMESTAMP BY at FROM parquet 'bids';
@@ -29,23 +29,48 @@ def pipeline() -> Pipeline:
 
 def test_explain_names_classes_slices_and_reasons(pipeline: Pipeline) -> None:
     text = show_plan(pipeline, None, "text")
-    assert "1 min of bids by auction  ⇒ days, hour" in text
-    assert "hour: 1 h every 1 min of bids, from partial aggregates of slices (class slices)\n" in text
-    assert "days: 2 d of bids, from partial aggregates of slices (class slices)\n" in text
-    assert "distinct_ones: 90 s of bids, from partial aggregates of slices (class slices)\n" in text
-    assert "middle: 90 s of bids, by Spark SQL over the rows of each window (class batch)\n" in text
+    assert "1 min of bids by auction: " in text and "100 keys in a window  ⇒ days, hour" in text
+    assert "hour: 1 h every 1 min of bids, from partial aggregates of slices (class slices): " in text
+    assert "days: 2 d of bids, from partial aggregates of slices (class slices): " in text
+    assert "distinct_ones: 90 s of bids, from partial aggregates of slices (class slices): " in text
+    assert "middle: 90 s of bids, by Spark SQL over the rows of each window (class batch): " in text
     assert "Spark computes each window from its rows, because median has no partial aggregates" in text
 
 
-def test_windowed_queries_have_no_price_rather_than_none(pipeline: Pipeline) -> None:
-    text = show_plan(pipeline, None, "text")
-    assert text.endswith("\ncosts\n  the price of windowed queries is not estimated yet")
-    assert "µs" not in text and "optimal" not in text
-    assert "the price of windowed queries is not estimated yet" in show_plan(pipeline, None, "svg")
-    assert json.loads(show_plan(pipeline, None, "json"))["unpriced"] == ["hour", "days", "distinct_ones", "middle"]
+STATISTICS = """{"arrivals": {"bids": 60000}, "progress": {"bids": 60},
+"slices": {"elsewhere": {"title": "bids by auction", "rows": 60000, "slices": 60000, "keys": 5000}}}"""
+
+
+def test_windowed_queries_have_a_price_that_adds_up(pipeline: Pipeline) -> None:
+    plan = json.loads(show_plan(pipeline, STATISTICS, "json"))
+    assert sum(query["cost"] for query in plan["windows"]) == pytest.approx(plan["window_cost"])
+    assert plan["window_cost"] < sum(plan["estimate"].values()) and plan["unpriced"] == []
+    costs = {query["name"]: query["cost"] for query in plan["windows"]}
+    assert all(costs.values()) and costs["middle"] == max(costs.values()), "a job of Spark costs most"
+    (shared,) = (store for store in plan["slices"] if store["serves"] == ["days", "hour"])
+    assert shared["keys_of_window"] == pytest.approx(5000), "another store with these keys is known"
+    assert shared["cost"] / 2 < costs["days"] < costs["hour"], "half of the store each; hour closes more windows"
+    text = show_plan(pipeline, STATISTICS, "text")
+    assert "  windows " in text and "windows by Spark" in text and "optimal" not in text
+    assert "(assumed)" in show_plan(pipeline, None, "text")
+    assert "(assumed)</text>" in show_plan(pipeline, None, "svg")
+
+
+def test_what_was_measured_is_not_called_assumed(pipeline: Pipeline) -> None:
+    planned = json.loads(show_plan(pipeline, None, "json"))
+    assert all(query["assumed"] for query in planned["windows"])
+    slices = {store["name"]: {"title": "t", "rows": 1, "slices": 1, "keys": 1} for store in planned["slices"]}
+    known = json.dumps({"arrivals": {"bids": 10}, "progress": {"bids": 60}, "slices": slices})
+    measured = json.loads(show_plan(pipeline, known, "json"))
+    assert not any(shown["assumed"] for shown in (*measured["windows"], *measured["slices"]))
+
+
+def test_joins_cost_the_same_beside_windows(pipeline: Pipeline) -> None:
     join = "SELECT a.id FROM bids b, auctions a WHERE b.auction = a.id WINDOW 1 HOUR"
-    mixed = show_plan(pipeline.with_query(pipeline.query("joined", join)), None, "text")
-    assert "  not in these costs: hour, days, distinct_ones, middle; the price of windowed queries is not " in mixed
+    mixed = json.loads(show_plan(pipeline.with_query(pipeline.query("joined", join)), None, "json"))
+    alone = json.loads(show_plan(Pipeline.read(f"{STREAMS} CREATE QUERY joined AS {join};"), None, "json"))
+    assert (mixed["cost"], mixed["steps"]) == (alone["cost"], alone["steps"])
+    assert mixed["window_cost"] > 0 == alone["window_cost"]
 
 
 def test_they_are_in_the_drawing_with_what_they_share(pipeline: Pipeline) -> None:
@@ -70,9 +95,9 @@ def test_json_has_them_too(pipeline: Pipeline) -> None:
 def test_what_if_says_which_slices_one_more_query_shares(pipeline: Pipeline) -> None:
     counting = "SELECT auction, count(*) AS n FROM bids [TUMBLE 1 HOUR] GROUP BY auction"
     shared = what_one_more_adds(pipeline, counting, None)
-    assert shared.startswith("its windows are computed from partial aggregates of slices\n")
-    assert "the price of windowed queries is not estimated yet" in shared and "µs" not in shared
-    assert "shared with days, hour" in shared
+    assert "cost now " in shared and "it adds " in shared and "sharing saves " in shared
+    assert "\nits windows are computed from partial aggregates of slices\n" in shared
+    assert "(assumed), shared with days, hour" in shared and "steps" not in shared
     alone = what_one_more_adds(pipeline, "SELECT max(category) AS m FROM auctions [TUMBLE 1 HOUR]", None)
     assert "for it alone" in alone
     slow = what_one_more_adds(pipeline, "SELECT median(price) AS m FROM bids [TUMBLE 1 HOUR]", None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from watersmeet.home import layout
 from watersmeet.home.files import advice_in, append_advice
 from watersmeet.optimize.statistics import DEFAULT_SIZE, Named, Statistics
-from watersmeet.plan.render import TUPLES
+from watersmeet.plan.units import TUPLES
 
 _LONGEST = 8 << 20
 _TOLD = 2  # changes named in a reason

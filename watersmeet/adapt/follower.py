@@ -29,7 +29,7 @@ from watersmeet.optimize.statistics import Named, Statistics
 from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.planner import Plan, Proposal, Request, problem_of
-from watersmeet.plan.render import SECONDS, TUPLES
+from watersmeet.plan.units import SECONDS, TUPLES
 from watersmeet.runtime.exec.executor import Executor, Sampler
 from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.store.sketch import Sketch
@@ -145,7 +145,9 @@ class Follower:
     def _end_epoch(self, plan: Plan) -> None:
         self._measured, self._running = self._running, Measurements()
         self._worked += self._measured.cpu_seconds
-        known = learned(self.statistics, self._measured, all_links(plan.problem), OLD_SHARE, self._older.all())
+        known = learned(
+            self.statistics, self._measured, all_links(plan.problem), OLD_SHARE, self._older.all(), plan.rules
+        )
         self._older.add(self._measured.sketches, self._measured.live)
         self.statistics = replace(known, weights=fitted(known.weights, self._measured))
         with contextlib.suppress(OSError):  # advice for the next start, not state
@@ -246,6 +248,7 @@ class Follower:
         middle, worst = self._measured.errors
         in_tuples = plan.problem.weights.once
         unit, of_tick = (1.0, 1.0) if in_tuples else (1e-6, 1e-6 / plan.problem.ticks)
+        windows = plan.window_costs.total * 1e-6  # both plans have the same
         decision = Decision(
             self._last.tick,
             self.epochs.epoch,
@@ -253,8 +256,8 @@ class Follower:
             why,
             adopted,
             self.current().rules.version,
-            plan.solution.expected * of_tick,
-            compared.before * of_tick if compared else None,
+            plan.solution.expected * of_tick + windows,
+            compared.before * of_tick + windows if compared else None,
             compared.gain * unit if compared else 0.0,
             compared.price * unit if compared else 0.0,
             plan.solution.searcher,

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeVar
 
+from watersmeet.adapt.measured_slices import MeasuredSlices, measured_slices
 from watersmeet.adapt.step_facts import Pair, StepFacts
 from watersmeet.adapt.window_sketches import Sketches
 from watersmeet.home.manifest import BucketInfo, Manifest
@@ -37,6 +38,7 @@ REMEMBERED = 256  # selectivities of filters and predicates that no query has no
 DEVIATIONS = 3.0  # by which what sketches say may be wrong
 NOTHING_OLDER: Sketches = {}
 _Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
 Counted = tuple[float, float]  # pairs looked at, pairs that join
 
 
@@ -80,6 +82,7 @@ class Measurements:
     done: Mapping[str, int] = field(default_factory=dict)  # and what was done in them
     steps: Mapping[tuple[str, int], StepCount] = field(default_factory=dict)  # by plan version and step
     sketches: Mapping[tuple[str, KeyPart], Sketch] = field(default_factory=dict)  # by stream and key
+    slices: MeasuredSlices = field(default_factory=MeasuredSlices)
 
     def plus(self, later: Measurements) -> Measurements:
         steps = dict(self.steps)
@@ -101,6 +104,7 @@ class Measurements:
             _sum(self.done, later.done),
             steps,
             sketches,
+            self.slices.plus(later.slices),
         )
 
     @property
@@ -272,6 +276,7 @@ def measure_tick(
         more("done"),
         steps,
         dict(sketches),
+        measured_slices(before, after, plan.rules),
     )
 
 
@@ -307,7 +312,12 @@ def all_links(problem: Problem) -> set[Link]:
 
 
 def learned(
-    old: Statistics, measured: Measurements, links: Iterable[Link], keep: float, older: Sketches = NOTHING_OLDER
+    old: Statistics,
+    measured: Measurements,
+    links: Iterable[Link],
+    keep: float,
+    older: Sketches = NOTHING_OLDER,
+    rules: Ruleset | None = None,
 ) -> Statistics:
     """Old statistics with what an epoch told, of which the old value keeps a share. What is not told stays, up to a
     limit: filters of queries that come and go would otherwise add up for ever. `older` are sketches of the rows that
@@ -328,4 +338,11 @@ def learned(
         mixed(old.arrivals, measured.arrivals),  # type: ignore[arg-type]
         measured.seconds / measured.ticks if measured.ticks else old.seconds,
         old.weights,
+        {**old.progress, **measured.slices.progress_of_tick(measured.ticks)},
+        {**_last(old.slices), **(measured.slices.statistics(rules, measured.ticks) if rules else {})},
+        {**_last(old.results), **measured.slices.results_of_window},
     )
+
+
+def _last(known: Mapping[str, _Value]) -> dict[str, _Value]:
+    return dict([*known.items()][-REMEMBERED:])

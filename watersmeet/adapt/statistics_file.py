@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -75,4 +76,7 @@ def as_json(statistics: Statistics) -> dict[str, Any]:
         "arrivals": dict(sorted(statistics.arrivals.items())),
         **({"seconds": statistics.seconds} if statistics.seconds > 0 else {}),
         "weights": dict(sorted(statistics.weights.items())),
+        "progress": dict(sorted(statistics.progress.items())),
+        "slices": {name: asdict(one) for name, one in sorted(statistics.slices.items())},
+        "results": dict(sorted(statistics.results.items())),
     }

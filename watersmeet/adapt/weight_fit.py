@@ -36,6 +36,22 @@ _DONE: Mapping[str, Mapping[str, str]] = {  # by stage, what is done there and i
         stages.KEPT_ENTRIES: "index_entry",
         stages.KEPT_FILES: "file",
     },
+    stages.SLICING: {
+        stages.SLICED_ROWS: "sliced_row",
+        stages.SLICED_VALUES: "sliced_value",
+        stages.SLICE_VALUES: "slice_value",
+        stages.SLICE_FILES: "slice_file",
+    },
+    stages.WINDOWS: {
+        stages.READINGS: "window_call",
+        stages.READ_VALUES: "window_value",
+        stages.JOINED_VALUES: "joined_value",
+        stages.SLICE_VALUES: "slice_read",
+    },
+    stages.SPARK_WINDOWS: {
+        stages.WINDOW_JOBS: "window_job",
+        stages.WINDOW_ROWS: "window_row",
+    },
 }
 
 

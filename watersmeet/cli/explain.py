@@ -15,7 +15,7 @@ from watersmeet.terminal import visible_lines
 
 if TYPE_CHECKING:
     from watersmeet.pipeline import Pipeline
-    from watersmeet.plan.render import RenderedPlan
+    from watersmeet.plan.rendered import RenderedPlan
 
 HELP = help_text(
     "Show the plan: what the queries share, its steps and stores, and its costs. Does not start Spark.",
@@ -88,19 +88,19 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
     query = pipeline.query(WHAT_IF, select)
     after = _planned(pipeline.with_query(query), statistics)
     alone = _planned(replace(pipeline, queries={WHAT_IF: query}), statistics)
-    cost_before = before.cost if before else 0.0
-    added = after.cost - cost_before
+    cost_before = before.whole_cost if before else 0.0
+    added = after.whole_cost - cost_before
     old = {(step.start, step.joined, step.store) for step in before.steps} if before else set()
     new = [step for step in after.steps if (step.start, step.joined, step.store) not in old]
-    shown, lines = after.amount, []
-    if alone.starts:  # a windowed query has a price only for a join below it
-        lines += [
-            f"cost now {shown(cost_before)}, with the query {shown(after.cost)}: it adds {shown(added)}",
-            f"alone it would cost {shown(alone.cost)}; sharing saves {shown(alone.cost - added)}",
-            f"{len(new)} new steps" + (":" if new else ""),
-        ]
+    shown = after.amount
+    lines = [
+        f"cost now {shown(cost_before)}, with the query {shown(after.whole_cost)}: it adds {shown(added)}",
+        f"alone it would cost {shown(alone.whole_cost)}; sharing saves {shown(alone.whole_cost - added)}",
+    ]
     if alone.starts and after.assumed.text:
-        lines.insert(2, f"assumed, because it is not known yet: {after.assumed.text}")
+        lines.append(f"assumed, because it is not known yet: {after.assumed.text}")
+    if alone.starts:
+        lines.append(f"{len(new)} new steps" + (":" if new else ""))
     lines += [
         f"  {step.start}: {step.joined} → {step.store} on {' and '.join(step.on)}: {shown(step.cost)}" for step in new
     ]

@@ -72,6 +72,6 @@ def as_table(history: list[Decision]) -> Table:
 
 
 def _amount(decision: Decision, cost: float) -> str:
-    from watersmeet.plan.render import TUPLES, seconds_text
+    from watersmeet.plan.units import TUPLES, seconds_text
 
     return f"{cost:,.0f} tuples" if decision.unit == TUPLES else seconds_text(cost)

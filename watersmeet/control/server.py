@@ -17,7 +17,7 @@ from watersmeet.control.mailbox import POLL, Mailbox, Reply, Request, error_of
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.pipeline import Pipeline
 from watersmeet.plan.formats import plan_text
-from watersmeet.plan.render import RenderedPlan
+from watersmeet.plan.rendered import RenderedPlan
 
 SETTLED = 3.0  # seconds after which an engine is likely to run for longer, and to get requests
 IDLE = 1.0  # seconds that a change waits for a tick of the sources before it gets a tick of its own

@@ -17,7 +17,7 @@ RESULT_ROWS, RESULT_BYTES, RESULT_FILES = "result rows", "result bytes", "result
 KEPT_ROWS, KEPT_ENTRIES, KEPT_FILES = "kept rows", "kept index entries", "kept files"
 SLICED_ROWS, SLICED_VALUES = "sliced rows", "sliced values"  # values: those of keys and parts
 SLICE_VALUES, SLICE_FILES = "slice values", "slice files"
-READINGS, READ_VALUES = "readings of slices", "values of windows"
+READINGS, READ_VALUES, JOINED_VALUES = "readings of slices", "values of windows", "joined values of windows"
 WINDOW_JOBS, WINDOW_ROWS = "windows by Spark", "rows of windows by Spark"
 
 

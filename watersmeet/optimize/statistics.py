@@ -14,7 +14,18 @@ from watersmeet.optimize.joingraph import Attribute, Link, Subquery, stream_of
 
 DEFAULT_SIZE = 1000.0
 DEFAULT_TICKS = 10.0
+DEFAULT_KEYS = 100.0
 Named = tuple[str, str]  # (stream, key expression)
+
+
+@dataclass(frozen=True)
+class SliceStatistics:
+    """What is known of a slice store."""
+
+    title: str  # its source and keys: another store with the same has as many keys
+    rows: float  # that go into it in a tick,
+    slices: float  # and rows of slices that they become
+    keys: float  # different ones, if all of a long time were counted
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,9 @@ class Statistics:
     arrivals: Mapping[str, float] = field(default_factory=dict)  # rows of a stream in a tick
     seconds: float = 0.0  # from one tick to the next; 0: unknown
     weights: Mapping[str, float] = field(default_factory=dict)  # those that the engine measured, by their names
+    progress: Mapping[str, float] = field(default_factory=dict)  # seconds of event time in a tick, by stream
+    slices: Mapping[str, SliceStatistics] = field(default_factory=dict)  # by slice store
+    results: Mapping[str, float] = field(default_factory=dict)  # rows of a window, by windowed query
 
     def size(self, relation: str) -> float:
         return max(1e-9, self.sizes.get(stream_of(relation), DEFAULT_SIZE))
@@ -141,6 +155,7 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
     except json.JSONDecodeError as problem:
         raise ModelError(f"the statistics are not JSON: {problem}") from None
     known = {"sizes", "rates", "selectivities", "distinct", "filters", "arrivals", "seconds", "weights"}
+    known |= {"progress", "slices", "results"}
     if not isinstance(raw, dict) or set(raw) - known:
         extra = ", ".join(sorted(set(raw) - known)) if isinstance(raw, dict) else type(raw).__name__
         raise ModelError(f"the statistics have unknown parts: {extra}", detail=f"Parts: {', '.join(sorted(known))}.")
@@ -167,6 +182,14 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
         arrivals = {name: _positive(f"arrivals.{name}", value) for name, value in raw.get("arrivals", {}).items()}
         seconds = _positive("seconds", raw["seconds"]) if "seconds" in raw else 0.0
         weights = {name: _positive(f"weights.{name}", value) for name, value in raw.get("weights", {}).items()}
+        progress = {name: _positive(f"progress.{name}", value) for name, value in raw.get("progress", {}).items()}
+        results = {name: _positive(f"results.{name}", value) for name, value in raw.get("results", {}).items()}
+        slices = {
+            name: SliceStatistics(
+                str(one["title"]), *(_positive(f"{at} of {name}", one[at]) for at in ("rows", "slices", "keys"))
+            )
+            for name, one in raw.get("slices", {}).items()
+        }
     except (KeyError, TypeError, AttributeError) as problem:
         raise ModelError(
             f"the statistics do not have the expected form: {problem!r}",
@@ -180,6 +203,9 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
         arrivals=arrivals,
         seconds=seconds,
         weights=weights,
+        progress=progress,
+        slices=slices,
+        results=results,
     )
 
 

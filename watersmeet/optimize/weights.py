@@ -43,6 +43,20 @@ class Weights:
     result_row: float = 0.0
     result_byte: float = 0.0
     result_file: float = 0.0
+    # For each row that goes into slices, and for each of its values: those of keys and of parts of aggregates
+    sliced_row: float = 0.0
+    sliced_value: float = 0.0
+    # For each value of a slice store, of which there is a row for each slice and key
+    slice_value: float = 0.0  # written and merged
+    slice_read: float = 0.0  # read when windows are answered
+    slice_file: float = 0.0  # for each store and tick
+    # For each window that is made of slices
+    window_call: float = 0.0  # for each reading of a store in a tick that closes windows
+    window_value: float = 0.0  # for each key and value
+    joined_value: float = 0.0  # for each key of a member of a factorized join and value
+    # For each window that Spark computes
+    window_job: float = 0.0
+    window_row: float = 0.0
     once: bool = False  # the papers count each combination of rows once: 1/j of them for each of j starts
 
     def probe(self, rows: float, hits: float, buckets: float = 1.0) -> float:
@@ -89,6 +103,16 @@ SHIPPED = Weights(
     result_row=0.052,
     result_byte=0.0026,
     result_file=2080.0,
+    sliced_row=0.05,
+    sliced_value=0.01,
+    slice_value=0.02,
+    slice_read=0.03,
+    slice_file=1500.0,
+    window_call=1000.0,
+    window_value=0.02,
+    joined_value=0.05,
+    window_job=500_000.0,
+    window_row=1.0,
 )
 # With `executor=local` a tick wakes no other processes, and no order travels. The command gave about 12 ms on a busy
 # machine; the tick is set lower, because the other weights come from a quiet one. To be measured again.

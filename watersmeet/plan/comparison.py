@@ -28,7 +28,8 @@ class Comparison:
 
     The saving is the difference of their costs, as far as the estimates are sure of it. The horizon is a share of the
     windows, at most 1. The price is what the change itself costs, once. The first plan of an engine replaces a plan
-    that was made without a search, by the same rule."""
+    that was made without a search, by the same rule. Costs are those of joins: plans that are compared compute the
+    windows of queries in the same way, so that their cost is no reason for or against one."""
 
     before: float  # cost of the plan to be replaced,
     after: float  # and of the other one

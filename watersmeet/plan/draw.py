@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from watersmeet.plan.boxes import HEAD, SMALL, STYLES, TITLE, Box, Style, box, curve, text_at, text_width, wrapped
-from watersmeet.plan.render import SECONDS, RenderedPlan, RenderedStart, RenderedStep
-from watersmeet.plan.shown_windows import JOINED, NOT_PRICED, ShownSlices, length_text
+from watersmeet.plan.rendered import RenderedPlan, RenderedStart, RenderedStep
+from watersmeet.plan.shown_windows import JOINED, ShownSlices, ShownWindows, cost_text
+from watersmeet.plan.units import SECONDS, length_text
 
 _MARGIN, _BETWEEN, _GAP, _LEAST = 24.0, 56.0, 16.0, 760.0
 _STYLE = """
@@ -59,7 +60,7 @@ def draw(plan: RenderedPlan) -> str:
         _section(canvas, "leaf checks", "")
         _checks(canvas, plan)
     if plan.windows:
-        _section(canvas, "windowed queries", f"purple: partial aggregates of slices; blue: rows; {NOT_PRICED}")
+        _section(canvas, "windowed queries", "purple: partial aggregates of slices; blue: rows; costs of a tick")
         _windows(canvas, plan)
     width, height = canvas.right + _MARGIN, canvas.y + _MARGIN
     return (
@@ -169,7 +170,7 @@ def _windows(canvas: _Canvas, plan: RenderedPlan) -> None:
     columns = (
         {name: box("arriving", JOINED if name.startswith("results ") else name) for name in sources},
         stored,
-        {query.name: box("windowed", query.name, (query.length, query.form)) for query in ordered},
+        {query.name: box("windowed", query.name, _details(query)) for query in ordered},
     )
     _columns(canvas, columns, edges)
 
@@ -178,7 +179,13 @@ def _slices_box(store: ShownSlices) -> Box:
     keys = f" by {', '.join(store.keys)}" if store.keys else ""
     where = (f"where {' or '.join(store.filters)}",) if store.filters else ()
     title = f"{store.name} for {', '.join(store.serves)}"
-    return box("slices", f"{length_text(store.width)} slices{keys}", (*where, ", ".join(store.parts)), title=title)
+    price = (cost_text(store),) if store.cost else ()
+    details = (*where, ", ".join(store.parts), *price)
+    return box("slices", f"{length_text(store.width)} slices{keys}", details, title=title)
+
+
+def _details(query: ShownWindows) -> tuple[str, ...]:
+    return (query.length, query.form, *((cost_text(query),) if query.cost else ()))
 
 
 def _columns(canvas: _Canvas, columns: Sequence[dict[str, Box]], edges: Sequence[tuple[str, str]]) -> None:

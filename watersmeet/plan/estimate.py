@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from watersmeet.model import Query
 from watersmeet.optimize.joingraph import stream_of
@@ -10,23 +10,27 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render_leaves import check_cost
+from watersmeet.plan.result_costs import result_width, results_of
 from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.window_costs import WindowCosts, arrivals
 
-_BYTES = 8.0  # of a column of fixed width,
-_LONGER = 24.0  # and of any other
+NO_WINDOWS = WindowCosts()
 
 
 def tick_estimate(
-    problem: Problem, solution: Solution, queries: Sequence[Query], rules: Ruleset | None = None
+    problem: Problem,
+    solution: Solution,
+    queries: Sequence[Query],
+    rules: Ruleset | None = None,
+    windows: WindowCosts = NO_WINDOWS,
 ) -> dict[str, float]:
     """CPU seconds of one tick by what is done; nothing is known where costs are those of the papers."""
     weights, ticks = problem.weights, problem.ticks
     if weights.once:
         return {}
     streams = {stream_of(relation) for relation in problem.relations}
-    arrived = {
-        stream: problem.statistics.size(stream) * problem.statistics.turnover(stream, ticks) for stream in streams
-    }
+    streams |= {stream for query in queries if query.is_windowed for stream in query.streams}
+    arrived = {stream: arrivals(problem, stream) * ticks for stream in sorted(streams)}
     bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.stores} if rules else {}
     gathering = sum(rows * (weights.row + bits.get(name, 0) * weights.filter_bit) for name, rows in arrived.items())
     found = {
@@ -39,6 +43,8 @@ def tick_estimate(
     checked = sum(_checks(problem, part) for part in parts_of(queries))
     if checked:
         found["leaf checks"] = checked
+    for part, cost in windows.by_stage.items():
+        found[part] = found.get(part, 0.0) + cost * ticks
     return {part: cost / ticks / 1e6 for part, cost in found.items()}
 
 
@@ -49,14 +55,11 @@ def _checks(problem: Problem, part: JoinPart) -> float:
 
 
 def _results(problem: Problem, part: JoinPart) -> float:
-    if part.query.sink.format == "count" and not part.query.is_windowed:
-        return 0.0
     weights = problem.weights
-    graph = next(graph for graph in problem.queries if graph.name == part.name)
-    rows = sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.wanted.alone(part.name)
-    row = weights.result_row + weights.result_byte * _width(output.type for output in part.join.outputs)
+    rows = results_of(problem, part)
+    if part.query.is_windowed:  # they go into slices, which have a price of their own
+        return rows * weights.result_row
+    if part.query.sink.format == "count":
+        return 0.0
+    row = weights.result_row + weights.result_byte * result_width(output.type for output in part.join.outputs)
     return rows * row + min(rows, problem.ticks) * weights.result_file
-
-
-def _width(types: Iterable[str]) -> float:
-    return sum(_LONGER if kind in ("string", "binary") or kind.startswith("decimal") else _BYTES for kind in types)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from watersmeet.plan.render import SECONDS, RenderedPlan, RenderedStep, seconds_text
 from watersmeet.plan.render_leaves import RenderedCheck
 from watersmeet.plan.render_links import WITHOUT_KEY
-from watersmeet.plan.shown_windows import NOT_PRICED, windows_text
+from watersmeet.plan.rendered import RenderedPlan, RenderedStep
+from watersmeet.plan.shown_windows import windows_text
+from watersmeet.plan.units import SECONDS, seconds_text
 
 
 def explain(plan: RenderedPlan) -> str:
@@ -53,7 +54,7 @@ def _trees(plan: RenderedPlan) -> list[str]:
 
 
 def _costs(plan: RenderedPlan) -> list[str]:
-    """Costs. Those of windowed queries are unknown, which is not the same as nothing."""
+    """Costs of joins and windows."""
     lines = ["", "costs"]
     if plan.starts:
         partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"
@@ -63,25 +64,25 @@ def _costs(plan: RenderedPlan) -> list[str]:
             f"  probing {plan.amount(plan.probe_cost)}, shipping {plan.amount(plan.shipping)}; "
             f"storage {plan.storage_cost:,.0f} tuples",
         ]
-        if plan.unit == SECONDS:
-            lines += _cpu_time(plan)
+    if plan.window_cost:
+        lines.append(f"  windows {plan.amount(plan.window_cost)} of CPU time a tick{_assumed(plan.assumes_windows)}")
+    if plan.unit == SECONDS and (plan.starts or plan.windows):
+        lines += _cpu_time(plan)
     if plan.over_budget:
         lines.append(
             f"  the streams alone exceed the storage budget by {plan.over_budget:,.0f} tuples: nothing else is stored"
         )
     if plan.unpriced:
-        lines.append(
-            f"  not in these costs: {_names(plan.unpriced)}; {NOT_PRICED}" if plan.starts else f"  {NOT_PRICED}"
-        )
+        lines.append(f"  not in these costs: {_names(plan.unpriced)}; windows have no price in tuples")
     return lines
 
 
 def _cpu_time(plan: RenderedPlan) -> list[str]:
     phases = f", {plan.phases} phases" if plan.phases > 1 else ""
     ticks = f"{plan.ticks:,.0f} ticks{_assumed(plan.assumed.ticks)}"
-    parts = ", ".join(f"{part} {seconds_text(seconds)}" for part, seconds in plan.estimate.items())
+    parts = ", ".join(f"{part} {seconds_text(seconds)}" for part, seconds in plan.estimate.items() if seconds)
     lines = [
-        f"  {plan.tuples:,.0f} tuples sent in a tick{phases}; {ticks} renew the windows",
+        *([f"  {plan.tuples:,.0f} tuples sent in a tick{phases}; {ticks} renew the windows"] if plan.starts else []),
         f"  a tick takes about {seconds_text(sum(plan.estimate.values()))} of CPU time: {parts}",
     ]
     if plan.tick_seconds:

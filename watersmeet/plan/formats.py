@@ -7,7 +7,7 @@ import json
 from watersmeet.errors import ModelError
 from watersmeet.plan.draw import draw
 from watersmeet.plan.explain import explain
-from watersmeet.plan.render import RenderedPlan
+from watersmeet.plan.rendered import RenderedPlan
 
 FORMATS = ("text", "json", "svg")
 

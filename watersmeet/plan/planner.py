@@ -35,9 +35,11 @@ from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.parts import JoinPart, parts_of
-from watersmeet.plan.render import RenderedPlan, render
+from watersmeet.plan.render import render
+from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.store_needs import seldom_probed
+from watersmeet.plan.window_costs import WindowCosts, window_costs
 from watersmeet.store.guard import within_bounds
 from watersmeet.windows.protocol import Planned, StoredWindows
 from watersmeet.windows.table import planned_windows, streams_with_all_rows, with_windows
@@ -88,6 +90,10 @@ class Plan:
     @cached_property
     def individual_cost(self) -> float:
         return individual_cost(self.problem)
+
+    @cached_property
+    def window_costs(self) -> WindowCosts:
+        return window_costs(self.problem, self.rules, self.queries)
 
     @property
     def has_choices(self) -> bool:
@@ -359,7 +365,9 @@ def window_seconds(queries: Iterable[Query]) -> dict[str, float]:
     """For each stream its longest bounded window, by which a rate becomes a size."""
     found: dict[str, float] = {}
     for query in queries:
-        for alias in query.join.aliases if query.join else ():
-            if alias.window is not None:
-                found[alias.stream] = max(found.get(alias.stream, 0.0), alias.window / 1e6)
+        windows = [(alias.stream, alias.window) for alias in query.join.aliases] if query.join else []
+        windows += [(stream, query.grid.range) for stream in query.streams if query.is_windowed]
+        for stream, window in windows:
+            if window is not None:
+                found[stream] = max(found.get(stream, 0.0), window / 1e6)
     return found

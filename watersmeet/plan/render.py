@@ -1,10 +1,9 @@
-"""A plan as one plain value, made once and then shown as text, JSON or a drawing."""
+"""Renders a plan: makes the plain value that explain shows as text, JSON or a drawing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import Query
@@ -16,122 +15,22 @@ from watersmeet.optimize.joingraph import (
 )
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
-from watersmeet.plan.assumed import Assumed, assumed_by, is_assumed
+from watersmeet.plan.assumed import assumed_by, is_assumed
 from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.render_links import attribute_text, link_text, looked_up_by
+from watersmeet.plan.rendered import (
+    RenderedPlan,
+    RenderedStart,
+    RenderedStep,
+    RenderedStore,
+)
 from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.sharing import Sharing, alone
-from watersmeet.plan.shown_windows import Shown, ShownSlices, ShownWindows, shown_slices, shown_windows
-
-SECONDS, TUPLES = "seconds", "tuples"  # units of costs
-
-
-@dataclass(frozen=True)
-class RenderedStore:
-    name: str
-    materialized: bool
-    size: float  # estimated tuples
-    layouts: tuple[str, ...]
-    serves: tuple[str, ...]
-    assumed: bool = False  # the size is
-
-
-@dataclass(frozen=True)
-class RenderedStart:
-    """Rows of a relation as they arrive: the root of a probe tree."""
-
-    name: str
-    size: float  # estimated tuples in its window
-    assumed: bool
-    ends: tuple[str, ...]  # queries without a join
-
-
-@dataclass(frozen=True)
-class RenderedStep:
-    number: int
-    parent: int | None
-    start: str
-    joined: str  # what the partial results cover before the step
-    store: str
-    on: tuple[str, ...]
-    by: str  # hash, range or scan: how the rows are found
-    copies: int  # partitions that each partial result is sent to
-    cost: float  # in the unit of the plan
-    tuples: float  # that are sent to its partitions, estimated
-    serves: tuple[str, ...]  # queries, and materialized stores
-    ends: tuple[str, ...]  # those that are complete after this step
-    assumed: bool = False  # its cost and tuples are
-    measured_in: int | None = None
-    measured_out: int | None = None
-    measured_seconds: float | None = None  # of CPU time,
-    estimated_seconds: float | None = None  # and what was expected for as many partial results
-
-
-@dataclass(frozen=True)
-class RenderedPlan:
-    """Costs are CPU seconds of a tick, or tuples sent where they are those of the papers."""
-
-    searcher: str
-    partitions: int
-    unit: str  # seconds or tuples
-    probe_cost: float
-    shipping: float
-    storage_cost: float
-    cost: float
-    bound: float
-    individual_cost: float
-    optimal: bool
-    seconds: float
-    stores: tuple[RenderedStore, ...]
-    steps: tuple[RenderedStep, ...]
-    over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: they do not
-    tuples: float  # that are sent to probes: in a tick, or while the windows are renewed once
-    phases: int
-    ticks: float  # in which the windows are renewed once
-    tick_seconds: float  # from one tick to the next; 0: unknown
-    estimate: dict[str, float]  # CPU seconds of a tick, by what is done
-    by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
-    checks: tuple[RenderedCheck, ...] = ()  # of queries with leaves
-    windows: tuple[ShownWindows, ...] = ()  # windowed queries
-    slices: tuple[ShownSlices, ...] = ()
-    starts: tuple[RenderedStart, ...] = ()
-    sharing: Sharing = field(default_factory=Sharing)
-    assumed: Assumed = field(default_factory=Assumed)
-    unpriced: tuple[str, ...] = ()  # queries whose windows are no part of the costs: their price is not estimated yet
-
-    def amount(self, cost: float) -> str:
-        """A cost as people read it."""
-        return f"{cost:,.0f}" if self.unit == TUPLES else seconds_text(cost)
-
-    @property
-    def proof(self) -> str:
-        """What is known of the cost of better plans."""
-        if self.optimal:
-            return f"proven optimal{' for what is assumed' if self.assumed.text else ''}"
-        return f"no plan costs less than {self.amount(self.bound)}" if self.bound else "no bound known"
-
-    @property
-    def cost_text(self) -> str:
-        """The cost with its unit, or nothing where no query has a price."""
-        if not self.starts:
-            return ""
-        unit = "tuples sent" if self.unit == TUPLES else "of CPU time a tick"
-        return f"{self.amount(self.cost)} {unit}"
-
-    @property
-    def saving(self) -> str:
-        """What sharing saves, in words."""
-        if not self.steps:
-            return ""
-        saved = self.individual_cost - self.cost
-        share = f"{100 * saved / self.individual_cost:.0f} % of the cost of the joins" if saved > 0 else "nothing"
-        alone = f"every query alone {self.amount(self.individual_cost)}"
-        return f"sharing saves {share}: {self.cost_text}, {alone}{' (assumed)' if self.assumed.text else ''}"
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
+from watersmeet.plan.units import SECONDS, TUPLES
+from watersmeet.plan.window_costs import WindowCosts, window_costs
 
 
 def render(
@@ -157,7 +56,8 @@ def render(
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
     stores = _stores(problem, solution, steps, checks)
-    windows, slices = (shown_windows(rules), shown_slices(rules)) if rules else ((), ())
+    costs = window_costs(problem, rules, queries) if rules else WindowCosts()
+    windows, slices = (shown_windows(rules, costs), shown_slices(rules, costs)) if rules else ((), ())
     return RenderedPlan(
         solution.searcher,
         problem.partitions,
@@ -177,7 +77,7 @@ def render(
         solution.phases,
         problem.ticks,
         problem.statistics.seconds,
-        tick_estimate(problem, solution, queries, rules),
+        tick_estimate(problem, solution, queries, rules, costs),
         tuple(
             (rule.name, text)
             for rule in (rules.by_spark if rules else ())
@@ -189,7 +89,8 @@ def render(
         tuple(_starts(problem, serving)),
         _sharing(problem, queries, steps.values(), stores, (windows, slices)),
         assumed_by(problem, link_text),
-        tuple(window.name for window in windows),
+        tuple(window.name for window in windows) if problem.weights.once else (),
+        costs.total / 1e6,
     )
 
 
@@ -229,13 +130,6 @@ def _shown(links: Sequence[Link]) -> tuple[tuple[str, ...], str]:
 def _unit(problem: Problem) -> float:
     """By which a cost becomes one in the unit of the plan."""
     return 1.0 if problem.weights.once else 1e-6 / problem.ticks
-
-
-def seconds_text(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if abs(seconds) >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
 
 
 def _serving(problem: Problem, solution: Solution) -> dict[Want, tuple[str, ...]]:

@@ -1,21 +1,17 @@
-"""Windowed queries as explain shows them: their class, the slices that they share, and why they are not faster."""
+"""Windowed queries as explain shows them: class, price, the slices that they share, and why they are not faster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watersmeet.model import Query
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.ruleset import Ruleset, WindowRule
+from watersmeet.plan.units import length_text, seconds_text
+from watersmeet.plan.window_costs import WindowCosts
 from watersmeet.windows.slices.plan import reads_of
 from watersmeet.windows.table import operator_of
 
-_UNITS = (
-    *((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min")),
-    *((1_000_000, "s"), (1_000, "ms"), (1, "µs")),
-)
 JOINED = "results of a join"
-NOT_PRICED = "the price of windowed queries is not estimated yet"
 
 
 @dataclass(frozen=True)
@@ -29,6 +25,9 @@ class ShownSlices:
     keys: tuple[str, ...]
     parts: tuple[str, ...]
     serves: tuple[str, ...]
+    keys_of_window: float = 0.0  # of the longest window that is read
+    cost: float = 0.0  # CPU seconds of a tick, also of reading it; divided among the queries that it serves
+    assumed: bool = False  # these are
 
     @property
     def title(self) -> str:
@@ -51,6 +50,8 @@ class ShownWindows:
     streams: tuple[str, ...]
     slices: tuple[str, ...]  # the slice stores that it reads
     reason: str
+    cost: float = 0.0  # CPU seconds of a tick, with its share of what it shares, without a join below it
+    assumed: bool = False  # the cost is
 
     @property
     def length(self) -> str:
@@ -62,7 +63,7 @@ class ShownWindows:
 Shown = tuple[tuple[ShownWindows, ...], tuple[ShownSlices, ...]]
 
 
-def shown_slices(rules: Ruleset) -> tuple[ShownSlices, ...]:
+def shown_slices(rules: Ruleset, costs: WindowCosts) -> tuple[ShownSlices, ...]:
     serves: dict[str, list[str]] = {}
     for rule in rules.windows:
         for read in reads_of(rule):
@@ -76,22 +77,33 @@ def shown_slices(rules: Ruleset) -> tuple[ShownSlices, ...]:
             tuple(each.spelled(lambda column: column.shown) for each in store.keys),
             tuple(_part(part.function, str(part.argument or "*"), str(part.filter or "")) for part in store.parts),
             tuple(sorted(set(serves.get(store.name, ())))),
+            costs.keys.get(store.name, 0.0),
+            costs.by_store.get(store.name, 0.0) / 1e6,
+            store.name in costs.assumed,
         )
         for store in rules.slices
     )
 
 
-def shown_windows(rules: Ruleset) -> tuple[ShownWindows, ...]:
-    return tuple(_query(rule.query, [each.store.name for each in reads_of(rule)]) for rule in rules.windows)
+def shown_windows(rules: Ruleset, costs: WindowCosts) -> tuple[ShownWindows, ...]:
+    return tuple(_query(rule, costs) for rule in rules.windows)
 
 
-def _query(query: Query, slices: list[str]) -> ShownWindows:
-    grid = query.grid
-    read = tuple(dict.fromkeys(slices))
-    operator = operator_of(query)
+def _query(rule: WindowRule, costs: WindowCosts) -> ShownWindows:
+    query, grid, operator = rule.query, rule.query.grid, operator_of(rule.query)
     assert operator is not None
-    form = operator.in_words(query.form)
-    return ShownWindows(query.name, query.form.kind, form, grid.range, grid.slide, query.streams, read, query.reason)
+    return ShownWindows(
+        query.name,
+        query.form.kind,
+        operator.in_words(query.form),
+        grid.range,
+        grid.slide,
+        query.streams,
+        tuple(dict.fromkeys(each.store.name for each in reads_of(rule))),
+        query.reason,
+        costs.by_query.get(query.name, 0.0) / 1e6,
+        query.name in costs.assumed,
+    )
 
 
 def _part(function: str, argument: str, condition: str) -> str:
@@ -100,19 +112,29 @@ def _part(function: str, argument: str, condition: str) -> str:
 
 
 def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, ...]) -> Iterator[str]:
-    """Lines of explain."""
+    """Lines of explain. A cost is that of a tick; a query has its share of what it shares."""
     if windows:
         yield from ("", "windowed queries")
     for query in windows:
-        yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind})"
+        price = f": {cost_text(query)}" if query.cost else ""
+        yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind}){price}"
         if query.reason:
             yield f"    {query.reason}"
     if slices:
         yield from ("", "slices, one row for each slice and key")
     for store in slices:
         served = f"  ⇒ {', '.join(store.serves)}" if store.serves else ""
-        yield f"  {store.name}: {store.title}{served}"
+        price = f": {cost_text(store)}{_keys(store)}" if store.cost else ""
+        yield f"  {store.name}: {store.title}{price}{served}"
         yield f"    {', '.join(store.parts)}"
+
+
+def cost_text(shown: ShownWindows | ShownSlices) -> str:
+    return f"{seconds_text(shown.cost)}{' (assumed)' if shown.assumed else ''}"
+
+
+def _keys(store: ShownSlices) -> str:
+    return f", {store.keys_of_window:,.0f} keys in a window" if store.keys else ""
 
 
 def added_text(name: str, after: Shown, before: Shown) -> Iterator[str]:
@@ -122,16 +144,12 @@ def added_text(name: str, after: Shown, before: Shown) -> Iterator[str]:
     if query is None:
         return
     yield f"its windows are computed {query.form}" + (f": {query.reason}" if query.reason else "")
-    yield f"  {NOT_PRICED}"
+    if query.cost:
+        yield f"  its share of the windows is {cost_text(query)} of CPU time a tick"
     known = {store.name for store in before[1]}
     for store in slices:
         if store.name in query.slices:
             others = [each for each in store.serves if each != name]
             shared = f"shared with {', '.join(others)}" if others else "for it alone"
-            yield f"  {'stored already' if store.name in known else 'new'}: {store.name}, {shared}"
-
-
-def length_text(micros: int) -> str:
-    """A length of time in the largest unit of which it is a multiple."""
-    size, unit = next((size, unit) for size, unit in _UNITS if micros % size == 0)
-    return f"{micros // size} {unit}"
+            price = f", {cost_text(store)}" if store.cost else ""
+            yield f"  {'stored already' if store.name in known else 'new'}: {store.name}{price}, {shared}"

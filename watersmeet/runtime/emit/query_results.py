@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.home.counters import SLICING
+from watersmeet.home.counters import RESULT_ROWS, SLICING
 from watersmeet.io.sinks import result_schema
 from watersmeet.model import ColumnRef, member_column
 from watersmeet.plan.ruleset import ResultRule
@@ -61,8 +61,9 @@ class QueryResults:
         if query not in self._intakes:
             self._files.write(query, self._outputs(self._rules[query], rows))
             return
+        outputs = self._outputs(self._rules[query], rows)
+        self.counts.done[RESULT_ROWS] += outputs.num_rows
         with self.counts.timed(SLICING):
-            outputs = self._outputs(self._rules[query], rows)
             self._intakes[query].add(_at_rest(outputs), rows.partial.latest)
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:

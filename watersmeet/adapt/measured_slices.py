@@ -1,0 +1,100 @@
+"""What an epoch tells of slice stores: how many rows go into them, how many slices these become, how many keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.home.manifest import Manifest
+from watersmeet.model.grid import Grid
+from watersmeet.optimize.statistics import SliceStatistics
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.window_costs import keys_from, store_title
+from watersmeet.store.retention import KEEP_ALL
+from watersmeet.windows.slices.plan import reads_of
+
+_LEAST = 1e-9  # nothing, as a number above 0
+
+
+@dataclass(frozen=True)
+class MeasuredSlices:
+    progress: Mapping[str, int] = field(default_factory=dict)  # microseconds of event time, by stream
+    sliced: Mapping[str, int] = field(default_factory=dict)  # rows that went in, by slice store,
+    slices: Mapping[str, int] = field(default_factory=dict)  # and rows of slices that they became
+    windows: Mapping[str, int] = field(default_factory=dict)  # that were read, by slice store,
+    keys: Mapping[str, int] = field(default_factory=dict)  # and the keys in them
+    closed: Mapping[str, int] = field(default_factory=dict)  # windows, by query,
+    results: Mapping[str, int] = field(default_factory=dict)  # and their results
+
+    def plus(self, later: MeasuredSlices) -> MeasuredSlices:
+        return MeasuredSlices(
+            *(
+                {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+                for one, other in zip(self._all(), later._all(), strict=True)
+            )
+        )
+
+    def _all(self) -> Iterator[Mapping[str, int]]:
+        yield from (self.progress, self.sliced, self.slices, self.windows, self.keys, self.closed, self.results)
+
+    def progress_of_tick(self, ticks: int) -> dict[str, float]:
+        """Seconds of event time."""
+        return {stream: micros / ticks / 1e6 for stream, micros in self.progress.items() if micros > 0}
+
+    @property
+    def results_of_window(self) -> dict[str, float]:
+        return {query: max(_LEAST, self.results[query] / closed) for query, closed in self.closed.items() if closed}
+
+    def statistics(self, rules: Ruleset, ticks: int) -> dict[str, SliceStatistics]:
+        """Of the stores that rows went into."""
+        grids: dict[str, list[Grid]] = {}
+        for rule in rules.windows:
+            for reading in reads_of(rule):
+                grids.setdefault(reading.store.name, []).append(rule.query.grid)
+        return {
+            store.name: self._of_store(store, grids[store.name], ticks, rules.partitions)
+            for store in rules.slices
+            if self.sliced.get(store.name) and self.slices.get(store.name) and store.name in grids
+        }
+
+    def _of_store(self, store: SliceStore, grids: list[Grid], ticks: int, partitions: int) -> SliceStatistics:
+        rows, slices = (counted[store.name] / ticks for counted in (self.sliced, self.slices))
+        streams = self.progress_of_tick(ticks)
+        progress = 1e6 * streams.get(store.source, max(streams.values(), default=_LEAST))
+        windows = self.windows.get(store.name, 0) / (partitions if store.keys else 1)
+        if windows:  # those of short slides are more
+            length = sum(grid.range / grid.slide for grid in grids) / sum(1 / grid.slide for grid in grids)
+            keys = keys_from(rows * length / progress, self.keys.get(store.name, 0) / windows)
+        else:
+            touched = max(1.0, progress / store.width)
+            keys = keys_from(rows / touched, slices / touched)
+        return SliceStatistics(store_title(store), rows, slices, keys if store.keys else 1.0)
+
+
+def measured_slices(before: Manifest, after: Manifest, rules: Ruleset) -> MeasuredSlices:
+    """What one tick tells."""
+    names = {store.name for store in rules.slices}
+    slices: dict[str, int] = {}
+    for bucket in after.buckets:
+        if bucket.store in names and bucket.first_tick == after.tick:
+            slices[bucket.store] = slices.get(bucket.store, 0) + bucket.rows
+
+    def more(now: Mapping[str, int], then: Mapping[str, int]) -> dict[str, int]:
+        return {name: count - then.get(name, 0) for name, count in now.items()}
+
+    now, then = after.totals, before.totals
+    closed = {}
+    for query in (rule.query for rule in rules.windows):
+        opened = before.windows.get(query.name, KEEP_ALL)
+        if opened > KEEP_ALL:
+            closed[query.name] = max(0, after.windows.get(query.name, opened) - opened) // query.grid.slide
+    return MeasuredSlices(
+        {stream: newest - before.newest[stream] for stream, newest in after.newest.items() if stream in before.newest},
+        more(now.sliced, then.sliced),
+        slices,
+        more(now.windows_read, then.windows_read),
+        more(now.keys_read, then.keys_read),
+        closed,
+        {query: now.results[query] - then.results[query] for query in closed},
+    )

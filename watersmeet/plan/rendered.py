@@ -1,0 +1,129 @@
+"""A plan as one plain value, which is shown as text, JSON or a drawing. Costs are those of its weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from watersmeet.plan.assumed import Assumed
+from watersmeet.plan.render_leaves import RenderedCheck
+from watersmeet.plan.sharing import Sharing
+from watersmeet.plan.shown_windows import ShownSlices, ShownWindows
+from watersmeet.plan.units import TUPLES, seconds_text
+
+
+@dataclass(frozen=True)
+class RenderedStore:
+    name: str
+    materialized: bool
+    size: float  # estimated tuples
+    layouts: tuple[str, ...]
+    serves: tuple[str, ...]
+    assumed: bool = False  # the size is
+
+
+@dataclass(frozen=True)
+class RenderedStart:
+    """Rows of a relation as they arrive: the root of a probe tree."""
+
+    name: str
+    size: float  # estimated tuples in its window
+    assumed: bool
+    ends: tuple[str, ...]  # queries without a join
+
+
+@dataclass(frozen=True)
+class RenderedStep:
+    number: int
+    parent: int | None
+    start: str
+    joined: str  # what the partial results cover before the step
+    store: str
+    on: tuple[str, ...]
+    by: str  # hash, range or scan: how the rows are found
+    copies: int  # partitions that each partial result is sent to
+    cost: float  # in the unit of the plan
+    tuples: float  # that are sent to its partitions, estimated
+    serves: tuple[str, ...]  # queries, and materialized stores
+    ends: tuple[str, ...]  # those that are complete after this step
+    assumed: bool = False  # its cost and tuples are
+    measured_in: int | None = None
+    measured_out: int | None = None
+    measured_seconds: float | None = None  # of CPU time,
+    estimated_seconds: float | None = None  # and what was expected for as many partial results
+
+
+@dataclass(frozen=True)
+class RenderedPlan:
+    """Costs are CPU seconds of a tick, or tuples sent where they are those of the papers."""
+
+    searcher: str
+    partitions: int
+    unit: str  # seconds or tuples
+    probe_cost: float
+    shipping: float
+    storage_cost: float
+    cost: float
+    bound: float
+    individual_cost: float
+    optimal: bool
+    seconds: float
+    stores: tuple[RenderedStore, ...]
+    steps: tuple[RenderedStep, ...]
+    over_budget: float  # tuples by which the streams alone exceed the storage budget; 0: they do not
+    tuples: float  # that are sent to probes: in a tick, or while the windows are renewed once
+    phases: int
+    ticks: float  # in which the windows are renewed once
+    tick_seconds: float  # from one tick to the next; 0: unknown
+    estimate: dict[str, float]  # CPU seconds of a tick, by what is done
+    by_spark: tuple[tuple[str, str], ...] = ()  # streams, and what Spark computes of their rows
+    checks: tuple[RenderedCheck, ...] = ()  # of queries with leaves
+    windows: tuple[ShownWindows, ...] = ()  # windowed queries
+    slices: tuple[ShownSlices, ...] = ()
+    starts: tuple[RenderedStart, ...] = ()
+    sharing: Sharing = field(default_factory=Sharing)
+    assumed: Assumed = field(default_factory=Assumed)
+    unpriced: tuple[str, ...] = ()  # windowed queries without a price, where costs are those of the papers
+    window_cost: float = 0.0  # CPU seconds of a tick that the windows of all queries take, besides the cost of joins
+
+    def amount(self, cost: float) -> str:
+        """A cost as people read it."""
+        return f"{cost:,.0f}" if self.unit == TUPLES else seconds_text(cost)
+
+    @property
+    def whole_cost(self) -> float:
+        """Of joins and windows."""
+        return self.cost + self.window_cost
+
+    @property
+    def assumes_windows(self) -> bool:
+        """Whether the cost of windows follows from something that is assumed."""
+        return any(query.assumed for query in self.windows)
+
+    @property
+    def proof(self) -> str:
+        """What is known of the cost of better plans."""
+        if self.optimal:
+            return f"proven optimal{' for what is assumed' if self.assumed.text else ''}"
+        return f"no plan costs less than {self.amount(self.bound)}" if self.bound else "no bound known"
+
+    @property
+    def cost_text(self) -> str:
+        """The cost with its unit, or nothing where no query has a price."""
+        if not self.starts:
+            return ""
+        unit = "tuples sent" if self.unit == TUPLES else "of CPU time a tick"
+        return f"{self.amount(self.cost)} {unit}"
+
+    @property
+    def saving(self) -> str:
+        """What sharing saves, in words."""
+        if not self.steps:
+            return ""
+        saved = self.individual_cost - self.cost
+        share = f"{100 * saved / self.individual_cost:.0f} % of the cost of the joins" if saved > 0 else "nothing"
+        alone = f"every query alone {self.amount(self.individual_cost)}"
+        return f"sharing saves {share}: {self.cost_text}, {alone}{' (assumed)' if self.assumed.text else ''}"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
