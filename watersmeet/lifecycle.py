@@ -333,7 +333,7 @@ class Lifecycle:
             ['bids']
         """
         if statistics is None and self._loop is not None:
-            return self._keeper.current.rendered(self._loop.manifest.totals)
+            return self._keeper.rendered()
         streams = tuple(self.pipeline.streams.values())
         return make_plan(START, streams, self._active.queries, self.options, statistics or Statistics()).rendered()
 

@@ -17,7 +17,9 @@ from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.at_fault import planning, queries_at_fault
 from watersmeet.plan.grouping import Sample
-from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan
+from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan, problem_of
+from watersmeet.plan.rendered import RenderedPlan
+from watersmeet.plan.window_costs import window_costs
 from watersmeet.runtime.exec.executor import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
@@ -56,6 +58,13 @@ class PlanKeeper:
     def committed_changes(self) -> LogMark | None:
         """How far the log of changes went at the last commit."""
         return self._loop.manifest.changes
+
+    def rendered(self) -> RenderedPlan:
+        """The active plan as it is shown. Windows have the price of what was measured last: unlike joins, they are not
+        planned anew when the data changes."""
+        problem = problem_of(self.current.queries, self._options, self.follower.statistics, self.current)
+        plan = self.current if self.current.parts else replace(self.current, problem=problem)
+        return plan.rendered(self._loop.manifest.totals, window_costs(problem, plan.rules, plan.queries))
 
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest

@@ -105,9 +105,16 @@ class Plan:
         """Tuples by which the streams alone exceed the storage budget; 0: the plan keeps to the budget."""
         return max(0.0, self.problem.least_storage - self.storage_budget) if self.storage_budget else 0.0
 
-    def rendered(self, measured: Counters | None = None) -> RenderedPlan:
+    def rendered(self, measured: Counters | None = None, windows: WindowCosts | None = None) -> RenderedPlan:
         return render(
-            self.problem, self.solution, self.individual_cost, self.over_budget, self.rules, measured, self.queries
+            self.problem,
+            self.solution,
+            self.individual_cost,
+            self.over_budget,
+            self.rules,
+            measured,
+            self.queries,
+            windows or self.window_costs,
         )
 
 

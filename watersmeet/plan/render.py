@@ -30,7 +30,7 @@ from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
 from watersmeet.plan.units import SECONDS, TUPLES
-from watersmeet.plan.window_costs import WindowCosts, window_costs
+from watersmeet.plan.window_costs import WindowCosts
 
 
 def render(
@@ -41,6 +41,7 @@ def render(
     rules: Ruleset | None = None,
     measured: Counters | None = None,
     queries: Sequence[Query] = (),
+    costs: WindowCosts | None = None,
 ) -> RenderedPlan:
     serving, measured = _serving(problem, solution), measured or Counters()
     steps: dict[Move, RenderedStep] = {}
@@ -56,7 +57,7 @@ def render(
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
     stores = _stores(problem, solution, steps, checks)
-    costs = window_costs(problem, rules, queries) if rules else WindowCosts()
+    costs = costs or WindowCosts()
     windows, slices = (shown_windows(rules, costs), shown_slices(rules, costs)) if rules else ((), ())
     return RenderedPlan(
         solution.searcher,
