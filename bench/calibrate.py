@@ -34,7 +34,7 @@ from watersmeet.model import ColumnRef, KeyPart, Stream
 from watersmeet.optimize.weights import NEAR, SHIPPED, Weights, as_json
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
-from watersmeet.plan.ruleset import Emit, Keep
+from watersmeet.plan.ruleset import Emit, Keep, StreamStore
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.probe.partial_results import Partial, ProbePath
 from watersmeet.runtime.probe.places import Place
@@ -45,6 +45,7 @@ from watersmeet.store.bucket import Bucket
 from watersmeet.store.derived import Derived
 from watersmeet.store.kernels import I64
 from watersmeet.store.merge import MergeJob, merge
+from watersmeet.store.placement import Placement
 
 PROBES = 200_000
 SIZES = (NEAR, NEAR << 4, NEAR << 7, NEAR << 10)
@@ -187,7 +188,12 @@ def storing(folder: Path) -> dict[str, float]:
             for at, one in enumerate(keys)
         )
         began = time.process_time_ns()
-        merge(folder, MergeJob(inputs, EPOCH - 1), f"m{next(_FILES)}.bucket", derived)
+        merge(
+            folder,
+            MergeJob(inputs, EPOCH - 1),
+            f"m{next(_FILES)}.bucket",
+            StreamStore("s", (), derived.keys, (), Placement()),
+        )
         return (time.process_time_ns() - began) / 1000 / (rows * len(keys))
 
     plain, indexed = Derived((), (), ()), Derived((key,), (), ())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.choice import MOST_SLICES, slice_stores
-from watersmeet.aggregate.slice_store import ROWS, Part
 from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
 from watersmeet.model.forms import Partial, SliceAggregates
@@ -28,7 +28,7 @@ def test_one_store_has_the_common_slices_and_all_parts() -> None:
     (one,), (other,) = found.values()
     assert one.store is other.store
     assert one.store.width == 2
-    assert set(one.store.parts) == {ROWS, Part("sum", X), Part("count", X)}
+    assert set(one.store.parts) == {ROWS, Accumulator("sum", X), Accumulator("count", X)}
     assert one.store.filters == ()
 
 
@@ -43,7 +43,7 @@ def test_filters_that_differ_become_filters_of_parts() -> None:
     (one,), (other,) = slice_stores(asked).values()
     assert one.store is other.store
     assert one.store.filters == (low, high)
-    assert one.present == Part("count", None, low)
+    assert one.present == Accumulator("count", None, low)
     assert one.partials[0].filter == low
     assert other.partials == (Partial("count", None, high, "bigint"),)
 

@@ -14,11 +14,11 @@ from tests.aggregate.test_slice_cache import STORE, bucket
 from tests.support.examples import examples
 from watersmeet.aggregate import rounds as module
 from watersmeet.aggregate import windows
+from watersmeet.aggregate.accumulator import ROWS
 from watersmeet.aggregate.answers import Due
 from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.rounds import rounds
-from watersmeet.aggregate.slice_store import ROWS
 from watersmeet.aggregate.tree import Tree
 from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model import ColumnRef, Output, Query

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.aggregate import windows
+from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.partials import partial_aggregates
-from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.tree import Tree
 from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model.expression import ColumnRef
@@ -20,7 +21,7 @@ from watersmeet.model.grid import Grid
 from watersmeet.store.bucket import Bucket
 
 K, X = ColumnRef("k", "bigint"), ColumnRef("x", "bigint")
-STORE = SliceStore("r", (), (K,), (ROWS, Part("count", X), Part("sum", X), Part("min", X)), 10)
+STORE = SliceStore("r", (), (K,), (ROWS, Accumulator("count", X), Accumulator("sum", X), Accumulator("min", X)), 10)
 
 
 def bucket(rows: list[tuple[int, int, int]]) -> Bucket:
@@ -31,9 +32,9 @@ def bucket(rows: list[tuple[int, int, int]]) -> Bucket:
 
 
 def read(cache: SliceCache, start: int, end: int) -> Counter[tuple[int, int, int]]:
-    rows, _ = cache.read((Part("sum", X), Part("min", X)), ROWS, np.array([start]), np.array([end]))
-    low, high = (np.asarray(rows.column(name)) for name in STORE.columns_of(Part("sum", X)))
-    least = rows.column(STORE.columns_of(Part("min", X))[0]).to_pylist()
+    rows, _ = cache.read((Accumulator("sum", X), Accumulator("min", X)), ROWS, np.array([start]), np.array([end]))
+    low, high = (np.asarray(rows.column(name)) for name in STORE.columns_of(Accumulator("sum", X)))
+    least = rows.column(STORE.columns_of(Accumulator("min", X))[0]).to_pylist()
     return Counter(zip(rows.column("k0").to_pylist(), (low + (high << 32)).tolist(), least, strict=True))
 
 

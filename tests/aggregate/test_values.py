@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
-from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.model.expression import ColumnRef
 from watersmeet.model.forms import Partial
@@ -25,7 +26,7 @@ LEAST = LARGEST.copy_negate()  # a minus would round to 28 digits
 def summed(values: list[Decimal | int | None], declared: str, stored: str) -> object:
     """The sum of values that come in two buckets."""
     x = ColumnRef("x", declared)
-    store = SliceStore("r", (), (), (ROWS, Part("count", x), Part("sum", x)), 10)
+    store = SliceStore("r", (), (), (ROWS, Accumulator("count", x), Accumulator("sum", x)), 10)
     halves = (values[::2], values[1::2])
     made = [
         partial_aggregates(

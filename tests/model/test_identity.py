@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from watersmeet.aggregate.slice_store import Part
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.model.expression import ColumnRef
 from watersmeet.model.identity import digest, identity, spelled_as
 from watersmeet.model.join import Alias, Output
@@ -57,7 +57,7 @@ def test_a_part_without_a_spelling_is_an_error() -> None:
         (Output("x", "BIGINT", K.expression), """Output(name='x', type='BIGINT', expression='"k"')"""),
         (Equality("a", "b", K, J), f"Equality(left='a', right='b', left_key={_K}, right_key={_J})"),
         (Link(("r", K), ("s", J)), f"Link(left=('r', {_K}), right=('s', {_J}), theta=None)"),
-        (Part("sum", K.expression), """Part(function='sum', argument='"k"', filter=None)"""),
+        (Accumulator("sum", K.expression), """Part(function='sum', argument='"k"', filter=None)"""),
         (KeptColumn("x", 1, "key", "k", "INT"), "KeptColumn(name='x', member=1, kind='key', source='k', type='INT')"),
         (Registered("p", b"", "d", True, 2.0), "Registered(name='p', digest='d', by_row=True, seconds=2.0)"),
     ],

@@ -67,7 +67,7 @@ def test_ticks_of_one_row_and_one_tick_for_all_give_the_same(case: Case, random:
 def test_stores_without_indexes_give_the_oracles_results(case: Case) -> None:
     with no_indexes(), tempfile.TemporaryDirectory() as folder:
         engine = run_case(case, Path(folder))
-        assert not any(rule.keys for rule in engine.rules.stores)
+        assert not any(rule.keys for rule in engine.rules.probed)
         check_answers(case, Path(folder))
 
 

@@ -57,8 +57,8 @@ def test_a_shared_step_passes_what_any_query_wants_and_each_checks_its_filter() 
     rules = plan(filtered, RS.replace("WHERE", "WHERE s.b < 0 AND"))
     probing_s = next(step for step in rules.all_steps() if step.store == "s")
     assert [str(ask.block) for ask in probing_s.groups] == ["(('\"b\" > 1',), ('\"b\" < 0',))"]
-    assert rules.store("s").only_wanted
-    assert not rules.store("r").only_wanted
+    assert rules.stream_stores["s"].only_wanted
+    assert not rules.stream_stores["r"].only_wanted
     unfiltered = plan(filtered, RS)
     probing_s = next(step for step in unfiltered.all_steps() if step.store == "s")
     assert [str(ask.block) for ask in probing_s.groups] == ["(('\"b\" > 1',), ())"]

@@ -30,7 +30,7 @@ def test_a_walk_that_runs_once_has_no_index_of_its_own() -> None:
     used: dict[bool, set[tuple[str, Key]]] = {True: set(), False: set()}  # in every tick, or once
     for start in rules.starts:
         used[start.phase > 0] |= {(step.store, step.key) for step in all_steps(start.steps)}
-    assert {(rule.name, key) for rule in rules.stores for key in rule.keys} == used[True]
+    assert {(rule.name, key) for rule in rules.probed for key in rule.keys} == used[True]
     assert used[False] - used[True], "some walk of phase 0 looks up another key"
 
 

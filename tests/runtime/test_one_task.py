@@ -17,7 +17,7 @@ from tests.support.plans import plan_by
 from tests.support.waiting import PATIENCE
 from watersmeet.errors import StateError
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.ruleset import Ruleset, StreamStore
 from watersmeet.runtime.emit import materialized_rows
 from watersmeet.runtime.emit.materialized_rows import seen_alike
 from watersmeet.runtime.exec import probing
@@ -25,8 +25,8 @@ from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick import tick
 from watersmeet.runtime.tick.orders import MergeOrder
-from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob
+from watersmeet.store.placement import Placement
 
 TICKS, ROWS = 3, 10  # rows of each tick and stream
 
@@ -136,7 +136,7 @@ def test_the_engines_own_process_does_not_wait_for_a_merge_beside_the_ticks(tmp_
     assert engine.loop is not None and isinstance(engine.loop.executor, LocalExecutor)
     os.mkfifo(tmp_path / "fifo")
     fifo = BucketInfo("s0", "fifo", 1, 1, 0, 0, 0, 1, 1)
-    order = MergeOrder(str(tmp_path), 1, "x", (MergeJob((fifo,), 0),), (Derived(),))
+    order = MergeOrder(str(tmp_path), 1, "x", (MergeJob((fifo,), 0),), (StreamStore("l", (), (), (), Placement()),))
     merging = engine.loop.executor.submit(order, Rank.BESIDE)
     engine.run()
     assert not merging.done()

@@ -25,6 +25,7 @@ from tests.support.residents import ConnectedResidents, connected_residents
 from tests.support.waiting import PATIENCE, eventually, join
 from watersmeet.errors import RunError, StateError
 from watersmeet.home.manifest import BucketInfo, load_newest
+from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.exec import resident_pool as residents
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
@@ -32,8 +33,8 @@ from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.resident_task import Hello
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick.orders import MergeOrder
-from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob
+from watersmeet.store.placement import Placement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,7 +160,13 @@ def test_without_a_connection_for_it_a_merge_is_done_between_the_ticks(
         one.engine.start()
         one.tick()
         assert set(one.residents._connected) == {Rank.TICK, Rank.AHEAD}
-        order = MergeOrder(str(tmp_path / "home"), 1, "x", (MergeJob((missing("nothing"),), 0),), (Derived(),))
+        order = MergeOrder(
+            str(tmp_path / "home"),
+            1,
+            "x",
+            (MergeJob((missing("nothing"),), 0),),
+            (StreamStore("l", (), (), (), Placement()),),
+        )
         (report,) = one.executor.submit(order, Rank.BESIDE).result(PATIENCE)
         assert isinstance(report.failure, StateError)
         one.tick()
@@ -172,7 +179,9 @@ def missing(file: str) -> BucketInfo:
 
 def endless_merge(home: Path) -> MergeOrder:
     os.mkfifo(home / "fifo")
-    return MergeOrder(str(home), 1, "x", (MergeJob((missing("fifo"),), 0),), (Derived(),))
+    return MergeOrder(
+        str(home), 1, "x", (MergeJob((missing("fifo"),), 0),), (StreamStore("l", (), (), (), Placement()),)
+    )
 
 
 def let_it_end(home: Path) -> None:

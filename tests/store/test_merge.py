@@ -11,14 +11,20 @@ import pytest
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.model.expression import Literal, Operation
+from watersmeet.plan.ruleset import StreamStore
 from watersmeet.store import bucket
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.derived import Block, Derived
 from watersmeet.store.merge import FAN_IN, MAX_BYTES, MergeJob, choose_merges, merge
+from watersmeet.store.placement import Placement
 
 
 def info(tick: int, rows: int = 100, partition: int = 0, size: int = 1000) -> BucketInfo:
     return BucketInfo("s", f"f{tick}-{partition}-{rows}", rows, size, 0, tick, tick, tick, tick, partition)
+
+
+def store(derived: Derived) -> StreamStore:
+    return StreamStore("s", (), derived.keys, derived.blocks, Placement())
 
 
 def test_too_few_buckets_of_one_size_are_left_alone() -> None:
@@ -57,11 +63,11 @@ def test_a_merge_keeps_the_live_rows_and_leaves_the_expired_ones(tmp_path: Path)
         inputs.append(
             written.write(tmp_path, f"in{number}", Derived(), store="s", first_tick=number + 1, last_tick=number + 1)
         )
-    merged = merge(tmp_path, MergeJob(tuple(inputs), 3), "out", Derived())
+    merged = merge(tmp_path, MergeJob(tuple(inputs), 3), "out", store(Derived()))
     assert merged is not None
     assert Bucket.open(tmp_path, merged).rows.column(0).to_pylist() == [5, 3, 9]
     assert (merged.first_tick, merged.last_tick, merged.tau_min, merged.tau_max) == (1, 3, 3, 9)
-    assert merge(tmp_path, MergeJob(tuple(inputs), 10), "none", Derived()) is None
+    assert merge(tmp_path, MergeJob(tuple(inputs), 10), "none", store(Derived())) is None
     assert not (tmp_path / "none").exists()
 
 
@@ -81,7 +87,7 @@ def test_what_is_known_of_rows_is_not_computed_again(tmp_path: Path, monkeypatch
 
     for name in ("encode", "evaluate_block"):
         monkeypatch.setattr(bucket, name, no_more)
-    merged = merge(tmp_path, MergeJob(tuple(inputs), 1), "out", derived)
+    merged = merge(tmp_path, MergeJob(tuple(inputs), 1), "out", store(derived))
     monkeypatch.undo()
     assert merged is not None
     opened = Bucket.open(tmp_path, merged)

@@ -79,7 +79,7 @@ def no_indexes() -> Iterator[None]:
     """Plans without an index, and lookups that pass over all rows of a bucket, though it has few."""
 
     def unindexed(rules: Ruleset, *_: object) -> Ruleset:
-        return replace(rules, stores=tuple(replace(rule, keys=(), scanned=rule.keys) for rule in rules.stores))
+        return replace(rules, stores=tuple(replace(rule, keys=(), scanned=rule.keys) for rule in rules.probed))
 
     with (
         mock.patch("watersmeet.plan.compile.without_indexes", unindexed),

@@ -297,7 +297,7 @@ def live_rows(manifest: Manifest, windows: Mapping[str, int], rules: Ruleset) ->
     for bucket in manifest.buckets:
         window = windows.get(bucket.store, UNBOUNDED)  # a materialized store drops its rows by their deadlines
         held[bucket.store] = held.get(bucket.store, 0.0) + bucket.rows * _share(bucket, newest - window)
-    known = {rule.name for rule in rules.stores}
+    known = {rule.name for rule in rules.probed}
     return {name: rows for name, rows in held.items() if name in known}
 
 

@@ -9,7 +9,7 @@ from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
-from watersmeet.plan.ruleset import Ask, Step, StoreRule, Test
+from watersmeet.plan.ruleset import Ask, ProbedStore, Step, Test
 from watersmeet.store.derived import Bit
 
 Pair = frozenset[Named]  # the two ends of an equality
@@ -35,13 +35,13 @@ class StepFacts:
 def step_facts(plan: Plan) -> dict[int, StepFacts]:
     """For each step of a plan what is expected of it."""
     statistics = plan.problem.statistics
-    stores = {rule.name: rule for rule in plan.rules.stores}
-    sizes = {rule.name: _size(rule, plan) for rule in plan.rules.stores}
+    stores = {rule.name: rule for rule in plan.rules.probed}
+    sizes = {rule.name: _size(rule, plan) for rule in plan.rules.probed}
     found: dict[int, StepFacts] = {}
 
     problem = plan.problem
 
-    def visit(steps: tuple[Step, ...], above: tuple[StoreRule, ...], asked: dict[str, float]) -> None:
+    def visit(steps: tuple[Step, ...], above: tuple[ProbedStore, ...], asked: dict[str, float]) -> None:
         for step in steps:
             if step.leaf is not None:  # it finds out whether there are partners, not how many
                 continue
@@ -86,7 +86,7 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
     return found
 
 
-def _passing(asks: Iterable[Ask], rule: StoreRule, statistics: Statistics) -> dict[str, float]:
+def _passing(asks: Iterable[Ask], rule: ProbedStore, statistics: Statistics) -> dict[str, float]:
     """The share of the rows of a store that some query of a group wants, by group."""
     found = {}
     for ask in asks:
@@ -95,21 +95,21 @@ def _passing(asks: Iterable[Ask], rule: StoreRule, statistics: Statistics) -> di
     return found
 
 
-def _passes(bit: Bit, rule: StoreRule, statistics: Statistics) -> float:
+def _passes(bit: Bit, rule: ProbedStore, statistics: Statistics) -> float:
     if not bit:
         return 1.0
     # A materialized store has columns for the filters of its members, which others than this query's passed too.
     return min(1.0, sum(statistics.passing((rule.name, each.text)) for each in bit))
 
 
-def _size(rule: StoreRule, plan: Plan) -> float:
+def _size(rule: ProbedStore, plan: Plan) -> float:
     if not rule.is_materialized:
         return plan.problem.statistics.size(rule.name)
     members = {relation for relation, _ in rule.members}
     return next(plan.problem.size(store) for store in plan.solution.materialized if store.relations == members)
 
 
-def _attribute(rule: StoreRule, part: KeyPart) -> tuple[str, KeyPart]:
+def _attribute(rule: ProbedStore, part: KeyPart) -> tuple[str, KeyPart]:
     """A key of a store as the key of the stream that it came from."""
     if not rule.is_materialized:
         return rule.name, part
@@ -118,7 +118,7 @@ def _attribute(rule: StoreRule, part: KeyPart) -> tuple[str, KeyPart]:
     return rule.members[kept.member][1], KeyPart(source, part.type)
 
 
-def _theta_link(rules: tuple[StoreRule, ...], test: Test) -> Link:
+def _theta_link(rules: tuple[ProbedStore, ...], test: Test) -> Link:
     """A test as the link of the streams that its rows came from."""
     sides = []
     for position, prefix in (test.left, test.right):

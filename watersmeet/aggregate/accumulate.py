@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.aggregate.accumulator import SHORT_DECIMAL_DIGITS, Accumulator
 from watersmeet.aggregate.grouping import Groups, fixed_width_words, is_coded, ordered_codes, value_of
 from watersmeet.aggregate.kernels import (
     add_digits,
@@ -20,7 +21,6 @@ from watersmeet.aggregate.kernels import (
     add_ones,
     take_extremes,
 )
-from watersmeet.aggregate.slice_store import SHORT_DECIMAL_DIGITS, Part
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.kernels import I64, U8
 
@@ -28,7 +28,7 @@ _DIGIT = np.int64(0xFFFFFFFF)
 _FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}  # what every value goes before
 
 
-def accumulated(part: Part, values: pa.Array | None, passing: U8, groups: Groups) -> list[pa.Array]:
+def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups: Groups) -> list[pa.Array]:
     """The columns of a part. `values` are its arguments, `passing` the rows that its filter lets through."""
     valid = passing if values is None else _valid(values, passing)
     if part.function == "count":
@@ -45,7 +45,9 @@ def accumulated(part: Part, values: pa.Array | None, passing: U8, groups: Groups
     return [extremes(part.function, values, valid, groups)]
 
 
-def combined_part(part: Part, columns: Sequence[pa.Array], counts: pa.Array | None, groups: Groups) -> list[pa.Array]:
+def combined_part(
+    part: Accumulator, columns: Sequence[pa.Array], counts: pa.Array | None, groups: Groups
+) -> list[pa.Array]:
     """The columns of a part for groups of rows that have it already; `counts` are those of `part.counted`."""
     if part.function in ("count", "sum"):
         if columns[0].type == pa.float64():
@@ -74,7 +76,7 @@ def _valid(values: pa.Array, passing: U8) -> U8:
     return known & passing if len(passing) else known
 
 
-def _summed(part: Part, values: pa.Array, valid: U8, groups: Groups) -> list[pa.Array]:
+def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: Groups) -> list[pa.Array]:
     if not part.digits:
         return [_added_doubles(values.cast(pa.float64()), valid, groups)]
     digits = [np.zeros(len(groups), np.int64) for _ in range(part.digits)]

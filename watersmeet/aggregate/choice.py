@@ -16,9 +16,10 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
+from watersmeet.aggregate.accumulator import ROWS, Accumulator, accumulators_of
 from watersmeet.aggregate.needs import counts_of, member_keys, member_partials
 from watersmeet.aggregate.reading import SliceNeed, SliceRead
-from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.expression import Expression, all_of
 from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, Partial, SliceAggregates
 from watersmeet.model.grid import Grid
@@ -120,12 +121,12 @@ def _shared(group: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
     first = group[0]
     # Without keys a window has a result even where no row passes, so that every row has to be seen.
     pushed = len(filters) > 1 or (not first.keys and first.filter is not None)
-    own: dict[SliceNeed, tuple[Part, tuple[Partial, ...]]] = {}
+    own: dict[SliceNeed, tuple[Accumulator, tuple[Partial, ...]]] = {}
     for need in group:
         partials = tuple(filtered(partial, need.filter) for partial in need.partials) if pushed else need.partials
-        present = Part("count", None, need.filter) if pushed and need.keys else ROWS
+        present = Accumulator("count", None, need.filter) if pushed and need.keys else ROWS
         own[need] = present, partials
-    parts = {part for present, partials in own.values() for partial in partials for part in parts_of(partial)}
+    parts = {part for present, partials in own.values() for partial in partials for part in accumulators_of(partial)}
     parts |= {ROWS, *(present for present, _ in own.values())}
     everything = not first.keys or None in filters
     store = SliceStore(

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate.accumulate import combined_part
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import grouped, key_codes
-from watersmeet.aggregate.slice_store import Part, SliceStore
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
 
 
-def combined_buckets(store: SliceStore, buckets: Sequence[Bucket], begin: int | None = None) -> Bucket | None:
+class SliceColumns(Protocol):
+    """The columns of a slice store."""
+
+    @property
+    def parts(self) -> tuple[Accumulator, ...]: ...
+
+    @property
+    def key_names(self) -> tuple[str, ...]: ...
+
+    def columns_of(self, part: Accumulator) -> tuple[str, ...]: ...
+
+
+def combined_buckets(store: SliceColumns, buckets: Sequence[Bucket], begin: int | None = None) -> Bucket | None:
     """The rows of buckets of a slice store, one for each slice and key, in the order of slices.
 
     Rows of slices before `begin` are left out; None where there are no others."""
@@ -34,7 +47,7 @@ def _since(bucket: Bucket, begin: int | None) -> tuple[pa.RecordBatch, I64]:
 
 
 def combined_rows(
-    store: SliceStore, rows: pa.RecordBatch, numbers: I64, parts: Sequence[Part] | None = None
+    store: SliceColumns, rows: pa.RecordBatch, numbers: I64, parts: Sequence[Accumulator] | None = None
 ) -> tuple[pa.RecordBatch, I64]:
     """One row for each number and key, in the order of numbers, with some or all parts; and the numbers."""
     keys = [rows.column(name) for name in store.key_names]

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate.accumulate import accumulated
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import Groups, grouped, key_codes
 from watersmeet.aggregate.needs import counts_of
 from watersmeet.aggregate.reading import SliceRead
-from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_digits
 from watersmeet.model.forms import Partial, SliceAggregates
 from watersmeet.model.types import arrow_type
@@ -41,7 +41,7 @@ def distinct_columns(
         for at, partial in enumerate(body.partials):
             if partial.distinct == values:
                 stored = reading.partials[filters.index(partial.filter)]
-                (name,) = reading.store.columns_of(Part("count", None, stored.filter))
+                (name,) = reading.store.columns_of(Accumulator("count", None, stored.filter))
                 counting = known & (fixed_width(rows.column(name), np.int64) > 0)
                 yield at, _aggregated(partial, columns[0], ids, counting, len(groups[1]))
 
@@ -59,7 +59,7 @@ def _aggregated(partial: Partial, values: pa.Array, ids: I64, counting: np.ndarr
     counts = np.bincount(ids[counting], minlength=groups)
     if partial.function == "count":
         return pa.array(counts, pa.int64())
-    part, kind = Part("sum", partial.argument), arrow_type(partial.type)
+    part, kind = Accumulator("sum", partial.argument), arrow_type(partial.type)
     sums = accumulated(part, values, counting.astype(np.uint8), Groups(ids, np.arange(groups)))
     if not part.digits:
         return pa.array(fixed_width(sums[0], np.float64), mask=counts == 0).cast(kind)

@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulate import extremes
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import Groups, grouped, key_codes
 from watersmeet.aggregate.kernels import add_doubles, add_integers
 from watersmeet.aggregate.needs import counted_part, factor_part, member_partials
 from watersmeet.aggregate.reading import SliceRead
-from watersmeet.aggregate.slice_store import Part
 from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
 from watersmeet.model.forms import FactorizedAggregates, JoinPartial
@@ -48,7 +48,7 @@ Numbers = np.ndarray  # int64, float64, or Python's integers
 class _Quantity:
     """A column of a message: the factors of the members below, by position; of an extreme, one is a min or max."""
 
-    factors: tuple[tuple[int, Part], ...]
+    factors: tuple[tuple[int, Accumulator], ...]
 
     @cached_property
     def extreme(self) -> str:
@@ -167,12 +167,12 @@ class _Join:
     def _key(self, at: int, expression: Expression, rows: pa.RecordBatch) -> pa.Array:
         return rows.column(f"k{self.readings[at].store.keys.index(expression)}")
 
-    def _columns(self, at: int) -> dict[Part, Numbers | pa.Array]:
+    def _columns(self, at: int) -> dict[Accumulator, Numbers | pa.Array]:
         """The partials of a member: counts and sums as numbers, without a scale, and extremes."""
         (rows, _), store = self.members[at], self.readings[at].store
-        found: dict[Part, Numbers | pa.Array] = {}
+        found: dict[Accumulator, Numbers | pa.Array] = {}
         for partial, stored in zip(self._partials[at], self.readings[at].partials, strict=True):
-            part = Part(partial.function, partial.argument, partial.filter)
+            part = Accumulator(partial.function, partial.argument, partial.filter)
             columns = [rows.column(name) for name in store.columns_of(replace(part, filter=stored.filter))]
             if part.function in ("min", "max"):
                 found[part] = columns[0]
@@ -202,10 +202,12 @@ class _Join:
 class _JoinedRows:
     """Rows of a member with one row of each child's message, and what they contribute."""
 
-    def __init__(self, columns: dict[Part, Numbers | pa.Array], own: I64, found: list[tuple[_Message, I64]]) -> None:
+    def __init__(
+        self, columns: dict[Accumulator, Numbers | pa.Array], own: I64, found: list[tuple[_Message, I64]]
+    ) -> None:
         self._columns, self._own, self._found = columns, own, found
 
-    def added(self, part: Part, parts: list[_Quantity], groups: Groups) -> Numbers:
+    def added(self, part: Accumulator, parts: list[_Quantity], groups: Groups) -> Numbers:
         """The sums of products, by group."""
         factors = [self._columns[part][self._own]]
         factors += [message.numbers[of][rows] for (message, rows), of in zip(self._found, parts, strict=True)]
@@ -226,7 +228,7 @@ class _JoinedRows:
         np.add.at(exact, groups.ids, np.prod([factor.astype(object) for factor in factors], axis=0))
         return exact
 
-    def _counts(self, part: Part, parts: list[_Quantity]) -> np.ndarray:
+    def _counts(self, part: Accumulator, parts: list[_Quantity]) -> np.ndarray:
         """Where all members have rows that count: an infinite sum times no row at all is nothing."""
         counted = part if part.function == "count" else part.counted
         known = self._columns[counted][self._own] > 0
@@ -234,7 +236,7 @@ class _JoinedRows:
             known &= np.asarray(message.numbers[of.counts][rows] > 0, bool)
         return known
 
-    def extreme(self, part: Part, parts: list[_Quantity]) -> tuple[pa.Array, np.ndarray]:
+    def extreme(self, part: Accumulator, parts: list[_Quantity]) -> tuple[pa.Array, np.ndarray]:
         """The values of the member that has them, and which of them count."""
         if part.function != "count":
             values = self._columns[part].take(pa.array(self._own))
@@ -244,7 +246,7 @@ class _JoinedRows:
         return values, self._counts(part, parts) & np.asarray(values.is_valid())
 
 
-def _quantity(partial: JoinPartial, positions: range, part: Callable[[JoinPartial, int], Part]) -> _Quantity:
+def _quantity(partial: JoinPartial, positions: range, part: Callable[[JoinPartial, int], Accumulator]) -> _Quantity:
     return _Quantity(tuple((at, part(partial, at)) for at in positions))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate.accumulate import normalized
+from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.block_kernels import (
     entries,
     extend_extremes,
@@ -24,7 +25,7 @@ from watersmeet.aggregate.block_kernels import (
     paired_moments,
 )
 from watersmeet.aggregate.grouping import grouped, is_coded, key_codes, ordered_codes, value_of
-from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
@@ -103,7 +104,7 @@ class Matrix:
         for part in self.store.parts:
             self._extend_blocks(part, rows, (at, ids), begin)
 
-    def _extend_blocks(self, part: Part, rows: pa.RecordBatch, cells: tuple[I64, I64], begin: int) -> None:
+    def _extend_blocks(self, part: Accumulator, rows: pa.RecordBatch, cells: tuple[I64, I64], begin: int) -> None:
         names = self.store.columns_of(part)
         if names[0] not in self._blocks:
             return
@@ -172,7 +173,9 @@ class Matrix:
             self._blocks[name] = np.ascontiguousarray(table[:, unused : unused + left][:, :, alive])
         self._count, self._offset, self._slices = len(alive), begin, left
 
-    def read(self, parts: Sequence[Part], present: Part, begins: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
+    def read(
+        self, parts: Sequence[Accumulator], present: Accumulator, begins: I64, ends: I64
+    ) -> tuple[pa.RecordBatch, I64]:
         """For each window, of slices from begins[w] to ends[w], one row for each key that `present` counts.
 
         Returns the rows, with the columns of the keys and parts, and the window of each, in order."""
@@ -197,7 +200,7 @@ class Matrix:
             columns += self._read(part, *cells)
         return pa.RecordBatch.from_arrays(columns, names=names), window
 
-    def _read(self, part: Part, begins: I64, ends: I64, keys: I64) -> list[pa.Array]:
+    def _read(self, part: Accumulator, begins: I64, ends: I64, keys: I64) -> list[pa.Array]:
         names = self.store.columns_of(part)
 
         def difference(name: str) -> I64:
@@ -226,7 +229,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _is_exact_sum(part: Part) -> bool:
+def _is_exact_sum(part: Accumulator) -> bool:
     return part.function == "sum" and part.digits > 0
 
 

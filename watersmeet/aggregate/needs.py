@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from watersmeet.aggregate.slice_store import Part
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.model.expression import Expression
 from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Partial, SliceAggregates
 from watersmeet.model.types import arrow_type
@@ -42,18 +42,18 @@ def _filter(partial: JoinPartial, at: int) -> Expression | None:
     return next((condition for position, condition in partial.filters if position == at), None)
 
 
-def counted_part(partial: JoinPartial, at: int) -> Part:
+def counted_part(partial: JoinPartial, at: int) -> Accumulator:
     """How many rows of a member count for an aggregate."""
-    return Part("count", _argument(partial, at), _filter(partial, at))
+    return Accumulator("count", _argument(partial, at), _filter(partial, at))
 
 
-def factor_part(partial: JoinPartial, at: int) -> Part:
+def factor_part(partial: JoinPartial, at: int) -> Accumulator:
     """What a member contributes to an aggregate."""
     argument = _argument(partial, at)
-    return Part("count" if argument is None else partial.function, argument, _filter(partial, at))
+    return Accumulator("count" if argument is None else partial.function, argument, _filter(partial, at))
 
 
-def _as_partial(part: Part) -> Partial:
+def _as_partial(part: Accumulator) -> Partial:
     if part.function == "count":
         kind = "bigint"
     elif part.function == "sum":

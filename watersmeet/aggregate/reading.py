@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from watersmeet.aggregate.slice_store import Part, SliceStore, parts_of
+from watersmeet.aggregate.accumulator import Accumulator, accumulators_of
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.expression import Expression
 from watersmeet.model.forms import Partial
 from watersmeet.model.grid import Grid
@@ -28,7 +29,7 @@ class SliceRead:
     the filters that they have in the store."""
 
     store: SliceStore
-    present: Part
+    present: Accumulator
     partials: tuple[Partial, ...]
 
     def __hash__(self) -> int:
@@ -39,5 +40,5 @@ class SliceRead:
         return hash((self.store, self.present, self.partials))
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        return tuple(dict.fromkeys(part for partial in self.partials for part in parts_of(partial)))
+    def parts(self) -> tuple[Accumulator, ...]:
+        return tuple(dict.fromkeys(part for partial in self.partials for part in accumulators_of(partial)))

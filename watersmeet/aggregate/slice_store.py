@@ -1,83 +1,29 @@
-"""What a slice store holds: for each slice of event time and each key one row, with parts of aggregates.
+"""A slice store: for each slice of event time and each key one row, with accumulators of aggregates.
 
-A row has the start of its slice as event time, the columns `k0`, `k1`, … of the key, and the columns of each part. A
-part is what the partials of queries are made of: every sum, extreme and moment stands beside the count of its
-arguments, which says where it is NULL; partials with the same argument and filter share it.
-
-    count     how many arguments are not NULL (how many rows, without an argument): int64
-    sum       of integers and decimals: digits of 32 bits, the highest with the sign and with room for 2^31 rows
-              of double and float: one double
-    min, max  the value, NULL where there is none
-    moments   mean, and sum of squared distances from it
-"""
+A row has the start of its slice as event time, the columns `k0`, `k1`, … of the key, and the columns of each
+accumulator (accumulator.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.model.expression import ColumnRef, Expression
-from watersmeet.model.forms import Partial
-from watersmeet.model.identity import digest, identity, spelled_as
+from watersmeet.model.identity import digest, identity
 from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
 from watersmeet.store.derived import Derived
 from watersmeet.store.placement import Placement
 
+if TYPE_CHECKING:
+    from watersmeet.store.bucket import Bucket
+
 NAME_PREFIX = "slices"
-SHORT_DECIMAL_DIGITS = 18
-
-
-@spelled_as("Part", "function", "argument", "filter")
-@dataclass(frozen=True)
-class Part:
-    function: str  # as those of Partial
-    argument: Expression | None = None
-    filter: Expression | None = None  # rows for which it is not true count for nothing
-
-    @property
-    def counted(self) -> Part:
-        """The part that says of how many arguments this one is made."""
-        return Part("count", self.argument, self.filter)
-
-    @property
-    def digits(self) -> int:
-        """Of a sum: in how many digits it is kept; 0 for a double."""
-        assert self.argument is not None
-        kind = arrow_type(self.argument.type)
-        if pa.types.is_decimal(kind):
-            return 2 if kind.precision <= SHORT_DECIMAL_DIGITS else 4
-        if pa.types.is_integer(kind):
-            return 2 if kind.bit_width == 64 else 1
-        return 0
-
-    def columns(self, at: int) -> tuple[tuple[str, pa.DataType], ...]:
-        """The names and types of the columns of the part with this number."""
-        if self.function == "count":
-            return ((f"c{at}", pa.int64()),)
-        if self.function == "moments":
-            return (f"c{at}_mean", pa.float64()), (f"c{at}_m2", pa.float64())
-        assert self.argument is not None
-        if self.function == "sum":
-            if not self.digits:
-                return ((f"c{at}", pa.float64()),)
-            return tuple((f"c{at}_{digit}", pa.int64()) for digit in range(self.digits))
-        return ((f"c{at}", arrow_type(self.argument.type)),)
-
-    @property
-    def sort_key(self) -> tuple[str, str, str]:
-        return self.function, str(self.argument), str(self.filter)
-
-
-ROWS = Part("count")  # how many rows
-
-
-def parts_of(partial: Partial) -> tuple[Part, ...]:
-    """The part that a partial is read from, and the count beside it."""
-    part = Part(partial.function, partial.argument, partial.filter)
-    return (part,) if partial.function == "count" else (part, part.counted)
 
 
 @dataclass(frozen=True)
@@ -90,10 +36,12 @@ class SliceStore:
     source: str
     filters: tuple[Expression, ...]
     keys: tuple[Expression, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Accumulator, ...]
     width: int  # microseconds
     salt: str = ""  # tells it from another one of the same kind that has less of the past
     partitions: int = field(default=1, compare=False)  # of the plan
+
+    is_probed: ClassVar[bool] = False
 
     @cached_property
     def name(self) -> str:
@@ -106,7 +54,7 @@ class SliceStore:
         return hash(self.name)
 
     @cached_property
-    def at(self) -> dict[Part, int]:
+    def at(self) -> dict[Accumulator, int]:
         return {part: at for at, part in enumerate(self.parts)}
 
     @cached_property
@@ -126,12 +74,18 @@ class SliceStore:
     def derived(self) -> Derived:
         return Derived()
 
+    def merged(self, buckets: Iterable[Bucket], horizon: int) -> Bucket | None:
+        """Rows of equal slices and keys are combined."""
+        from watersmeet.aggregate.combined import combined_buckets  # compiled loops, which a plan alone does not need
+
+        return combined_buckets(self, list(buckets), horizon)
+
     @cached_property
     def schema(self) -> pa.Schema:
         keys = [(name, arrow_type(kind)) for name, kind in zip(self.key_names, self.key_types, strict=True)]
         return pa.schema([*keys, *(column for at, part in enumerate(self.parts) for column in part.columns(at))])
 
-    def columns_of(self, part: Part) -> tuple[str, ...]:
+    def columns_of(self, part: Accumulator) -> tuple[str, ...]:
         at = self.at[part]
         return tuple(name for name, _ in part.columns(at))
 

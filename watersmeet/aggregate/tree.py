@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
-from watersmeet.aggregate.slice_store import Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
@@ -78,7 +79,9 @@ class Tree:
         for at, level in enumerate(self._levels):
             level.trim(begin >> at)
 
-    def read(self, parts: Sequence[Part], present: Part, begins: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
+    def read(
+        self, parts: Sequence[Accumulator], present: Accumulator, begins: I64, ends: I64
+    ) -> tuple[pa.RecordBatch, I64]:
         """As Matrix.read."""
         wanted = list(dict.fromkeys((*parts, present, *(part.counted for part in parts))))
         columns = [*self.store.key_names, *(name for part in wanted for name in self.store.columns_of(part))]

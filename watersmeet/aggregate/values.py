@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import decimals
-from watersmeet.aggregate.slice_store import Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.forms import Partial
 from watersmeet.model.types import arrow_type
 from watersmeet.store.codes import fixed_width
@@ -17,7 +18,7 @@ _HALF = 1 << 64
 
 def partial_columns(store: SliceStore, partial: Partial, rows: pa.RecordBatch) -> list[pa.Array]:
     """The columns that `partial.columns` names. A sum that its type does not hold is NULL."""
-    part = Part(partial.function, partial.argument, partial.filter)
+    part = Accumulator(partial.function, partial.argument, partial.filter)
     own = [rows.column(name) for name in store.columns_of(part)]
     if partial.function == "count":
         return own

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
-from watersmeet.aggregate.slice_store import Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.tree import Tree
 from watersmeet.model.grid import Grid
 from watersmeet.store.bucket import Bucket
@@ -127,7 +128,9 @@ class SliceCache:
         found: I64 = np.minimum(rows, self._form.most_keys)
         return found
 
-    def read(self, parts: Sequence[Part], present: Part, starts: I64, ends: I64) -> tuple[pa.RecordBatch, I64]:
+    def read(
+        self, parts: Sequence[Accumulator], present: Accumulator, starts: I64, ends: I64
+    ) -> tuple[pa.RecordBatch, I64]:
         """One row for each window and key that `present` counts, with the columns of the store's keys and the parts
         (and perhaps more); and the window's number in `starts`, in order."""
         begins = np.searchsorted(self._slices, starts) + self._offset

@@ -60,9 +60,9 @@ def price_of_change(
 ) -> float:
     """Filling the materialized stores that are new, and indexing the rows of streams by new keys."""
     weights = problem.weights
-    keys = {rule.name: set(rule.keys) for rule in before.stores}
+    keys = {rule.name: set(rule.keys) for rule in before.probed}
     cost = 0.0
-    for rule in after.stores:
+    for rule in after.probed:
         if rule.name in keys and not rule.is_materialized:
             rows = problem.stored(Subquery(frozenset((rule.name,)), frozenset()))
             cost += len(set(rule.keys) - keys[rule.name]) * rows * weights.index_entry
@@ -70,7 +70,7 @@ def price_of_change(
         there = set(before.materialized)
         stores = materialized_stores({stream.name: stream for stream in streams}, Aliases(parts_of(queries)), solution)
         new = {store.name: store for store in stores.values() if store.name not in there}
-        for rule in after.stores:
+        for rule in after.probed:
             if rule.name in new:
                 cost += _price_of_store(problem, new[rule.name], len(rule.keys))
     return cost

@@ -31,7 +31,7 @@ def tick_estimate(
     streams = {stream_of(relation) for relation in problem.relations}
     streams |= {stream for query in queries if query.is_windowed for stream in query.streams}
     arrived = {stream: arrivals(problem, stream) * ticks for stream in sorted(streams)}
-    bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.stores} if rules else {}
+    bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed} if rules else {}
     gathering = sum(rows * (weights.row + bits.get(name, 0) * weights.filter_bit) for name, rows in arrived.items())
     found = {
         "tick": weights.tick * ticks,

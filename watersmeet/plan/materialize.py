@@ -12,7 +12,7 @@ from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.parts import JoinPart
-from watersmeet.plan.ruleset import KeptColumn, Key, StoreRule, kept_filter, kept_name
+from watersmeet.plan.ruleset import JoinStore, KeptColumn, Key, kept_filter, kept_name
 from watersmeet.store.derived import TAU, Bit, Block
 from watersmeet.store.placement import Placement
 
@@ -47,8 +47,8 @@ class Materialized:
             for relation in relations
         )
 
-    def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], placement: Placement) -> StoreRule:
-        return StoreRule(
+    def rule(self, keys: tuple[Key, ...], blocks: tuple[Block, ...], placement: Placement) -> JoinStore:
+        return JoinStore(
             self.name,
             tuple(Column(column.name, column.type) for column in self.columns),
             keys,

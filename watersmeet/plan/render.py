@@ -206,10 +206,10 @@ def _find(rules: Ruleset, relation: str, path: Path) -> Step | None:
 
 
 def _is_store(rules: Ruleset, name: str, store: Subquery) -> bool:
-    rule = rules.store(name)
     if store.is_stream:
-        return not rule.is_materialized and name == str(store_of(store))
-    return {relation for relation, _ in rule.members} == store.relations
+        return name in rules.stream_stores and name == str(store_of(store))
+    made = rules.join_stores.get(name)
+    return made is not None and {relation for relation, _ in made.members} == store.relations
 
 
 def _stores(

@@ -22,16 +22,19 @@ whose deadline the watermark of that stream passes in this tick.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Column, ColumnRef, Expression, KeyPart, Output, Query, Sink, SparkCall, Theta
 from watersmeet.model.identity import spelled_as
 from watersmeet.model.limits import Limits
 from watersmeet.store.derived import Block, Derived
-from watersmeet.store.placement import Placement
+from watersmeet.store.placement import Placement, Store
+
+if TYPE_CHECKING:
+    from watersmeet.store.bucket import Bucket
 
 UNBOUNDED = 1 << 61  # longer than the range of event times, and still safe to add to one
 
@@ -182,33 +185,53 @@ class KeptColumn:
 
 
 @dataclass(frozen=True)
-class StoreRule:
-    """How rows are kept: those of a stream as they are, those of a materialized subquery put together."""
-
+class _ProbedStore:
     name: str
     columns: tuple[Column, ...]
     keys: tuple[Key, ...]
     blocks: tuple[Block, ...]  # what groups ask of its rows
     placement: Placement
-    time: str = ""  # the event-time column, of a stream
-    only_wanted: bool = False  # a row in which no block leaves a bit is not kept
     title: str = ""
-    # Of materialized stores only:
-    members: tuple[tuple[str, str], ...] = ()  # (relation, stream)
-    kept: tuple[KeptColumn, ...] = ()
-    outside: tuple[str, ...] = ()  # streams whose rows may still join a row of it
-    # Of all:
     sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
-    computed: tuple[SparkCall, ...] = ()  # columns that Spark computes, of a stream
     scanned: tuple[Key, ...] = ()  # the keys by which it is probed so seldom that it has no index
+    computed: tuple[SparkCall, ...] = ()  # columns that Spark computes
 
-    @property
-    def is_materialized(self) -> bool:
-        return bool(self.members)
+    is_probed: ClassVar[bool] = True
 
     @property
     def derived(self) -> Derived:
         return Derived(self.keys, self.blocks, self.sorted_by, tuple(column.name for column in self.computed))
+
+    def merged(self, buckets: Iterable[Bucket], horizon: int) -> Bucket | None:
+        from watersmeet.store.merge import living_rows  # compiled loops, which a plan alone does not need
+
+        return living_rows(buckets, self.derived, horizon)
+
+
+@dataclass(frozen=True)
+class StreamStore(_ProbedStore):
+    """The rows of a stream, as they are."""
+
+    is_materialized: ClassVar[bool] = False
+    members: ClassVar[tuple[tuple[str, str], ...]] = ()  # it is not made of others
+    kept: ClassVar[tuple[KeptColumn, ...]] = ()
+
+    time: str = ""  # the event-time column
+    only_wanted: bool = False  # a row in which no block leaves a bit is not kept
+
+
+@dataclass(frozen=True)
+class JoinStore(_ProbedStore):
+    """Materialized results of a subquery, put together from the rows of its members."""
+
+    is_materialized: ClassVar[bool] = True
+
+    members: tuple[tuple[str, str], ...] = ()  # (relation, stream)
+    kept: tuple[KeptColumn, ...] = ()
+    outside: tuple[str, ...] = ()  # streams whose rows may still join a row of it
+
+
+ProbedStore = StreamStore | JoinStore
 
 
 @dataclass(frozen=True)
@@ -236,11 +259,10 @@ class WindowRule:
 class Ruleset:
     version: str
     partitions: int
-    stores: tuple[StoreRule, ...]
+    stores: tuple[Store, ...]
     starts: tuple[Start, ...]
     results: tuple[ResultRule, ...]
     limits: Limits = field(default_factory=Limits)
-    slices: tuple[SliceStore, ...] = ()  # what is aggregated of the rows that arrive
     windows: tuple[WindowRule, ...] = ()
     durable: bool = False  # files are on the disk before a task reports them (option durability)
 
@@ -249,17 +271,30 @@ class Ruleset:
         """By query."""
         return {rule.query.name: rule for rule in self.windows}
 
-    def store(self, name: str) -> StoreRule:
-        return next(rule for rule in self.stores if rule.name == name)
+    @cached_property
+    def probed(self) -> tuple[ProbedStore, ...]:
+        """The stores that probes read; the others are those of windows."""
+        return tuple(cast(ProbedStore, store) for store in self.stores if store.is_probed)
+
+    @cached_property
+    def stream_stores(self) -> dict[str, StreamStore]:
+        return {store.name: cast(StreamStore, store) for store in self.probed if not store.is_materialized}
+
+    @cached_property
+    def join_stores(self) -> dict[str, JoinStore]:
+        return {store.name: cast(JoinStore, store) for store in self.probed if store.is_materialized}
+
+    def store(self, name: str) -> ProbedStore:
+        return self.stream_stores.get(name) or self.join_stores[name]
 
     @property
     def materialized(self) -> tuple[str, ...]:
-        return tuple(rule.name for rule in self.stores if rule.is_materialized)
+        return tuple(self.join_stores)
 
     @property
-    def by_spark(self) -> tuple[StoreRule, ...]:
+    def by_spark(self) -> tuple[StreamStore, ...]:
         """The stores with columns that Spark computes."""
-        return tuple(rule for rule in self.stores if rule.computed)
+        return tuple(store for store in self.stream_stores.values() if store.computed)
 
     def phases(self) -> list[int]:
         return sorted({start.phase for start in self.starts if start.phase > 0})
@@ -291,7 +326,7 @@ class Ruleset:
 
     def validate(self) -> None:
         """What a task may rely on."""
-        stores = {rule.name: rule for rule in self.stores}
+        stores = {store.name: store for store in self.probed}
         named = [(start.relation, start.phase, start.due, start.of) for start in self.starts if start.phase]
         assert len(set(named)) == len(named), "two starts for one relation in one phase"
         ids = [step.id for step in self.all_steps()]

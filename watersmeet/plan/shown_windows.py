@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watersmeet.plan.ruleset import Ruleset, WindowRule
 from watersmeet.plan.units import length_text, seconds_text
 from watersmeet.plan.window_costs import WindowCosts
-from watersmeet.windows.slices.plan import reads_of
+from watersmeet.windows.slices.plan import reads_of, slices_of
 from watersmeet.windows.table import operator_of
 
 JOINED = "results of a join"
@@ -81,7 +81,7 @@ def shown_slices(rules: Ruleset, costs: WindowCosts) -> tuple[ShownSlices, ...]:
             costs.by_store.get(store.name, 0.0) / 1e6,
             store.name in costs.assumed,
         )
-        for store in rules.slices
+        for store in slices_of(rules.windows).values()
     )
 
 

@@ -10,7 +10,7 @@ from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Index, Solution, priced
 from watersmeet.plan.access import seen_in
-from watersmeet.plan.ruleset import Ask, Key, Ruleset, Step, StoreRule, all_steps
+from watersmeet.plan.ruleset import Ask, Key, ProbedStore, Ruleset, Step, all_steps
 from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS, Block
 
 Seldom = Mapping[Index, int]  # how many steps may look up a key that has no index
@@ -50,11 +50,11 @@ def without_indexes(rules: Ruleset, name_of: Callable[[Subquery], str], seldom: 
         most[name_of(store), tuple(parts)] = steps
     scanned = {probed for probed, steps in _steps_by_key(rules).items() if 0 < steps <= most.get(probed, 0)}
 
-    def changed(rule: StoreRule) -> StoreRule:
+    def changed(rule: ProbedStore) -> ProbedStore:
         indexed, passed = ([key for key in rule.keys if ((rule.name, key) in scanned) == few] for few in (False, True))
         return replace(rule, keys=tuple(indexed), scanned=tuple(passed))
 
-    return replace(rules, stores=tuple(map(changed, rules.stores))) if scanned else rules
+    return replace(rules, stores=tuple(map(changed, rules.probed))) if scanned else rules
 
 
 def _steps_by_key(draft: Ruleset) -> dict[tuple[str, Key], int]:

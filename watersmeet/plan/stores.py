@@ -13,7 +13,7 @@ from watersmeet.optimize.joingraph import Subquery, places_at_random, store_of
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.materialize import Materialized
-from watersmeet.plan.ruleset import Key, Ruleset, StoreRule
+from watersmeet.plan.ruleset import JoinStore, Key, ProbedStore, Ruleset, StreamStore
 from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
 from watersmeet.store.derived import Block
 from watersmeet.store.placement import Placement
@@ -26,11 +26,11 @@ class Stores:
     solution: Solution
     all_rows: Collection[str]  # streams whose every row is stored, whoever reads them
 
-    def rules(self, streams: Iterable[Stream], materialized: Iterable[Materialized]) -> tuple[StoreRule, ...]:
+    def rules(self, streams: Iterable[Stream], materialized: Iterable[Materialized]) -> tuple[ProbedStore, ...]:
         read = {alias.stream for query in self.queries if query.join for alias in query.join.aliases}
         # History is for later queries: it has every row.
         all_rows = {stream.name for stream in streams if stream.name in self.all_rows or stream.retain != 0}
-        stores = [
+        stores: list[ProbedStore] = [
             self._of_stream(stream, stream.name in all_rows) for stream in streams if stream.name in read | all_rows
         ]
         stores += [self._of_results(store) for store in materialized]
@@ -48,7 +48,7 @@ class Stores:
     def _asked(self) -> dict[str, dict[Block, None]]:
         return asked_filters(self.draft)
 
-    def _of_stream(self, stream: Stream, all_rows: bool) -> StoreRule:
+    def _of_stream(self, stream: Stream, all_rows: bool) -> StreamStore:
         calls = spark_columns(self.queries, stream)
         own = Subquery(frozenset((stream.name,)), frozenset())
         layout = self._layout(own)
@@ -57,19 +57,19 @@ class Stores:
         ):
             layout = None  # it was of use to a query that is gone, and with it the column that Spark computed
         asked = self._asked.get(stream.name, {})
-        return StoreRule(
+        return StreamStore(
             stream.name,
             stream.columns,
             self._keys.get(stream.name, ()),
             tuple(block for block in asked if block),
             self._placement(stream.name, own, layout),
-            stream.time,
-            Block() not in asked and not all_rows,
             title=stream.name,
             computed=tuple(calls.values()),
+            time=stream.time,
+            only_wanted=Block() not in asked and not all_rows,
         )
 
-    def _of_results(self, store: Materialized) -> StoreRule:
+    def _of_results(self, store: Materialized) -> JoinStore:
         layout = self._layout(store.subquery)
         if layout is not None and layout.column not in {column.name for column in store.columns}:
             layout = None  # of use to queries that do not read the store, so that it does not keep this column

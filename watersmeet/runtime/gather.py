@@ -18,7 +18,7 @@ from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, S
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.io.column_types import converted
 from watersmeet.model import CORRUPT_COLUMN, Sink
-from watersmeet.plan.ruleset import StoreRule
+from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
@@ -41,7 +41,7 @@ class Gather:
     def __init__(
         self,
         order: GatherOrder,
-        rule: StoreRule,
+        rule: StreamStore,
         task: str,
         corrupt: str | None = CORRUPT_COLUMN,
         intake: Intake | None = None,
@@ -52,7 +52,7 @@ class Gather:
         self.rule = rule
         self._corrupt = corrupt
         # Otherwise no query reads its rows as they are: they are only counted, or go into stores of windows.
-        self.stored = any(store.name == rule.name for store in order.rules.stores)
+        self.stored = rule.name in order.rules.stream_stores
         self._intake = intake
         self.task = task
         self.report = GatherReport(rule.name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import HIDDEN
 from watersmeet.store.bucket import Bucket, concatenated
 from watersmeet.store.derived import Derived
+from watersmeet.store.placement import Store
 from watersmeet.store.retention import KEEP_ALL
 
 FAN_IN = 4
@@ -66,34 +66,37 @@ def merge(
     home: Path,
     job: MergeJob,
     file: str,
-    derived: Derived,
+    store: Store,
     opened: Callable[[Path, BucketInfo], Bucket] = Bucket.open,
 ) -> BucketInfo | None:
     """Write the union of the job's live rows; None where every row has expired."""
+    merged = store.merged((opened(home, info) for info in job.inputs), job.horizon)
+    if merged is None:
+        return None
+    first = job.inputs[0]
+    return merged.write(
+        home,
+        file,
+        store.derived,
+        store=first.store,
+        partition=first.partition,
+        layout=first.layout,
+        first_tick=min(info.first_tick for info in job.inputs),
+        last_tick=max(info.last_tick for info in job.inputs),
+    )
+
+
+def living_rows(buckets: Iterable[Bucket], derived: Derived, horizon: int) -> Bucket | None:
+    """The rows of buckets that have not expired, one after the other; None where there are none."""
     living = []
-    for info in job.inputs:
-        bucket = opened(home, info)
-        bucket = bucket.select(without_unused(bucket.rows, derived).schema.names)
-        alive = bucket.alive_until >= job.horizon
+    for each in buckets:
+        bucket = each.select(without_unused(each.rows, derived).schema.names)
+        alive = bucket.alive_until >= horizon
         if alive.all():
             living.append(bucket)
         elif alive.any():
             living.append(bucket.keep(np.flatnonzero(alive)))
-    if not living:
-        return None
-    return concatenated(living).write(home, file, derived, **identity_of(job))
-
-
-def identity_of(job: MergeJob) -> dict[str, Any]:
-    """The fields of a merged bucket that come from the buckets it is made of."""
-    first = job.inputs[0]
-    return {
-        "store": first.store,
-        "partition": first.partition,
-        "layout": first.layout,
-        "first_tick": min(info.first_tick for info in job.inputs),
-        "last_tick": max(info.last_tick for info in job.inputs),
-    }
+    return concatenated(living) if living else None
 
 
 def without_unused(rows: pa.RecordBatch, derived: Derived) -> pa.RecordBatch:

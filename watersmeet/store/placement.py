@@ -7,7 +7,7 @@ a store by key reads all of its partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -85,7 +85,7 @@ def _partition_of(codes: I64, partitions: int) -> I32:
 
 
 class Store(Protocol):
-    """A store as the writer of its rows needs to know it."""
+    """A store of a plan, as those who write and merge its buckets need to know it."""
 
     @property
     def name(self) -> str: ...
@@ -94,4 +94,12 @@ class Store(Protocol):
     def placement(self) -> Placement: ...
 
     @property
-    def derived(self) -> Derived: ...
+    def derived(self) -> Derived:
+        """What is written with the rows of a bucket."""
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether new rows look for partners in it; otherwise windows are made of it."""
+
+    def merged(self, buckets: Iterable[Bucket], horizon: int) -> Bucket | None:
+        """The rows of several buckets in one, without those that have expired; None where all have."""

@@ -137,7 +137,7 @@ class WindowLife:
         """By store, after the tick, the event time from which it has all rows that have come. This concerns stores that
         all rows of a stream go into; rows before the horizon of a store may be gone."""
         found: dict[str, int] = {}
-        stores = {rule.name: rule.name for rule in self.rules.stores if not (rule.is_materialized or rule.only_wanted)}
+        stores = {name: name for name, store in self.rules.stream_stores.items() if not store.only_wanted}
         read = [pair for rule in self.rules.windows for pair in rule.reads]
         for store, stream in dict.fromkeys((*stores.items(), *read)):
             if store in horizons and stream in newest:

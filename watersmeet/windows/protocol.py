@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
 from watersmeet.model.forms import Form
 from watersmeet.plan.ruleset import WindowRule
+from watersmeet.store.placement import Store
 
 Origins = Mapping[str, Any]  # by store of windows, what it was made for; an operator keeps it from plan to plan
 
@@ -30,7 +30,7 @@ class Planned:
     """What the windowed queries of a plan add to it."""
 
     rules: tuple[WindowRule, ...] = ()
-    stores: tuple[SliceStore, ...] = ()
+    stores: tuple[Store, ...] = ()
     origins: Origins = field(default_factory=dict)
 
     @classmethod

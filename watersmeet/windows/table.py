@@ -34,7 +34,7 @@ def with_windows(rules: Ruleset, planned: Planned) -> Ruleset:
         return rules
     identity = f"{rules.version} {planned.rules!r} {[store.name for store in planned.stores]}"
     version = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    return replace(rules, windows=planned.rules, slices=planned.stores, version=version)
+    return replace(rules, windows=planned.rules, stores=(*rules.stores, *planned.stores), version=version)
 
 
 def streams_with_all_rows(queries: Iterable[Query], left_out: Iterable[Query]) -> frozenset[str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
-from watersmeet.plan.ruleset import Ruleset, StoreRule
+from watersmeet.plan.ruleset import JoinStore, Ruleset
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
 from watersmeet.runtime.probe.open_buckets import Stores
@@ -46,7 +46,7 @@ class MaterializedRows:
             self._alike[store] = seen_alike(self._order.rules, store)
         of = store, "" if self._is_refill else self._alike[store][made_by]
         collected = self._collected.setdefault(of, [])
-        collected.append(_put_together(self._order.rules.store(store), rows))
+        collected.append(_put_together(self._order.rules.join_stores[store], rows))
         count, size = sum(map(len, collected)), sum(part.rows.nbytes for part in collected)
         if count >= BUCKET_ROWS or size >= BUCKET_BYTES:
             self._write(*of, concatenated(self._collected.pop(of)))
@@ -96,13 +96,13 @@ def seen_alike(rules: Ruleset, store: str) -> dict[str, str]:
     steps = [step for step in rules.all_steps() if step.store == store]
     first: dict[frozenset[int], str] = {}
     found = {}
-    for relation, _ in rules.store(store).members:
+    for relation, _ in rules.join_stores[store].members:
         seen_by = frozenset(step.id for step in steps if relation in step.sees)
         found[relation] = first.setdefault(seen_by, relation)
     return found
 
 
-def _put_together(rule: StoreRule, rows: Assembly) -> Bucket:
+def _put_together(rule: JoinStore, rows: Assembly) -> Bucket:
     plain = rows.columns(
         {
             member: [str(kept.source) for kept in rule.kept if kept.member == member and kept.kind == "column"]

@@ -164,8 +164,7 @@ class Results:
 
     def _count_work(self) -> None:
         done, results = self.counts.done, self._report.results
-        slices = {store.name for store in self.order.rules.slices}
-        kept = [info for info in self._report.kept if info.store not in slices]
+        kept = [info for info in self._report.kept if info.store in self.order.rules.join_stores]
         done[KEPT_ROWS] += sum(info.rows for info in kept)
         done[KEPT_ENTRIES] += sum(info.rows * len(self.order.rules.store(info.store).keys) for info in kept)
         done[KEPT_FILES] += len(kept)

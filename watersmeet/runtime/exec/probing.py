@@ -21,7 +21,7 @@ class Probing:
         self._micros = 0.0  # that a new row took in the last tick; 0: not known
 
     def probe(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
-        stored = {rule.name for rule in tick.rules.stores}  # rows of slice stores are not probed
+        stored = {store.name for store in tick.rules.probed}
         rows = sum(bucket.rows for report in gathered for bucket in report.buckets if bucket.store in stored)
         probed = self._by_one(tick, gathered) if self._is_for_one(tick, rows) else self._by_phase(tick, gathered)
         spent = sum(_micros(report) for report in probed)

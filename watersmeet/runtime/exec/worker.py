@@ -17,14 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.io.source import Piece
 from watersmeet.model import CORRUPT_COLUMN, Stream
 from watersmeet.model.limits import Limits
-from watersmeet.plan.ruleset import StoreRule
+from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.on_disk import on_disk
@@ -59,7 +58,6 @@ from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
 from watersmeet.store.merge import MAX_BYTES, merge
 from watersmeet.store.placement import Placement
-from watersmeet.windows.slices.merge import merge_slices
 from watersmeet.windows.workers import Operators, window_orders
 
 MERGE_MEGABYTES = 4 * MAX_BYTES >> 20  # of memory: the rows, what is derived, and copies of both
@@ -145,9 +143,9 @@ class Worker:
     def gather_rows(
         self, order: GatherOrder, stream: Stream, rows: Iterable[pa.RecordBatch], name: str
     ) -> GatherReport:
-        rule = next((rule for rule in order.rules.stores if rule.name == stream.name), None)
+        rule = order.rules.stream_stores.get(stream.name)
         if rule is None:
-            rule = StoreRule(stream.name, stream.columns, (), (), Placement(), stream.time)
+            rule = StreamStore(stream.name, stream.columns, (), (), Placement(), time=stream.time)
         declared = [column.name.lower() for column in stream.columns]
         corrupt = None if CORRUPT_COLUMN in declared else CORRUPT_COLUMN  # an ordinary column of Parquet files
         try:
@@ -229,10 +227,7 @@ class Worker:
         file = layout.bucket_file(job.inputs[0].store, order.tick, order.attempt, f"{name}-m{task}")
         try:
             with memory_beside(MERGE_MEGABYTES):
-                home, how = Path(order.home), order.how[task]
-                if isinstance(how, SliceStore):
-                    return [MergeReport(job, merge_slices(home, job, file, how, self.buckets.peek))]
-                return [MergeReport(job, merge(home, job, file, how, self.buckets.peek))]
+                return [MergeReport(job, merge(Path(order.home), job, file, order.stores[task], self.buckets.peek))]
         except Exception as problem:
             return [MergeReport(job, failure=told(problem, order.home))]
 

@@ -27,7 +27,7 @@ class OpenBuckets:
             del self._open[file]
         if self._version != order.rules.version:
             self._version = order.rules.version
-            rules = {rule.name: rule for rule in order.rules.stores}
+            rules = {store.name: store for store in order.rules.probed}
             for info in (info for infos in order.buckets.values() for info in infos if info.file in self._open):
                 self._open[info.file].forget(rules[info.store].derived)
 

@@ -93,7 +93,7 @@ class _Commit:
         tick, totals = self.tick, Counters()
         totals.add(tick.before.totals)
         # Nor is anything counted of another query that had the name of a new one.
-        slices = {store.name for store in tick.rules.slices}
+        slices = {store.name for store in tick.rules.stores if not store.is_probed}
         totals.forget_others({query.name for query in tick.known if not tick.is_new(query)}, slices)
         if tick.rules.version != tick.before.plan:
             totals.forget_steps()

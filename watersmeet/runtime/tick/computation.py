@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import StoreRule
+from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
 from watersmeet.runtime.tick.tick import Tick
 
@@ -31,7 +31,7 @@ def compute_orders(tick: Tick, gathered: Sequence[GatherReport]) -> list[Compute
     return found
 
 
-def _missing(rule: StoreRule, bucket: BucketInfo) -> set[str]:
+def _missing(rule: StreamStore, bucket: BucketInfo) -> set[str]:
     return {column.name for column in rule.computed} - set(bucket.computed)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
@@ -20,8 +19,8 @@ from watersmeet.io.source import Piece
 from watersmeet.model import KeyPart, Sink, SparkCall, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.absences import Absences
-from watersmeet.store.derived import Derived
 from watersmeet.store.merge import MergeJob
+from watersmeet.store.placement import Store
 from watersmeet.store.retention import LimitAhead
 from watersmeet.store.sketch import Sketch
 
@@ -182,7 +181,7 @@ class MergeOrder:
     tick: int
     attempt: str
     jobs: tuple[MergeJob, ...]
-    how: tuple[Derived | SliceStore, ...]  # what each merged bucket is written with; rows of slices are combined
+    stores: tuple[Store, ...]  # of each job
     durable: bool = False  # as in the plan
 
     @property

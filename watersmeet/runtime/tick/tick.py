@@ -118,9 +118,9 @@ class Tick:
         new = [bucket for report in gathered for bucket in report.buckets]
         kept = [bucket for report in probed for bucket in report.kept]
         buckets: dict[str, list[BucketInfo]] = {}
-        slices = {store.name for store in self.rules.slices}  # which nothing probes
+        probed = {store.name for store in self.rules.probed}
         for bucket in (*self.standing(), *new, *kept):
-            if bucket.store not in slices:
+            if bucket.store in probed:
                 buckets.setdefault(bucket.store, []).append(bucket)
         starts = tuple(start for start in self.rules.starts if start.phase == phase)
         if phase == 0:
@@ -154,8 +154,7 @@ class Tick:
 
     def standing(self) -> list[BucketInfo]:
         """The buckets of earlier ticks that the plan still has a store for."""
-        known = {rule.name for rule in self.rules.stores} - self._new_stores()
-        known |= {store.name for store in self.rules.slices}
+        known = {store.name for store in self.rules.stores} - self._new_stores()
         return [bucket for bucket in self.before.buckets if bucket.store in known]
 
     def merge_orders(self, running: Iterable[MergeJob] = ()) -> tuple[MergeOrder, MergeOrder]:
@@ -172,15 +171,15 @@ class Tick:
         return self._merge_order(small), self._merge_order(large)
 
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
-        slices = {store.name: store for store in self.rules.slices}
-        how = tuple(slices.get(name) or self.rules.store(name).derived for name in (j.inputs[0].store for j in jobs))
-        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), how, self.rules.durable)
+        by_name = {store.name: store for store in self.rules.stores}
+        stores = tuple(by_name[job.inputs[0].store] for job in jobs)
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), stores, self.rules.durable)
 
     def horizons_after(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
     ) -> dict[str, int]:
         marks = watermarks(self.streams, newest, raised)
-        outside = {rule.name: rule.outside for rule in self.rules.stores if rule.is_materialized}
+        outside = {store.name: store.outside for store in self.rules.join_stores.values()}
         joins = [query.join for query in self.known if query.join is not None]
         kept = {**horizons(joins, self.streams, marks), **materialized_horizons(outside, marks)}
         for store, horizon in self.windows.horizons(first_open).items():

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.choice import filtered, slice_needs, slice_stores
 from watersmeet.aggregate.reading import SliceNeed, SliceRead
-from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
 from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, SliceAggregates
 from watersmeet.plan.ruleset import WindowRule
@@ -57,6 +58,11 @@ def _rule(query: Query, reads: tuple[SliceRead, ...]) -> WindowRule:
 def reads_of(rule: WindowRule) -> tuple[SliceRead, ...]:
     """What the windows of a query are made of, if they are made of slices."""
     return rule.details if rule.operator == SLICES else ()
+
+
+def slices_of(rules: Iterable[WindowRule]) -> dict[str, SliceStore]:
+    """The slice stores that queries read, by name."""
+    return {read.store.name: read.store for rule in rules for read in reads_of(rule)}
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def read_in(store: SliceStore, need: SliceNeed) -> SliceRead | None:
     if store.filters == (() if need.filter is None else (need.filter,)):
         ways.append(SliceRead(store, ROWS, need.partials))
     elif need.filter is not None and (not store.filters or need.filter in store.filters):
-        present = Part("count", None, need.filter) if need.keys else ROWS
+        present = Accumulator("count", None, need.filter) if need.keys else ROWS
         ways.append(SliceRead(store, present, tuple(filtered(each, need.filter) for each in need.partials)))
     has = set(store.parts)
     return next((way for way in ways if has.issuperset((*way.parts, way.present))), None)

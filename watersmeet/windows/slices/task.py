@@ -45,7 +45,7 @@ from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.bucket import Bucket
 from watersmeet.windows.life import DueWindows
 from watersmeet.windows.slices.intake import Slicing
-from watersmeet.windows.slices.plan import SLICES, reads_of
+from watersmeet.windows.slices.plan import SLICES, reads_of, slices_of
 from watersmeet.windows.slices.tick import FillOrder, SlicesOrder, SlicesTicking
 from watersmeet.windows.working import Handler, Host, Intake, Ticking
 
@@ -70,7 +70,8 @@ class SlicesWorking:
         return {SlicesOrder: self._answer, FillOrder: self._fill}
 
     def intake(self, order: WritingOrder, stores: Collection[str], task: str) -> Intake:
-        return Slicing(order, [store for store in order.rules.slices if store.name in stores], task)
+        found = slices_of(order.rules.windows)
+        return Slicing(order, [found[name] for name in sorted(stores)], task)
 
     def forget(self) -> None:
         self._caches = {}
@@ -110,7 +111,7 @@ class SlicesWorking:
         if order.tick < tick or (order.tick == tick and order.attempt != attempt):
             self._caches.clear()  # the tick is repeated, perhaps with other rows
         self._last = (order.tick, order.attempt)
-        known = {store.name for store in order.rules.slices}
+        known = {store.name for store in order.rules.stores}
         for name in [name for name in self._caches if name[0] not in known]:
             del self._caches[name]
 

@@ -64,7 +64,7 @@ class SlicesTicking:
         rules, life = closing.rules, closing.windows
         due = [(each, rule) for each, rule in closing.due(SLICES) if closing.inside(each, rule)]
         stores = {store for _, rule in due for store, _ in rule.reads}
-        placed = {store.name: store.placement for store in rules.slices if store.name in stores}
+        placed = {store.name: store.placement for store in rules.stores if store.name in stores}
         otherwise = {b.store for b in closing.buckets if b.store in placed and not placed[b.store].covers(b)}
         whole: list[DueWindows] = []
         divided: list[DueWindows] = []
