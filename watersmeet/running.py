@@ -19,8 +19,9 @@ from watersmeet.home.recovery import recover, sync_published
 from watersmeet.io.positions import begun_after, check_positions
 from watersmeet.options import Options
 from watersmeet.runtime.delivery import Deliveries
-from watersmeet.runtime.exec.executor import Executor, Sampler, verify
+from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.exec.looking import Sampler, verify
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.feed.stream_groups import StreamGroups

@@ -62,7 +62,7 @@ def run_ticks(home: Path, plan: Plan, ticks: int) -> tuple[Measurements, Manifes
             times = np.sort(rng.integers(number * SECOND, (number + 1) * SECOND, ROWS))
             data = {"ts": pa.array(times, pa.timestamp("us"))}
             data |= {column: pa.array(rng.integers(0, KEYS[f"{name}.{column}"], ROWS)) for column in columns}
-            reports.append(Gather(order, plan.rules.store(name), name).run(pa.table(data).to_batches()))
+            reports.append(Gather(order, plan.rules.stream_stores[name], name).run(pa.table(data).to_batches()))
         probed = walk_phases(tick, reports, 1, lambda order: executor.submit(order).result(PATIENCE))
         after, _ = committed(tick, reports, probed)
         sketches = {(report.stream, part): made for report in reports for part, made in report.sketches.items()}

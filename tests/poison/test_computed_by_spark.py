@@ -16,7 +16,7 @@ from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.exec import limited_job
 from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.call_steps import STEPS_A_SECOND, blocks
-from watersmeet.runtime.tick.orders import ComputeOrder
+from watersmeet.runtime.tick.computation import ComputeOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.manifest import load_earlier
 from watersmeet.runtime.exec.spark import SparkExecutor
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport
+from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
 from watersmeet.sql.functions.by_spark import BY_SPARK, SparkEntry
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from watersmeet.errors import RunError, StateError
 from watersmeet.home import disk
 from watersmeet.home.manifest import BucketInfo, load_newest
 from watersmeet.runtime.exec.on_disk import on_disk
-from watersmeet.runtime.tick.orders import ComputeReport, GatherReport, MergeReport, ProbeReport, TickReport
+from watersmeet.runtime.tick.computation import ComputeReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport, TickReport
 from watersmeet.store.merge import MergeJob
 
 

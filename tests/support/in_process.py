@@ -31,8 +31,8 @@ from watersmeet.optimize.solution import Solution
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.exec.looking import verify
 from watersmeet.runtime.loop import TickLoop
 
 ROW_GROUP = 7  # rows: a task gets several batches of a file

@@ -28,8 +28,9 @@ from watersmeet.model import Query, Stream
 from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
-from watersmeet.runtime.exec.executor import Executor, verify
+from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.exec.looking import verify
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.sql import build_query
 from watersmeet.windows.drivers import DRIVERS, ClosingWindows, Driving
@@ -120,7 +121,7 @@ class WindowedRun:
         self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
         remember_origins(self.home, self.plan.windows.origins, origins)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
-        self.loop.windows = ClosingWindows(executor, self.drivers)
+        self.loop.execution.windows = ClosingWindows(executor, self.drivers)
 
     def _options(self) -> Options:
         return Options(partitions=self.partitions, **self.settings)

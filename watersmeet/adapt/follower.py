@@ -30,7 +30,8 @@ from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.planner import Plan, Proposal, Request, problem_of
 from watersmeet.plan.units import SECONDS, TUPLES
-from watersmeet.runtime.exec.executor import Executor, Sampler
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.store.sketch import Sketch
 

@@ -20,7 +20,7 @@ from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan, problem_of
 from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.plan.window_costs import window_costs
-from watersmeet.runtime.exec.executor import Sampler
+from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
 from watersmeet.windows.protocol import StoredWindows

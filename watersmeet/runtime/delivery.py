@@ -19,7 +19,8 @@ from watersmeet.io.sinks import extension, is_outside, result_folder
 from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 from watersmeet.runtime.exec.executor import Executor
-from watersmeet.runtime.tick.orders import GatherReport, HeadOrder
+from watersmeet.runtime.exec.looking import HeadOrder
+from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.runtime.tick.suspension import is_new
 from watersmeet.terminal import visible
 

@@ -12,9 +12,8 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from watersmeet import points
@@ -28,36 +27,19 @@ from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
 from watersmeet.runtime.exec.executor import Executor, Rank
-from watersmeet.runtime.exec.merges_beside import MergesBeside
-from watersmeet.runtime.exec.probing import Probing
+from watersmeet.runtime.execution import Begun, Execution
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.commit import committed
-from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.failure import explain_failure, was_cut_off
-from watersmeet.runtime.tick.orders import (
-    GatherReport,
-    TickOrder,
-    TickReport,
-    raise_first,
-)
+from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.runtime.tick.reports import Reports
 from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, log_suspensions, may_pass
 from watersmeet.runtime.tick.tick import Tick, spoke
-from watersmeet.windows.drivers import ClosingWindows
 from watersmeet.windows.life import WindowLife
 from watersmeet.windows.silence import Silence
 
 FOREVER = float("inf")  # seconds
 _CUT_OFF_AT_MOST = 3  # times in a tick
-
-
-@dataclass
-class _Begun:
-    """A tick that has begun: it obeys the plan of that moment."""
-
-    batch: Batch | None
-    tick: Tick
-    gathering: Future[list[GatherReport]] | None = None
 
 
 class TickLoop:
@@ -80,10 +62,8 @@ class TickLoop:
         self._finished = False
         self._begun = manifest.tick
         self._committer = Committer(home, manifest)
-        self._ahead: _Begun | None = None
-        self._beside = MergesBeside(executor)
-        self._probing = Probing(executor)
-        self.windows = ClosingWindows(executor)
+        self._ahead: Begun | None = None
+        self.execution = Execution(executor, self._tell)
         self._silence = Silence()
         self._flush = False  # whether the next tick closes all windows and decides all absences
         # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
@@ -185,7 +165,7 @@ class TickLoop:
         with self._taking_turn(None):
             self._clear()
             self._committer.close()
-            self.windows.close()
+            self.execution.windows.close()
 
     @contextlib.contextmanager
     def _taking_turn(self, batch: Batch | None) -> Iterator[None]:
@@ -243,19 +223,15 @@ class TickLoop:
         self.replan(present)
         return True
 
-    def _execute(self, begun: _Begun, following: Callable[[], Batch | None]) -> None:
-        tick = begun.tick
-        if begun.batch is not None and self._is_one_order(begun, begun.batch):
-            reports = self._run_whole(tick, begun.batch)
-        else:
-            tick, reports = self._run_parts(begun, following)
+    def _execute(self, begun: Begun, following: Callable[[], Batch | None]) -> None:
+        tick, reports = self.execution.run(begun, lambda tick, gathered: self._gather_ahead(following, tick, gathered))
         with self._handover:
             self._keep_off(self._off.union(*(report.off for report in reports.probed)))
         began = time.perf_counter()
         self._commit(tick, reports)
         self._log(reports.times(self.manifest.tick, time.perf_counter() - began))
 
-    def _begin(self, batch: Batch | None) -> _Begun:
+    def _begin(self, batch: Batch | None) -> Begun:
         """The tick that was gathered ahead, or a new one."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
@@ -263,7 +239,7 @@ class TickLoop:
         ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off, suspending=dict(self._suspending))
         return ahead
 
-    def _new(self, batch: Batch | None, before: Manifest) -> _Begun:
+    def _new(self, batch: Batch | None, before: Manifest) -> Begun:
         with self._handover:
             plan, off, suspending = self.plan, self._off, dict(self._suspending)
             self._begun = before.tick + 1
@@ -276,71 +252,19 @@ class TickLoop:
         tick = replace(tick, flush=self._flush) if self._flush else tick
         if plan.windowed:
             tick = replace(tick, silent=self._silence.silent(plan.streams))
-        return _Begun(batch, tick)
+        return Begun(batch, tick)
 
-    def _is_one_order(self, begun: _Begun, batch: Batch) -> bool:
-        rules = begun.tick.rules
-        may_be = begun.gathering is None and rules.partitions == 1 and not rules.by_spark
-        may_be = may_be and not begun.tick.windows.filled
-        return may_be and batch.bytes is not None and batch.bytes <= self.executor.few_bytes
-
-    def _run_whole(self, tick: Tick, batch: Batch) -> Reports:
-        """All of a tick of few rows in one task."""
-        small, large = tick.merge_orders(self._beside.running)
-        self._beside.begin(large)
-        # What the task does not need does not travel.
-        order = TickOrder(tick.lightened(), batch.shared_out(tick.begin(), 1), small)
-        report: TickReport
-        (report,) = self.executor.submit(order).result()
-        gathered = self._whole(batch, report.gathered)
-        self._tell(gathered)
-        raise_first(report.merged)
-        raise_first(report.probed)
-        began = time.perf_counter()
-        probed = [*report.probed, *self.windows.by_spark(tick, gathered)]
-        seconds = time.perf_counter() - began
-        return Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
-
-    def _run_parts(self, begun: _Begun, following: Callable[[], Batch | None]) -> tuple[Tick, Reports]:
-        """A tick in several orders, and the beginning of the next one beside it. The tick that is returned is one in
-        which all buckets have the columns that Spark computes."""
-        tick, batch = begun.tick, begun.batch
-        began = time.perf_counter()
-        gathered: list[GatherReport] = []
+    def _gather_ahead(
+        self, following: Callable[[], Batch | None], tick: Tick, gathered: Sequence[GatherReport]
+    ) -> None:
+        """Begin the tick of the next batch, if there is one, beside the tick that is gathered."""
+        batch = following()
         if batch is not None:
-            gathering = begun.gathering or batch.gather(tick.begin(), self.executor, Rank.TICK)
-            gathered = self._whole(batch, gathering.result())
-        for order in compute_orders(tick, gathered):
-            made = self.executor.compute(order)
-            raise_first(made)
-            tick, gathered = computed(tick, gathered, made)
-        if batch is not None:
-            self._tell(gathered)
-        gathered += self.windows.filled(tick)
-        at_gathered = time.perf_counter()
-        small, large = tick.merge_orders(self._beside.running)
-        merging = self.executor.submit(small)
-        self._beside.begin(large)
-        following_batch = following()
-        if following_batch is not None:
-            self._gather_ahead(following_batch, tick.foreseen(gathered))
-        probed = self._probing.probe(tick, gathered)
-        probed += self.windows.by_tasks(tick, gathered, probed)
-        probed += self.windows.by_spark(tick, gathered)
-        merged = merging.result()
-        raise_first(merged)
-        return tick, Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
+            begun = self._new(batch, tick.foreseen(gathered))
+            begun.gathering = batch.gather(begun.tick.begin(), self.executor, Rank.AHEAD)
+            self._ahead = begun
 
-    def _gather_ahead(self, batch: Batch, before: Manifest) -> None:
-        begun = self._new(batch, before)
-        begun.gathering = batch.gather(begun.tick.begin(), self.executor, Rank.AHEAD)
-        self._ahead = begun
-
-    def _whole(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
-        raise_first(gathered)
-        return gathered + batch.check(gathered, self.executor)
-
-    def _tell(self, gathered: list[GatherReport]) -> None:
+    def _tell(self, gathered: Sequence[GatherReport]) -> None:
         self._silence.heard(spoke(gathered))
         for observer in self.observers:
             observer.gathered(gathered)
@@ -348,7 +272,7 @@ class TickLoop:
     # Commit --------------------------------------------------------------------------------------
 
     def _commit(self, tick: Tick, reports: Reports) -> None:
-        merged = reports.merged + self._beside.done(self.manifest)
+        merged = reports.merged + self.execution.merges.done(self.manifest)
         points.reach("probe.after")
         manifest, garbage = committed(tick, reports.gathered, reports.probed, merged)
         outbox, posted = without(manifest.outbox, self.delivered())
@@ -383,7 +307,7 @@ class TickLoop:
             return  # the next start does it
         with contextlib.suppress(Exception):  # what has failed by now, the next start meets again
             gathered = ahead.gathering.result() if ahead is not None and ahead.gathering is not None else []
-            merged = [report.merged for report in self._beside.given_up()]
+            merged = [report.merged for report in self.execution.merges.given_up()]
             buckets = [bucket for report in gathered for bucket in report.buckets]
             unused = [bucket.file for bucket in (*buckets, *merged) if bucket is not None]
             for name in (*unused, *(file.staged for report in gathered for file in report.rejected)):

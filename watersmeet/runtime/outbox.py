@@ -21,7 +21,8 @@ from watersmeet.home.outbox import Lane, LaneName, LaneState, write_states
 from watersmeet.io.connectors.protocol import shown
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.executor import Executor, Rank
-from watersmeet.runtime.tick.orders import DeliverOrder, DeliveryReport, GatherReport
+from watersmeet.runtime.exec.open_targets import DeliverOrder, DeliveryReport
+from watersmeet.runtime.tick.orders import GatherReport
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0  # seconds from a failed try to the next
 _AT_ONCE = 64  # parcels of an order: the driver hears of them soon enough

@@ -57,7 +57,7 @@ def run_of(home: Path, partitions: int, limit: int) -> WindowedRun:
 
 
 def computed(run: WindowedRun) -> list[list[tuple[str, int]]]:
-    (driver,) = run.loop.windows.drivers
+    (driver,) = run.loop.execution.windows.drivers
     assert isinstance(driver, DuckdbWindows)
     return driver.computed
 

@@ -26,8 +26,8 @@ from watersmeet.home.layout import STAGING
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import load, load_earlier, load_newest
 from watersmeet.home.recovery import recover
-from watersmeet.runtime.exec.executor import verify
 from watersmeet.runtime.exec.local import LocalExecutor
+from watersmeet.runtime.exec.looking import verify
 from watersmeet.store.bucket import verify_file
 
 SIGKILLED = -9

@@ -34,7 +34,8 @@ from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.worker import Worker, told, worker_of
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.pruning import Stopped
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
+from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
+from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.spark_settings import MEANINGS
 from watersmeet.sql.spark_types import nested
 from watersmeet.store.bucket import Bucket
@@ -269,7 +270,7 @@ def _written(
     try:
         with worker.limited(order):
             bucket = _with_columns(order, Bucket.open(Path(order.gather.home), info), batches)
-            rule = order.rules.store(order.store)
+            rule = order.rules.stream_stores[order.store]
             if info.first_tick == order.gather.tick:
                 gather = Gather(order.gather, rule, f"s{name}")
                 gather.finish(bucket)

@@ -10,27 +10,19 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-
-from watersmeet.home.manifest import Manifest
 from watersmeet.runtime.tick.active_plan import ActivePlan
+from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
 from watersmeet.runtime.tick.orders import (
-    ComputeOrder,
-    ComputeReport,
-    HeadOrder,
     Order,
     ProbeOrder,
     ProbeReport,
-    VerifyOrder,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLED_ROWS = 1000
 TRIES = 4  # of a task, of a cancelled job, and of jobs in a row without a resident task
 
 
@@ -75,27 +67,3 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """End the tasks."""
-
-
-def verify(executor: Executor, home: Path, manifest: Manifest) -> None:
-    """Raise what is wrong with the files of the state."""
-    buckets = manifest.buckets
-    shares = [buckets[at :: executor.parallelism] for at in range(executor.parallelism)]
-    order = VerifyOrder(str(home), tuple(share for share in shares if share))
-    for problem in executor.submit(order).result():
-        raise problem
-
-
-class Sampler:
-    """The first rows of the newest bucket of a stream, for the planner."""
-
-    def __init__(self, executor: Executor, home: Path, manifest: Manifest) -> None:
-        self._executor, self._home, self._manifest = executor, home, manifest
-
-    def __call__(self, stream: str) -> pa.RecordBatch | None:
-        buckets = [bucket for bucket in self._manifest.buckets if bucket.store == stream]
-        if not buckets:
-            return None
-        newest = max(buckets, key=lambda bucket: (bucket.last_tick, bucket.file))
-        found = self._executor.submit(HeadOrder(str(self._home), newest, SAMPLED_ROWS)).result()
-        return found[0][0] if found else None

@@ -13,7 +13,8 @@ from typing import Any
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.worker import Worker
 from watersmeet.runtime.tick.active_plan import ActivePlan
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
+from watersmeet.runtime.tick.orders import Order, ProbeOrder, ProbeReport
 
 
 class LocalExecutor:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from watersmeet.home.disk import sync_each_written, sync_written
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.runtime.emit.confine import Confinement
-from watersmeet.runtime.tick.orders import ComputeReport, GatherReport, MergeReport, ProbeReport, TickReport
+from watersmeet.runtime.tick.computation import ComputeReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport, TickReport
 
 R = TypeVar("R")
 _Leaf = GatherReport | ProbeReport | MergeReport

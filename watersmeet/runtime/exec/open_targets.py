@@ -15,10 +15,31 @@ from watersmeet.errors import ModelError
 from watersmeet.home.outbox import LaneName, Parcel
 from watersmeet.io.connectors.protocol import Sender, Target, Undeliverable, connector_of, shown
 from watersmeet.io.connectors.secrets import redacted
+from watersmeet.model import Sink
 from watersmeet.runtime.emit.confine import reason_of
-from watersmeet.runtime.tick.orders import DeliverOrder, DeliveryReport
 
 _ROWS = 1 << 16  # of a file that are read at a time
+
+
+@dataclass(frozen=True)
+class DeliverOrder:
+    """Parcels of a lane of the outbox, in order, to be committed to their target unless it has them."""
+
+    home: str
+    tag: str  # of the home
+    query: str
+    sink: Sink
+    parcels: tuple[Parcel, ...]
+    committed: int  # the newest tick: no target has a later one
+
+    tasks = 1
+
+
+@dataclass
+class DeliveryReport:
+    last: int = 0  # the newest tick that the target is known to have; 0 if it is not known
+    reason: str = ""  # why not all was delivered
+    is_final: bool = False  # no other try would succeed
 
 
 @dataclass

@@ -20,14 +20,13 @@ from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
+from watersmeet.runtime.exec.open_targets import DeliverOrder
 from watersmeet.runtime.exec.plan_files import PlanFiles
 from watersmeet.runtime.exec.resident_pool import Residents
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.active_plan import ActivePlan
+from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
 from watersmeet.runtime.tick.orders import (
-    ComputeOrder,
-    ComputeReport,
-    DeliverOrder,
     Order,
     ProbeOrder,
     ProbeReport,

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from watersmeet.errors import InputError, StateError, WatersmeetError
+from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.io.source import Piece
@@ -26,19 +25,16 @@ from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
+from watersmeet.runtime.exec.looking import HeadOrder, VerifyOrder, first_rows, verified
 from watersmeet.runtime.exec.on_disk import on_disk
-from watersmeet.runtime.exec.open_targets import OpenTargets
+from watersmeet.runtime.exec.open_targets import DeliverOrder, OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
 from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
-    ComputeOrder,
-    DeliverOrder,
-    DeliveryReport,
     GatherOrder,
     GatherReport,
-    HeadOrder,
     MergeOrder,
     MergeReport,
     Order,
@@ -47,13 +43,12 @@ from watersmeet.runtime.tick.orders import (
     ProbeReport,
     TickOrder,
     TickReport,
-    VerifyOrder,
     WalkOrder,
     raise_first,
 )
 from watersmeet.runtime.tick.overload import Overload, out_of_memory
 from watersmeet.runtime.tick.tick import walk_phases
-from watersmeet.store.bucket import Bucket, verify_file
+from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
 from watersmeet.store.merge import MAX_BYTES, merge
@@ -78,9 +73,9 @@ class Worker:
             WalkOrder: self._walk,
             MergeOrder: self._merge,
             TickOrder: self._tick,
-            VerifyOrder: self._verify,
-            HeadOrder: self._head,
-            DeliverOrder: self._deliver,
+            VerifyOrder: verified,
+            HeadOrder: first_rows,
+            DeliverOrder: lambda order, task, name: [self.targets.deliver(order)],
             **self._operators.handlers,
         }
         self.targets = OpenTargets()
@@ -99,7 +94,7 @@ class Worker:
                 raise
 
     @contextlib.contextmanager
-    def limited(self, order: Order | ComputeOrder) -> Iterator[None]:
+    def limited(self, order: Any) -> Iterator[None]:
         """Within the limits of the plan. Afterwards Spark may use the process for jobs of others."""
         rules = getattr(order, "rules", None)
         if rules is None:
@@ -253,34 +248,6 @@ class Worker:
 
     def _all(self, order: Order, name: str) -> list[Any]:
         return [report for task in range(order.tasks) for report in self._do(order, task, f"{name}{task}")]
-
-    # Results leave -------------------------------------------------------------------------------
-
-    def _deliver(self, order: DeliverOrder, task: int, name: str) -> list[DeliveryReport]:
-        return [self.targets.deliver(order)]
-
-    # Files are looked at -------------------------------------------------------------------------
-
-    def _verify(self, order: VerifyOrder, task: int, name: str) -> list[WatersmeetError]:
-        for info in order.work[task]:
-            try:
-                verify_file(Path(order.home), info)
-            except StateError as problem:
-                return [problem]
-        return []
-
-    def _head(self, order: HeadOrder, task: int, name: str) -> list[tuple[pa.RecordBatch, int]]:
-        """The first rows, and how many there are; nothing where a later tick has deleted the bucket."""
-        try:
-            if isinstance(order.of, str):
-                found = pq.read_table(order.of, use_threads=False)
-                rows = found.slice(0, order.rows).combine_chunks().to_batches()
-                return [(rows[0], found.num_rows)] if rows else []
-            bucket = Bucket.open(Path(order.home), order.of).rows
-            # A copy: what is pickled of a slice is all of its buffers.
-            return [(bucket.take(pa.array(range(min(order.rows, bucket.num_rows)))), bucket.num_rows)]
-        except StateError:
-            return []
 
 
 def _rows_of(

@@ -8,12 +8,37 @@ tick, a new query and a restart, and a bucket that a plan without the column has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import StreamStore
-from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
+from watersmeet.model import SparkCall
+from watersmeet.plan.ruleset import Ruleset, StreamStore
+from watersmeet.runtime.tick.orders import GatherOrder, GatherReport
 from watersmeet.runtime.tick.tick import Tick
+
+
+@dataclass(frozen=True)
+class ComputeOrder:
+    """Columns for Spark to compute of buckets of one store, a task each. Those of this tick are finished then."""
+
+    gather: GatherOrder
+    store: str
+    buckets: tuple[BucketInfo, ...]
+    columns: tuple[SparkCall, ...]
+
+    @property
+    def rules(self) -> Ruleset:
+        return self.gather.rules
+
+
+@dataclass
+class ComputeReport:
+    """What a bucket became: one bucket, or for one of this tick any number of them."""
+
+    bucket: BucketInfo
+    made: GatherReport
+    failure: WatersmeetError | None = None
 
 
 def compute_orders(tick: Tick, gathered: Sequence[GatherReport]) -> list[ComputeOrder]:

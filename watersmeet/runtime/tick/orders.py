@@ -14,9 +14,8 @@ from typing import Any, Protocol
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, ResultFile
-from watersmeet.home.outbox import Parcel
 from watersmeet.io.source import Piece
-from watersmeet.model import KeyPart, Sink, SparkCall, Stream
+from watersmeet.model import KeyPart, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
 from watersmeet.runtime.tick.absences import Absences
 from watersmeet.store.merge import MergeJob
@@ -151,29 +150,6 @@ class ProbeReport:
 
 
 @dataclass(frozen=True)
-class ComputeOrder:
-    """Columns for Spark to compute of buckets of one store, a task each. Those of this tick are finished then."""
-
-    gather: GatherOrder
-    store: str
-    buckets: tuple[BucketInfo, ...]
-    columns: tuple[SparkCall, ...]
-
-    @property
-    def rules(self) -> Ruleset:
-        return self.gather.rules
-
-
-@dataclass
-class ComputeReport:
-    """What a bucket became: one bucket, or for one of this tick any number of them."""
-
-    bucket: BucketInfo
-    made: GatherReport
-    failure: WatersmeetError | None = None
-
-
-@dataclass(frozen=True)
 class MergeOrder:
     """Merges of buckets that were there before the tick, a task each."""
 
@@ -244,54 +220,14 @@ class TickReport:
     seconds: tuple[float, float]  # of gathering, and of the rest
 
 
-@dataclass(frozen=True)
-class VerifyOrder:
-    """Compare the files of the state with their checksums."""
-
-    home: str
-    work: tuple[tuple[BucketInfo, ...], ...]
+class Reporting(Protocol):
+    """A report of a task."""
 
     @property
-    def tasks(self) -> int:
-        return len(self.work)
+    def failure(self) -> WatersmeetError | None: ...
 
 
-@dataclass(frozen=True)
-class HeadOrder:
-    """The first rows of a bucket, or of a result file."""
-
-    home: str
-    of: BucketInfo | str
-    rows: int
-
-    tasks = 1
-
-
-@dataclass(frozen=True)
-class DeliverOrder:
-    """Parcels of a lane of the outbox, in order, to be committed to their target unless it has them."""
-
-    home: str
-    tag: str  # of the home
-    query: str
-    sink: Sink
-    parcels: tuple[Parcel, ...]
-    committed: int  # the newest tick: no target has a later one
-
-    tasks = 1
-
-
-@dataclass
-class DeliveryReport:
-    last: int = 0  # the newest tick that the target is known to have; 0 if it is not known
-    reason: str = ""  # why not all was delivered
-    is_final: bool = False  # no other try would succeed
-
-
-Report = GatherReport | ProbeReport | MergeReport | ComputeReport
-
-
-def raise_first(reports: Sequence[Report]) -> None:
+def raise_first(reports: Sequence[Reporting]) -> None:
     for report in reports:
         if report.failure is not None:
             raise report.failure

@@ -118,9 +118,9 @@ class Tick:
         new = [bucket for report in gathered for bucket in report.buckets]
         kept = [bucket for report in probed for bucket in report.kept]
         buckets: dict[str, list[BucketInfo]] = {}
-        probed = {store.name for store in self.rules.probed}
+        read = {store.name for store in self.rules.probed}
         for bucket in (*self.standing(), *new, *kept):
-            if bucket.store in probed:
+            if bucket.store in read:
                 buckets.setdefault(bucket.store, []).append(bucket)
         starts = tuple(start for start in self.rules.starts if start.phase == phase)
         if phase == 0:

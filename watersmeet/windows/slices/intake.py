@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.aggregate.accumulator import ROWS
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
-from watersmeet.aggregate.slice_store import ROWS, SliceStore
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.counters import SLICE_FILES, SLICE_VALUES, SLICED_ROWS, SLICED_VALUES, Counters
 from watersmeet.home.manifest import BucketInfo

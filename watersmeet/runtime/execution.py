@@ -1,0 +1,100 @@
+"""How a tick is executed once it has begun: as one order if it has few rows, otherwise in parts. Beside the parts the
+next tick is gathered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from watersmeet.runtime.exec.batches import Batch
+from watersmeet.runtime.exec.executor import Executor, Rank
+from watersmeet.runtime.exec.merges_beside import MergesBeside
+from watersmeet.runtime.exec.probing import Probing
+from watersmeet.runtime.tick.computation import compute_orders, computed
+from watersmeet.runtime.tick.orders import GatherReport, TickOrder, TickReport, raise_first
+from watersmeet.runtime.tick.reports import Reports
+from watersmeet.runtime.tick.tick import Tick
+from watersmeet.windows.drivers import ClosingWindows
+
+Gathered = Sequence[GatherReport]
+
+
+@dataclass
+class Begun:
+    """A tick that has begun: it follows the plan of that moment."""
+
+    batch: Batch | None
+    tick: Tick
+    gathering: Future[list[GatherReport]] | None = None
+
+
+class Execution:
+    def __init__(self, executor: Executor, notify: Callable[[Gathered], None]) -> None:
+        """`notify` gets what was gathered from a batch."""
+        self._executor = executor
+        self._notify = notify
+        self._probing = Probing(executor)
+        self.merges = MergesBeside(executor)
+        self.windows = ClosingWindows(executor)
+
+    def run(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, Reports]:
+        """Everything of a tick but its commit. The tick that is returned is one in which all buckets have the columns
+        that Spark computes. `gather_ahead` is called once the tick is gathered, unless it is one order."""
+        if begun.batch is not None and self._is_one_order(begun, begun.batch):
+            return begun.tick, self._as_one_order(begun.tick, begun.batch)
+        return self._in_parts(begun, gather_ahead)
+
+    def _is_one_order(self, begun: Begun, batch: Batch) -> bool:
+        rules = begun.tick.rules
+        may_be = begun.gathering is None and rules.partitions == 1 and not rules.by_spark
+        may_be = may_be and not begun.tick.windows.filled
+        return may_be and batch.bytes is not None and batch.bytes <= self._executor.few_bytes
+
+    def _as_one_order(self, tick: Tick, batch: Batch) -> Reports:
+        small, large = tick.merge_orders(self.merges.running)
+        self.merges.begin(large)
+        # What the task does not need does not travel.
+        order = TickOrder(tick.lightened(), batch.shared_out(tick.begin(), 1), small)
+        report: TickReport
+        (report,) = self._executor.submit(order).result()
+        gathered = self._whole(batch, report.gathered)
+        self._notify(gathered)
+        raise_first(report.merged)
+        raise_first(report.probed)
+        began = time.perf_counter()
+        probed = [*report.probed, *self.windows.by_spark(tick, gathered)]
+        seconds = time.perf_counter() - began
+        return Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
+
+    def _in_parts(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, Reports]:
+        tick, batch = begun.tick, begun.batch
+        began = time.perf_counter()
+        gathered: list[GatherReport] = []
+        if batch is not None:
+            gathering = begun.gathering or batch.gather(tick.begin(), self._executor, Rank.TICK)
+            gathered = self._whole(batch, gathering.result())
+        for order in compute_orders(tick, gathered):
+            made = self._executor.compute(order)
+            raise_first(made)
+            tick, gathered = computed(tick, gathered, made)
+        if batch is not None:
+            self._notify(gathered)
+        gathered += self.windows.filled(tick)
+        at_gathered = time.perf_counter()
+        small, large = tick.merge_orders(self.merges.running)
+        merging = self._executor.submit(small)
+        self.merges.begin(large)
+        gather_ahead(tick, gathered)
+        probed = self._probing.probe(tick, gathered)
+        probed += self.windows.by_tasks(tick, gathered, probed)
+        probed += self.windows.by_spark(tick, gathered)
+        merged = merging.result()
+        raise_first(merged)
+        return tick, Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
+
+    def _whole(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
+        """What a batch has become, with what else is to be reported of its input."""
+        raise_first(gathered)
+        return gathered + batch.check(gathered, self._executor)
