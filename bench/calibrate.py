@@ -148,7 +148,9 @@ def _calls(folder: Path, name: str, buckets: int) -> float:
 class Nothing:
     """Ends of paths that take what they get, and do nothing."""
 
-    def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None: ...
+    def emit(self, end: Emit, partial: Partial, path: ProbePath) -> None: ...
+
+    def materialize(self, end: Keep, partial: Partial, path: ProbePath) -> None: ...
 
     def only_counts(self, emit: Emit) -> bool:
         return False

@@ -160,28 +160,21 @@ def test_without_a_connection_for_it_a_merge_is_done_between_the_ticks(
         one.engine.start()
         one.tick()
         assert set(one.residents._connected) == {Rank.TICK, Rank.AHEAD}
-        order = MergeOrder(
-            str(tmp_path / "home"),
-            1,
-            "x",
-            (MergeJob((missing("nothing"),), 0),),
-            (StreamStore("l", (), (), (), Placement()),),
-        )
+        order = merge_of(tmp_path / "home", "nothing")
         (report,) = one.executor.submit(order, Rank.BESIDE).result(PATIENCE)
         assert isinstance(report.failure, StateError)
         one.tick()
     one.check()
 
 
-def missing(file: str) -> BucketInfo:
-    return BucketInfo("l", file, 1, 1, 0, 0, 0, 1, 1)
+def merge_of(home: Path, file: str) -> MergeOrder:
+    job = MergeJob((BucketInfo("l", file, 1, 1, 0, 0, 0, 1, 1),), 0)
+    return MergeOrder(str(home), 1, "x", (job,), (StreamStore("l", (), (), (), Placement()),))
 
 
 def endless_merge(home: Path) -> MergeOrder:
     os.mkfifo(home / "fifo")
-    return MergeOrder(
-        str(home), 1, "x", (MergeJob((missing("fifo"),), 0),), (StreamStore("l", (), (), (), Placement()),)
-    )
+    return merge_of(home, "fifo")
 
 
 def let_it_end(home: Path) -> None:

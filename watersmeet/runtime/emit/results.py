@@ -6,7 +6,9 @@ References are collected until they are worth a piece of a file; only then are r
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,30 @@ from watersmeet.store.kernels import I64, cut_windows
 from watersmeet.windows.working import IntakeOf
 
 FLUSH_ROWS = 1 << 17
-_At = tuple[ProbePath, Emit | Keep, str]  # path, its end, and the query or materialized store there
+_At = tuple[ProbePath, Any, str]  # path, its end, and the query or materialized store there
+
+
+class _Waiting:
+    """References that wait until they are worth a piece of a file: `receive` gets them then."""
+
+    def __init__(self, receive: Callable[[ProbePath, Any, str, list[Partial]], None]) -> None:
+        self._receive = receive
+        self._partials: dict[_At, list[Partial]] = {}
+        self._rows: Counter[_At] = Counter()
+
+    def add(self, at: _At, partial: Partial) -> None:
+        self._partials.setdefault(at, []).append(partial)
+        self._rows[at] += len(partial)
+        if self._rows[at] >= FLUSH_ROWS:
+            self._flush(at)
+
+    def end(self) -> None:
+        for at in list(self._partials):
+            self._flush(at)
+
+    def _flush(self, at: _At) -> None:
+        del self._rows[at]
+        self._receive(*at, self._partials.pop(at))
 
 
 class Results:
@@ -48,8 +73,8 @@ class Results:
         self._of_queries = QueryResults(order, task, self._report, intake)
         self.suspended = self._of_queries.suspended
         self._materialized = MaterializedRows(order, task, self._report, one_task)
-        self._waiting: dict[_At, list[Partial]] = {}
-        self._waiting_rows: Counter[_At] = Counter()
+        self._results = _Waiting(self._receive_results)
+        self._rows = _Waiting(self._receive_rows)
         self._windows: dict[Emit, WindowKinds] = {}
 
     def begin(self, order: ProbeOrder, stores: Stores) -> None:
@@ -57,17 +82,14 @@ class Results:
         self.order, self.stores = order, stores
         self._materialized.begin(order)
 
-    def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None:
-        with self.counts.timed(_stage(end)):
-            self._add(end, partial, path)
+    # Results of queries --------------------------------------------------------------------------
 
-    def _add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None:
-        sets = partial.sets.get(end.group)
-        partial = Partial(partial.members, partial.latest, partial.deadline, {}, {})
-        if isinstance(end, Keep):
-            rows = None if sets is None else np.flatnonzero(sets)
-            self._collect((path, end, end.store), partial, rows)
-            return
+    def emit(self, end: Emit, partial: Partial, path: ProbePath) -> None:
+        with self.counts.timed(RESULTS):
+            self._emit(end, partial, path)
+
+    def _emit(self, end: Emit, partial: Partial, path: ProbePath) -> None:
+        sets, partial = partial.sets.get(end.group), _bare(partial)
         if end.windows is not None:
             if sets is None:
                 sets = np.full(len(partial), (1 << len(end.queries)) - 1, word_type(((),) * len(end.queries)))
@@ -78,22 +100,42 @@ class Results:
         for bit, query in enumerate(end.queries):
             if not counting[bit] and query not in self.suspended:
                 wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
-                self._collect((path, end, query), partial, wanted)
+                found = _taken(partial, wanted)
+                if len(found) and self._of_queries.admits(query, len(found)):
+                    self._results.add((path, end, query), found)
 
-    def _collect(self, at: _At, partial: Partial, rows: np.ndarray | None) -> None:
-        if rows is not None and len(rows) < len(partial):
-            if not len(rows):
-                return
-            partial = partial.take(rows)
-        if isinstance(at[1], Emit) and not self._of_queries.admits(at[2], len(partial)):
+    def _receive_results(self, path: ProbePath, end: Emit, query: str, waiting: list[Partial]) -> None:
+        if query in self.suspended:
             return
-        self._waiting.setdefault(at, []).append(partial)
-        self._waiting_rows[at] += len(partial)
-        if self._waiting_rows[at] >= FLUSH_ROWS:
-            self._flush(at)
+        with self._of_queries.confined(query):
+            rows = self._verified(end, self._assembly(path, end, concatenate(waiting)))
+            if len(rows):
+                self._of_queries.write(query, rows)
+
+    # Rows of materialized stores -----------------------------------------------------------------
+
+    def materialize(self, end: Keep, partial: Partial, path: ProbePath) -> None:
+        with self.counts.timed(KEEPING):
+            sets = partial.sets.get(end.group)
+            found = _taken(_bare(partial), None if sets is None else np.flatnonzero(sets))
+            if len(found):
+                self._rows.add((path, end, end.store), found)
+
+    def _receive_rows(self, path: ProbePath, end: Keep, store: str, waiting: list[Partial]) -> None:
+        found = self._assembly(path, end, concatenate(waiting))
+        rows = self._verified(end, found if end.windows is None else found.within(end.windows))
+        if len(rows):
+            self._materialized.write(store, rows, path.relation)
+
+    # Both ----------------------------------------------------------------------------------------
 
     def _assembly(self, path: ProbePath, end: Emit | Keep, partial: Partial) -> Assembly:
         return Assembly(self.stores, self.order.rules, path.stores, end.members, partial)
+
+    def _verified(self, end: Emit | Keep, found: Assembly) -> Assembly:
+        rows = found.verified(end.verify)
+        self.counts.hash_collisions += len(found) - len(rows)
+        return rows
 
     def _cut_windows(self, emit: Emit, rows: Assembly, sets: Words) -> Words:
         """The query sets without the queries whose own windows are exceeded."""
@@ -118,35 +160,12 @@ class Results:
             sets = partial.sets.get(emit.group)
         self._of_queries.count(emit.queries, len(partial), sets)
 
-    def _flush(self, at: _At) -> None:
-        path, end, name = at
-        waiting = self._waiting.pop(at)
-        del self._waiting_rows[at]
-        if isinstance(end, Keep):
-            self._write(end, name, waiting, path)
-        elif name not in self.suspended:
-            with self._of_queries.confined(name):
-                self._write(end, name, waiting, path)
-
-    def _write(self, end: Emit | Keep, name: str, waiting: list[Partial], path: ProbePath) -> None:
-        found = self._assembly(path, end, concatenate(waiting))
-        if isinstance(end, Keep) and end.windows is not None:
-            found = found.within(end.windows)
-        rows = found.verified(end.verify)
-        self.counts.hash_collisions += len(found) - len(rows)
-        if not len(rows):
-            return
-        if isinstance(end, Keep):
-            self._materialized.write(name, rows, path.relation)
-        else:
-            self._of_queries.write(name, rows)
-
     def end_phase(self, walk: Walk) -> ProbeReport:
         """Put together what is waiting, and report what the walk has counted; files are still to be closed."""
-        for at in list(self._waiting):
-            with self.counts.timed(_stage(at[1])):
-                self._flush(at)
+        with self.counts.timed(RESULTS):
+            self._results.end()
         with self.counts.timed(KEEPING):
+            self._rows.end()
             self._materialized.end_phase(self.stores)
         self._report.counts.add(walk.counts)
         self._report.off |= walk.calls.off
@@ -173,5 +192,11 @@ class Results:
         done[RESULT_FILES] += len(results)
 
 
-def _stage(end: Emit | Keep) -> str:
-    return KEEPING if isinstance(end, Keep) else RESULTS
+def _bare(partial: Partial) -> Partial:
+    """Without codes and query sets, which have done their work."""
+    return Partial(partial.members, partial.latest, partial.deadline, {}, {})
+
+
+def _taken(partial: Partial, rows: np.ndarray | None) -> Partial:
+    """Some of the rows; None: all."""
+    return partial if rows is None or len(rows) == len(partial) else partial.take(rows)

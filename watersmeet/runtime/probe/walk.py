@@ -49,7 +49,9 @@ ROWS_IN = 1 << 16
 class Ends(Counting, Protocol):
     """Takes what has reached the end of a path: results of a query, or rows of a materialized store."""
 
-    def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None: ...
+    def emit(self, end: Emit, partial: Partial, path: ProbePath) -> None: ...
+
+    def materialize(self, end: Keep, partial: Partial, path: ProbePath) -> None: ...
 
 
 class Walk:
@@ -85,7 +87,7 @@ class Walk:
                 self._pruning.look()
                 if own:
                     for emit in start.emits:
-                        self.ends.add(emit, partial, ProbePath(start.relation, (start.stream,)))
+                        self.ends.emit(emit, partial, ProbePath(start.relation, (start.stream,)))
                     for step in staying:
                         yield from self.resume(step, partial)
                 for step in leaving:  # every place reads the rows, and picks those that find their partners there
@@ -128,8 +130,7 @@ class Walk:
             if not len(found):
                 began = thread_time_ns()
                 continue
-            for end in step.ends:
-                self.ends.add(end, found, path)
+            self._end(step, found, path)
             for below in step.steps:
                 if below.leaf is not None:
                     yield from self.resume(below, found)
@@ -155,9 +156,14 @@ class Walk:
         self.counts.step_out[step.id] += len(found)
         self._pruning.found(step, self.counts.step_out[step.id], found)
         if len(found) and not self._pruning.has_pruned(step):
-            for end in step.ends:
-                self.ends.add(end, found, path)
+            self._end(step, found, path)
         self._count_failures(step, tester)
+
+    def _end(self, step: Step, found: Partial, path: ProbePath) -> None:
+        for emit in step.emits:
+            self.ends.emit(emit, found, path)
+        for keep in step.keeps:
+            self.ends.materialize(keep, found, path)
 
     def _spent(self, step: Step, began: int) -> None:
         self.counts.step_micros[step.id] += (thread_time_ns() - began) // 1000
