@@ -34,12 +34,12 @@ from watersmeet.model import ColumnRef, KeyPart, Stream
 from watersmeet.optimize.weights import NEAR, SHIPPED, Weights, as_json
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
-from watersmeet.plan.ruleset import Emit, Keep, StreamStore
-from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
-from watersmeet.runtime.probe.partial_results import Partial, ProbePath
-from watersmeet.runtime.probe.places import Place
+from watersmeet.plan.ruleset import Emit, Materialize, StreamStore
+from watersmeet.runtime.probe.open_buckets import OpenBuckets, TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
+from watersmeet.runtime.probe.partitions import OnlyPartition
 from watersmeet.runtime.probe.walk import Walk
-from watersmeet.runtime.tick.orders import ProbeOrder, Slice
+from watersmeet.runtime.tick.orders import ProbeOrder, RowRange
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.derived import Derived
@@ -148,9 +148,9 @@ def _calls(folder: Path, name: str, buckets: int) -> float:
 class Nothing:
     """Ends of paths that take what they get, and do nothing."""
 
-    def emit(self, end: Emit, partial: Partial, path: ProbePath) -> None: ...
+    def emit(self, end: Emit, partial: PartialResults, path: ProbePath) -> None: ...
 
-    def materialize(self, end: Keep, partial: Partial, path: ProbePath) -> None: ...
+    def materialize(self, end: Materialize, partial: PartialResults, path: ProbePath) -> None: ...
 
     def only_counts(self, emit: Emit) -> bool:
         return False
@@ -162,9 +162,9 @@ def _walk(order: ProbeOrder, rows: int) -> float:
     opened = OpenBuckets()
     micros = 0.0
     for _ in range(2):  # the first one opens the buckets
-        walk = Walk(order, Stores(order, opened), Nothing(), Place())
+        walk = Walk(order, TickBuckets(order, opened), Nothing(), OnlyPartition())
         began = time.process_time_ns()
-        list(walk.begin(Slice(order.buckets["r"][0], 0, rows)))
+        list(walk.begin(RowRange(order.buckets["r"][0], 0, rows)))
         micros = (time.process_time_ns() - began) / 1000
     return micros
 

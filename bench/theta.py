@@ -19,12 +19,12 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Stream
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
-from watersmeet.plan.ruleset import Emit, Keep
-from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
-from watersmeet.runtime.probe.partial_results import Partial, ProbePath
-from watersmeet.runtime.probe.places import Place
+from watersmeet.plan.ruleset import Emit, Materialize
+from watersmeet.runtime.probe.open_buckets import OpenBuckets, TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
+from watersmeet.runtime.probe.partitions import OnlyPartition
 from watersmeet.runtime.probe.walk import Walk
-from watersmeet.runtime.tick.orders import ProbeOrder, Slice
+from watersmeet.runtime.tick.orders import ProbeOrder, RowRange
 from watersmeet.sql import CreateStream, build_query, parse_script
 from watersmeet.store.bucket import Bucket
 
@@ -52,8 +52,11 @@ class _Lengths:
 
     rows = 0
 
-    def add(self, end: Emit | Keep, partial: Partial, path: ProbePath) -> None:
+    def emit(self, end: Emit, partial: PartialResults, path: ProbePath) -> None:
         self.rows += len(partial)
+
+    def materialize(self, end: Materialize, partial: PartialResults, path: ProbePath) -> None:
+        raise AssertionError("nothing is materialized")
 
     def only_counts(self, emit: Emit) -> bool:
         return False
@@ -81,9 +84,9 @@ def measure(home: Path, condition: str, probing: int, stored: int = STORED) -> d
     found, seconds = 0, 0.0
     for _ in range(2):
         ends = _Lengths()
-        walk = Walk(order, Stores(order, OpenBuckets()), ends, Place())
+        walk = Walk(order, TickBuckets(order, OpenBuckets()), ends, OnlyPartition())
         begun = time.process_time()
-        list(walk.begin(Slice(buckets["r"][0], 0, probing)))
+        list(walk.begin(RowRange(buckets["r"][0], 0, probing)))
         seconds, found = time.process_time() - begun, ends.rows
     return {"found": found, "seconds": seconds, "pairs a second": probing * stored / seconds}
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from watersmeet.aggregate.answers import Due, answers
+from watersmeet.aggregate.answers import DueQuery, answers
 from watersmeet.aggregate.choice import slice_stores
 from watersmeet.aggregate.partials import partial_aggregates
+from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model import ColumnRef, Output, Query
 from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member
 from watersmeet.model.grid import Grid
@@ -110,7 +110,7 @@ def _compute(tables: dict[str, pa.RecordBatch], rows: int) -> tuple[float, list[
     for store in stores:
         caches[store] = SliceCache(store, GRID.range)
         caches[store].advance(partial(_all, [buckets[store]]), -GRID.range, 20 * SECOND)
-    (answer,) = answers([Due(query, readings["q"], Span(GRID, 0, 10 * SECOND + 1))], caches.__getitem__)
+    (answer,) = answers([DueQuery(query, readings["q"], DueRange(GRID, 0, 10 * SECOND + 1))], caches.__getitem__)
     seconds = time.process_time() - begun
     assert answer.rows is not None
     return seconds, [(row["window_start"].second, row["p0"], int(row["p1"])) for row in answer.rows.to_pylist()]

@@ -10,13 +10,13 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate import windows
-from watersmeet.aggregate.answers import Due, answers
+from watersmeet.aggregate import slice_cache
+from watersmeet.aggregate.answers import DueQuery, answers
 from watersmeet.aggregate.choice import slice_stores
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
+from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model import Query
 from watersmeet.store.bucket import Bucket
 
@@ -52,10 +52,10 @@ class Slices:
 
     def _close(self, until: int) -> None:
         due = [
-            Due(
+            DueQuery(
                 query,
                 self.readings[query.name],
-                Span(query.grid, query.grid.first(self.closed), query.grid.first(until)),
+                DueRange(query.grid, query.grid.first(self.closed), query.grid.first(until)),
             )
             for query in self.queries
         ]
@@ -70,9 +70,9 @@ class Slices:
         longest = max(query.grid.range for query in self.queries)
         cache = self.caches.setdefault(store, SliceCache(store, longest))
         force = (
-            mock.patch.object(windows, "fits", lambda _: False)
+            mock.patch.object(slice_cache, "fits", lambda _: False)
             if self._fits is False
-            else mock.patch("watersmeet.aggregate.windows._SMALL", 1 << 30)
+            else mock.patch("watersmeet.aggregate.slice_cache._SMALL", 1 << 30)
         )
         with force:
             cache.advance(lambda begin, end: self.buckets[store], max(BEGIN, self.closed - longest), until)

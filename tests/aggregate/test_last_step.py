@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate.last_step import LastStep, finished
+from watersmeet.aggregate.last_step import FinalStep, finished
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
 from watersmeet.model.forms import Final, Order
 from watersmeet.model.join import Output
@@ -22,7 +22,7 @@ WINDOWS = np.array([0, 0, 0, 0, 1, 1])
 
 def done(final: Final, *outputs: Expression) -> tuple[list[tuple[object, ...]], list[int]]:
     named = tuple(Output(f"o{at}", each.type, each) for at, each in enumerate(outputs))
-    found = finished(LastStep(final, named), RELATION, WINDOWS)
+    found = finished(FinalStep(final, named), RELATION, WINDOWS)
     return [tuple(row.values()) for row in found.rows.to_pylist()], found.windows.tolist()
 
 

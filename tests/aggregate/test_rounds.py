@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.aggregate.test_slice_cache import STORE, bucket
 from tests.support.examples import examples
 from watersmeet.aggregate import rounds as module
-from watersmeet.aggregate import windows
+from watersmeet.aggregate import slice_cache
 from watersmeet.aggregate.accumulator import ROWS
-from watersmeet.aggregate.answers import Due
+from watersmeet.aggregate.answers import DueQuery
 from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.rounds import rounds
-from watersmeet.aggregate.tree import Tree
-from watersmeet.aggregate.windows import SliceCache, Span
+from watersmeet.aggregate.slice_cache import DueRange, SliceCache
+from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model import ColumnRef, Output, Query
 from watersmeet.model.forms import SliceAggregates
 from watersmeet.model.grid import Grid
@@ -29,9 +29,9 @@ HOUR = 3_600_000_000
 OUTPUTS = (Output("k", "bigint", ColumnRef("k0", "bigint")),)
 
 
-def due(name: str, span: Span) -> Due:
+def due(name: str, span: DueRange) -> DueQuery:
     form = SliceAggregates("r", None, STORE.keys, (), outputs=OUTPUTS)
-    return Due(Query(name, form, span.grid), (SliceRead(STORE, ROWS, ()),), span)
+    return DueQuery(Query(name, form, span.grid), (SliceRead(STORE, ROWS, ()),), span)
 
 
 @settings(max_examples=examples(80))
@@ -48,8 +48,8 @@ def check_rounds(grid: Grid, most: int, random: Random) -> None:
     rows = [(random.randint(-500, 900), random.randint(1, 9), 1) for _ in range(random.randint(1, 40))]
     cache = SliceCache(STORE, grid.range)
     cache.advance(lambda begin, end: [bucket(rows)], -1000, 2000)
-    spans = [Span(grid, random.randint(-900, 200) // grid.slide * grid.slide, random.randint(1, 99) * grid.slide)]
-    spans += [Span(grid, -(1 << 61), 1 << 61)]
+    spans = [DueRange(grid, random.randint(-900, 200) // grid.slide * grid.slide, random.randint(1, 99) * grid.slide)]
+    spans += [DueRange(grid, -(1 << 61), 1 << 61)]
     wanted = [due(f"q{at}", span) for at, span in enumerate(spans)]
     covered: dict[str, list[int]] = {"q0": [], "q1": []}
     for some in rounds(wanted, lambda store: cache, most):
@@ -76,7 +76,7 @@ def test_windows_without_number_are_counted_and_not_made(monkeypatch: pytest.Mon
     fine = replace(STORE, width=1)
     cache = SliceCache(fine, HOUR)
     cache.advance(lambda begin, end: [bucket([(10, 1, 1), (HOUR, 2, 1)])], -HOUR, 3 * HOUR)
-    span = Span(Grid(HOUR, 1), -HOUR, 2 * HOUR)
+    span = DueRange(Grid(HOUR, 1), -HOUR, 2 * HOUR)
     assert cache.count(span) == 2 * HOUR - 10
     monkeypatch.setattr(module, "_WINDOWS", 1000)
     (piece,) = next(iter(rounds([due("q", span)], lambda store: cache, 1500 * cache.row_bytes)))
@@ -86,7 +86,7 @@ def test_windows_without_number_are_counted_and_not_made(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("keys", [1000, 40])
 def test_a_matrix_that_would_be_mostly_empty_is_not_made(keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of a few keys, and then one with many: known before the matrix has room for all of them."""
-    monkeypatch.setattr(windows, "_SMALL", 4)
+    monkeypatch.setattr(slice_cache, "_SMALL", 4)
     sizes: list[int] = []
     reserve = Matrix._reserve
 
@@ -101,14 +101,14 @@ def test_a_matrix_that_would_be_mostly_empty_is_not_made(keys: int, monkeypatch:
     cache.advance(lambda begin, end: [bucket(few)], 0, 600)
     assert isinstance(cache._form, Matrix)
     cache.advance(lambda begin, end: [bucket(few + many)] if begin < 600 else [bucket(many)], 0, 610)
-    assert isinstance(cache._form, Tree if keys == 1000 else Matrix)
-    assert max(sizes) <= 4 * windows._DENSE * len(few + many)
+    assert isinstance(cache._form, SliceTree if keys == 1000 else Matrix)
+    assert max(sizes) <= 4 * slice_cache._DENSE * len(few + many)
     made, _ = cache.read((), ROWS, np.array([0]), np.array([610]))
     assert made.num_rows == keys
 
 
 def test_a_matrix_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "_MATRIX_BYTES", 1000)
+    monkeypatch.setattr(slice_cache, "_MATRIX_BYTES", 1000)
     cache = SliceCache(STORE, 1000)
     cache.advance(lambda begin, end: [bucket([(10 * at, at % 5, 1) for at in range(60)])], 0, 600)
-    assert isinstance(cache._form, Tree)
+    assert isinstance(cache._form, SliceTree)

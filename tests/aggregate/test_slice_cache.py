@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.aggregate import windows
+from watersmeet.aggregate import slice_cache
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.partials import partial_aggregates
+from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.tree import Tree
-from watersmeet.aggregate.windows import SliceCache, Span
+from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model.expression import ColumnRef
 from watersmeet.model.grid import Grid
 from watersmeet.store.bucket import Bucket
@@ -49,7 +49,7 @@ def batch(rows: list[tuple[int, int, int]], start: int, end: int) -> Counter[tup
 @pytest.mark.parametrize("small", [1 << 16, 4])
 def test_keys_that_come_and_go(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each key is in few slices; with a small limit the matrix is given up for a tree."""
-    monkeypatch.setattr(windows, "_SMALL", small)
+    monkeypatch.setattr(slice_cache, "_SMALL", small)
     chance = np.random.default_rng(15)
     rows: list[tuple[int, int, int]] = []
     buckets: list[Bucket] = []
@@ -67,7 +67,7 @@ def test_keys_that_come_and_go(small: int, monkeypatch: pytest.MonkeyPatch) -> N
         for start in (until - 200, until - 170, until - 20, until - 10):
             assert read(cache, start, until) == batch(rows, start, until)
         assert read(cache, until - 120, until - 50) == batch(rows, until - 120, until - 50)
-    assert isinstance(cache._form, Matrix if small > 4 else Tree)
+    assert isinstance(cache._form, Matrix if small > 4 else SliceTree)
 
 
 def test_years_without_rows_cost_nothing() -> None:
@@ -76,7 +76,7 @@ def test_years_without_rows_cost_nothing() -> None:
     cache = SliceCache(STORE, 100)
     cache.advance(lambda begin, end: [bucket(rows)], -100, 8 * year)
     grid = Grid(100, 10)
-    _, starts = cache.due([Span(grid, -90, 8 * year)])
+    _, starts = cache.due([DueRange(grid, -90, 8 * year)])
     expected = {start for at, _, _ in rows for start in grid.containing(at)}
     assert starts.tolist() == sorted(expected)
 

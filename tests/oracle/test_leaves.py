@@ -57,7 +57,7 @@ def test_neither_tasks_nor_chunks_matter(case: Case) -> None:
     """Up to three tasks probe a tick, two rows at a time: of partners in different ones, one is the first."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(ticks, "MIN_SLICE", 1),
+        mock.patch.object(ticks, "MIN_ROWS", 1),
         mock.patch.object(walk, "ROWS_IN", 2),
     ):
         engine = InProcess(Path(folder), case)

@@ -19,7 +19,7 @@ from tests.support.plans import plan_by, plans
 from watersmeet.runtime.exec import probing
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick import tick as tick_module
-from watersmeet.runtime.tick.tick import MIN_SLICE
+from watersmeet.runtime.tick.tick import MIN_ROWS
 from watersmeet.store.bucket import verify_file
 
 
@@ -30,7 +30,7 @@ def test_any_plan_gives_the_oracles_results(data: st.DataObject, case: Case) -> 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         # A tick is one order, or some; and one task probes, or several.
         patch.setattr(LocalExecutor, "few_bytes", data.draw(st.sampled_from((0, -1))))
-        patch.setattr(tick_module, "MIN_SLICE", data.draw(st.sampled_from((1, MIN_SLICE))))
+        patch.setattr(tick_module, "MIN_ROWS", data.draw(st.sampled_from((1, MIN_ROWS))))
         patch.setattr(probing, "SHORT", data.draw(st.sampled_from((0, probing.SHORT))))
         engine = InProcess(Path(folder), case)
         for tick in range(case.ticks):

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 from watersmeet.errors import RunError
 from watersmeet.plan.ruleset import Step
 from watersmeet.runtime.probe import walk
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ class NoMemory:
         self.times = times
         real = walk.Walk._expand
 
-        def expand(walking: walk.Walk, step: Step, *arguments: object) -> Partial:
+        def expand(walking: walk.Walk, step: Step, *arguments: object) -> PartialResults:
             queries = walking.order.rules.queries_of(step)
             if self.times and all(query.startswith("hungry") for query in queries):
                 self.times -= 1

@@ -14,11 +14,11 @@ import pytest
 from tests.support.parquet_input import write_file
 from tests.support.windowed import SECOND, Asked, WindowedRun
 from watersmeet import Engine
-from watersmeet.aggregate.answers import Answer, Caches, Due, answers
-from watersmeet.aggregate.partials import Partials, partial_aggregates
+from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
+from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
 from watersmeet.aggregate.rounds import rounds
+from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.windows import SliceCache
 from watersmeet.windows.slices import intake, task
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_more_windows_than_can_be_meant(tmp_path: Path, monkeypatch: pytest.Monk
     """They are counted; none of them is made."""
     asked: list[str] = []
 
-    def noting(due: Sequence[Due], caches: Caches) -> list[Answer]:
+    def noting(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
         asked.extend(each.query.name for each in due)
         return answers(due, caches)
 
@@ -121,7 +121,7 @@ def test_a_query_that_is_dropped_while_its_windows_are_made(
     """Whether or not it has given a result so far: each round looks for the sign."""
     made: list[str] = []
 
-    def noting(due: Sequence[Due], caches: Caches) -> list[Answer]:
+    def noting(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
         made.extend(each.query.name for each in due)
         return answers(due, caches)
 
@@ -156,7 +156,7 @@ def test_what_fails_for_one_query_suspends_it_alone(
     """It shares a store with a healthy query."""
     failed = 0
 
-    def failing(due: Sequence[Due], caches: Caches) -> list[Answer]:
+    def failing(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
         nonlocal failed
         if any(each.query.name == VICTIM for each in due):
             failed += 1
@@ -176,7 +176,7 @@ def test_memory_that_is_short_once_suspends_nobody(tmp_path: Path, monkeypatch: 
     """What is kept in memory for others is given up, and read again."""
     times = 2
 
-    def failing(due: Sequence[Due], caches: Caches) -> list[Answer]:
+    def failing(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
         nonlocal times
         if times:
             times -= 1
@@ -211,7 +211,7 @@ def test_slices_that_do_not_fit_into_memory_concern_the_queries_that_read_them(
 def test_rows_that_cannot_become_slices_concern_the_queries_that_read_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(store: SliceStore, *given: Any) -> Partials:
+    def failing(store: SliceStore, *given: Any) -> SlicedRows:
         if "v" in str(store.keys):
             raise ValueError("some library failed")
         return partial_aggregates(store, *given)

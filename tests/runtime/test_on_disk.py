@@ -18,7 +18,7 @@ from watersmeet.home import disk
 from watersmeet.home.manifest import BucketInfo, load_newest
 from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.tick.computation import ComputeReport
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport, TickReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport, TickReport
 from watersmeet.store.merge import MergeJob
 
 
@@ -142,7 +142,7 @@ def test_many_files_are_forced_to_disk_at_once(world: SmallWorld, monkeypatch: p
 
 
 MADE = BucketInfo("s", "state/s/file", 1, 1, 1, 0, 0, 1, 1)
-GATHERED, PROBED, MERGED = GatherReport("s", [MADE]), ProbeReport(kept=[MADE]), MergeReport(MergeJob((), 0), MADE)
+GATHERED, PROBED, MERGED = GatherReport("s", [MADE]), TaskReport(kept=[MADE]), MergeReport(MergeJob((), 0), MADE)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_rows_that_do_not_fit_into_memory_are_written_in_between(
 
 
 def test_several_tasks_let_each_other_see_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick, "MIN_SLICE", 4)
+    monkeypatch.setattr(tick, "MIN_ROWS", 4)
     monkeypatch.setattr(probing, "SHORT", 0)
     monkeypatch.setattr(LocalExecutor, "few_bytes", -1)
     engine = materializing(tmp_path, tasks=3)
@@ -107,7 +107,7 @@ def test_several_tasks_let_each_other_see_their_rows(tmp_path: Path, monkeypatch
 
 
 def test_probes_that_take_little_time_are_left_to_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick, "MIN_SLICE", 4)
+    monkeypatch.setattr(tick, "MIN_ROWS", 4)
     monkeypatch.setattr(probing, "SHORT", 10**12)
     monkeypatch.setattr(LocalExecutor, "few_bytes", -1)
     engine = materializing(tmp_path, tasks=3)

@@ -15,7 +15,7 @@ from watersmeet.model.grid import Grid
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.emit.result_files import ResultFiles
-from watersmeet.runtime.tick.orders import ProbeReport
+from watersmeet.runtime.tick.orders import TaskReport
 
 OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")), Output("at", "timestamp", ColumnRef("at", "timestamp")))
 QUERY = Query("q", WindowSql("", (), OUTPUTS), Grid(10, 10))
@@ -33,12 +33,12 @@ def rows(count: int) -> pa.Table:
     return pa.table({"n": pa.array(range(count), pa.int64()), "at": pa.array(range(count), pa.timestamp("us"))})
 
 
-def written(home: Path, limits: Limits, query: Query, *tables: pa.Table) -> ProbeReport:
+def written(home: Path, limits: Limits, query: Query, *tables: pa.Table) -> TaskReport:
     return written_for([query], home, limits, [(query.name, table) for table in tables])
 
 
-def written_for(queries: list[Query], home: Path, limits: Limits, found: list[tuple[str, pa.Table]]) -> ProbeReport:
-    order, report = Order(str(home), Ruleset("v", 1, (), (), (), limits)), ProbeReport()
+def written_for(queries: list[Query], home: Path, limits: Limits, found: list[tuple[str, pa.Table]]) -> TaskReport:
+    order, report = Order(str(home), Ruleset("v", 1, (), (), (), limits)), TaskReport()
     results = ResultFiles(order, "task", report, {query.name: query for query in queries})
     for name, table in found:
         results.add(name, table)

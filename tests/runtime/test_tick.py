@@ -19,8 +19,8 @@ from watersmeet.optimize.search import optimize
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.parts import parts_of
 from watersmeet.runtime.tick.commit import committed
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
-from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_SLICE, Tick, split
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport
+from watersmeet.runtime.tick.tick import LARGE_MERGE, MIN_ROWS, Tick, split
 from watersmeet.store.merge import FAN_IN
 
 KEY = KeyPart(ColumnRef("k", "int"), "int")
@@ -57,7 +57,7 @@ def report(stream: str, *buckets: BucketInfo, newest: int | None = None) -> Gath
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 7])
 def test_every_new_row_is_in_exactly_one_share(tasks: int) -> None:
-    buckets = [bucket("a", 1, at, at, rows) for at, rows in enumerate((1, MIN_SLICE, 5 * MIN_SLICE + 3, 2))]
+    buckets = [bucket("a", 1, at, at, rows) for at, rows in enumerate((1, MIN_ROWS, 5 * MIN_ROWS + 3, 2))]
     shares = split(buckets, tasks)
     assert len(shares) <= tasks
     covered = Counter(
@@ -146,7 +146,7 @@ def test_the_manifest_names_batch_results_and_running_totals() -> None:
     manifest, _ = committed(
         tick,
         [report("a", bucket("a", 2, 0, 9), newest=9)],
-        [ProbeReport(results=[result], counts=Counters(results=Counter(q=3)))],
+        [TaskReport(results=[result], counts=Counters(results=Counter(q=3)))],
     )
     assert manifest.batches == {"0": 7, "1": 2}
     assert manifest.results == (result,)

@@ -23,7 +23,7 @@ from watersmeet.model.grid import Grid
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, make_plan
 from watersmeet.runtime.tick.commit import committed
-from watersmeet.runtime.tick.orders import GatherReport, ProbeReport
+from watersmeet.runtime.tick.orders import GatherReport, TaskReport
 from watersmeet.runtime.tick.tick import Tick
 from watersmeet.windows.life import DueWindows
 from watersmeet.windows.sql.task import occupied
@@ -83,7 +83,7 @@ class World:
                 found = np.concatenate([self.rows[file] for file in files])
                 inside = found[(found >= start) & (found < window.end)]
                 answers.append((due.query, (start, *sorted(inside.tolist()))))
-        manifest, _ = committed(tick, gathered, [ProbeReport(), ProbeReport(left=left)])
+        manifest, _ = committed(tick, gathered, [TaskReport(), TaskReport(left=left)])
         if not is_committed:
             return
         self.manifest = manifest

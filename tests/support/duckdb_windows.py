@@ -14,7 +14,7 @@ from watersmeet import points
 from watersmeet.model.types import arrow_type
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.exec.executor import Executor
-from watersmeet.runtime.tick.orders import ProbeReport
+from watersmeet.runtime.tick.orders import TaskReport
 from watersmeet.store.bucket import Bucket
 from watersmeet.windows.sql.spark import SparkWindows
 from watersmeet.windows.sql.tick import BatchOrder
@@ -27,7 +27,7 @@ class DuckdbWindows(SparkWindows):
         super().__init__(executor)
         self.computed: list[list[tuple[str, int]]] = []
 
-    def compute(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
+    def compute(self, asked: Iterable[Sequence[BatchOrder]]) -> list[TaskReport]:
         orders = [order for orders in asked for order in orders]
         self.computed.append([(order.query.name, order.start) for order in orders])
         return [_computed(order, f"w{at}") for at, order in enumerate(orders)]
@@ -39,10 +39,10 @@ def _database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
-def _computed(order: BatchOrder, task: str) -> ProbeReport:
+def _computed(order: BatchOrder, task: str) -> TaskReport:
     text = order.sql.text.replace("`", '"').replace("timestamp_micros", "make_timestamp")
     text = text.replace(":window_start", str(order.start)).replace(":window_end", str(order.end))
-    report = ProbeReport()
+    report = TaskReport()
     results = ResultFiles(order, task, report, {order.query.name: order.query})
     with _database().cursor() as connection:
         for view in order.sql.views:

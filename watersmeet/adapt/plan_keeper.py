@@ -91,7 +91,7 @@ class PlanKeeper:
             return
         if self._changing.acquire(blocking=False):  # otherwise a plan is being made
             try:
-                self.obey(self.plan_for(self.current.streams, self._known))
+                self.adopt(self.plan_for(self.current.streams, self._known))
             finally:
                 self._changing.release()
 
@@ -99,14 +99,14 @@ class PlanKeeper:
         """Adopt a plan without queries that the running tick could not be finished with."""
         with self._changing:
             self._failing |= {(query.name, query.addition) for query in self._known if query.name in names}
-            self.obey(self.plan_for(self.current.streams, self._known))
+            self.adopt(self.plan_for(self.current.streams, self._known))
 
     @property
     def _known(self) -> tuple[Query, ...]:
         return (*self.current.queries, *self.current.left_out)
 
-    def obey(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
-        """Let the next tick that begins obey a plan; its number, which `record` gets before that."""
+    def adopt(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
+        """Let the next tick that begins follow a plan; its number, which `record` gets before that."""
         before = self.current
         remember_origins(self._loop.home, plan.windows.origins, before.windows.origins)
         tick, self.current = self._loop.adopt(plan, record), plan
@@ -116,7 +116,7 @@ class PlanKeeper:
         return tick
 
     def _take(self, plan: Plan) -> bool:
-        """Let the next tick obey a plan that was made for the queries as they were, if they still are."""
+        """Let the next tick follow a plan that was made for the queries as they were, if they still are."""
         if not self._changing.acquire(blocking=False):
             return False
         try:

@@ -9,7 +9,7 @@ from watersmeet.model import ColumnRef, KeyPart
 from watersmeet.optimize.joingraph import NO_KEY, Link, stream_of
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.planner import Plan
-from watersmeet.plan.ruleset import Ask, ProbedStore, Step, Test
+from watersmeet.plan.ruleset import FilterNeed, ProbedStore, Step, Test
 from watersmeet.store.derived import Bit
 
 Pair = frozenset[Named]  # the two ends of an equality
@@ -86,7 +86,7 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
     return found
 
 
-def _passing(asks: Iterable[Ask], rule: ProbedStore, statistics: Statistics) -> dict[str, float]:
+def _passing(asks: Iterable[FilterNeed], rule: ProbedStore, statistics: Statistics) -> dict[str, float]:
     """The share of the rows of a store that some query of a group wants, by group."""
     found = {}
     for ask in asks:

@@ -3,7 +3,7 @@
     choice.slice_stores(queries)                    which slice stores there are, and what each query reads of them
     partials.partial_aggregates(store, rows, tau)   gather: rows of a source -> rows of a slice store (a Bucket)
     combined.combined_buckets(store, buckets, …)    merge: rows with equal slice and key become one
-    windows.SliceCache(store, longest)              a worker keeps one for each store; `advance` appends final slices
+    slice_cache.SliceCache(store, longest)          a worker keeps one for each store; `advance` appends final slices
     answers.answers(due, caches)                    the results of all due windows of many queries, in one call
 
 A bucket of a slice store has the start of the slice as event time and the columns of `SliceStore.schema`. Slices end at

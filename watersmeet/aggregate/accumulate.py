@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulator import SHORT_DECIMAL_DIGITS, Accumulator
-from watersmeet.aggregate.grouping import Groups, fixed_width_words, is_coded, ordered_codes, value_of
+from watersmeet.aggregate.grouping import RowGroups, fixed_width_words, is_coded, ordered_codes, value_of
 from watersmeet.aggregate.kernels import (
     add_digits,
     add_doubles,
@@ -28,7 +28,7 @@ _DIGIT = np.int64(0xFFFFFFFF)
 _FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}  # what every value goes before
 
 
-def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups: Groups) -> list[pa.Array]:
+def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups: RowGroups) -> list[pa.Array]:
     """The columns of a part. `values` are its arguments, `passing` the rows that its filter lets through."""
     valid = passing if values is None else _valid(values, passing)
     if part.function == "count":
@@ -46,7 +46,7 @@ def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups:
 
 
 def combined_part(
-    part: Accumulator, columns: Sequence[pa.Array], counts: pa.Array | None, groups: Groups
+    part: Accumulator, columns: Sequence[pa.Array], counts: pa.Array | None, groups: RowGroups
 ) -> list[pa.Array]:
     """The columns of a part for groups of rows that have it already; `counts` are those of `part.counted`."""
     if part.function in ("count", "sum"):
@@ -76,7 +76,7 @@ def _valid(values: pa.Array, passing: U8) -> U8:
     return known & passing if len(passing) else known
 
 
-def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: Groups) -> list[pa.Array]:
+def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: RowGroups) -> list[pa.Array]:
     if not part.digits:
         return [_added_doubles(values.cast(pa.float64()), valid, groups)]
     digits = [np.zeros(len(groups), np.int64) for _ in range(part.digits)]
@@ -97,25 +97,25 @@ def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: Groups) -> l
     return [pa.array(digit) for digit in normalized(digits)]
 
 
-def _added_doubles(values: pa.Array, valid: U8, groups: Groups) -> pa.Array:
+def _added_doubles(values: pa.Array, valid: U8, groups: RowGroups) -> pa.Array:
     added = np.zeros(len(groups))
     add_doubles(groups.ids, valid, fixed_width(values, np.float64), added)
     return pa.array(added)
 
 
-def _added_integers(values: pa.Array, groups: Groups) -> I64:
+def _added_integers(values: pa.Array, groups: RowGroups) -> I64:
     added = np.zeros(len(groups), np.int64)
     add_integers(groups.ids, EVERY_ROW, fixed_width(values, np.int64), added)
     return added
 
 
-def _moments(n: I64, mean: np.ndarray, m2: np.ndarray, valid: U8, groups: Groups) -> list[pa.Array]:
+def _moments(n: I64, mean: np.ndarray, m2: np.ndarray, valid: U8, groups: RowGroups) -> list[pa.Array]:
     made = np.zeros(len(groups), np.int64), np.zeros(len(groups)), np.zeros(len(groups))
     add_moments(groups.ids, valid, n, mean, m2, *made)
     return [pa.array(made[1]), pa.array(made[2])]
 
 
-def extremes(function: str, values: pa.Array, valid: U8, groups: Groups) -> pa.Array:
+def extremes(function: str, values: pa.Array, valid: U8, groups: RowGroups) -> pa.Array:
     codes = ordered_codes(values)
     found = np.zeros(len(groups), np.int64)
     add_ones(groups.ids, valid, found)

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from watersmeet.aggregate.distinct import distinct_columns
 from watersmeet.aggregate.factorized import joined, with_empty_windows
-from watersmeet.aggregate.last_step import LastStep, finished
+from watersmeet.aggregate.last_step import FinalStep, finished
 from watersmeet.aggregate.reading import SliceRead
+from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
-from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.model.forms import END, START, FactorizedAggregates, Final, JoinAggregates, SliceAggregates
 from watersmeet.model.query import Query
 from watersmeet.model.types import arrow_type
@@ -32,26 +32,26 @@ _Body = TypeVar("_Body", SliceAggregates, FactorizedAggregates)
 
 
 @dataclass(frozen=True)
-class Due:
+class DueQuery:
     """A query, what it reads, and which of its windows are due."""
 
     query: Query
     readings: tuple[SliceRead, ...]
-    span: Span
+    span: DueRange
 
     @cached_property
     def stores(self) -> tuple[SliceStore, ...]:
         return tuple(dict.fromkeys(reading.store for reading in self.readings))
 
     @property
-    def step(self) -> LastStep:
+    def step(self) -> FinalStep:
         body = self.query.form
         assert isinstance(body, SliceAggregates | FactorizedAggregates | JoinAggregates)
-        return LastStep(body.final, body.outputs)
+        return FinalStep(body.final, body.outputs)
 
 
 @dataclass(frozen=True)
-class Answer:
+class WindowAnswer:
     """What the due windows of a query give."""
 
     query: str
@@ -62,18 +62,18 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Relation:
+class CombinedPartials:
     """Combined partials of windows of several queries: `k0`, …, `p0`, …, `window_start`, `window_end`."""
 
     rows: pa.RecordBatch
-    queries: I64  # of each row, in order; numbers of `Due`s
+    queries: I64  # of each row, in order; numbers of `DueQuery`s
     windows: I64  # of each row, by their starts or numbers; in order for each query
 
 
-def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
+def answers(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
     """The results of each query, in the order of `due`."""
-    made: dict[int, Answer] = {}
-    alike: dict[tuple[LastStep, str], list[Relation]] = {}
+    made: dict[int, WindowAnswer] = {}
+    alike: dict[tuple[FinalStep, str], list[CombinedPartials]] = {}
     groups = np.zeros(len(due), np.int64)
     for relation in relations(due, caches):
         if not relation.rows.num_rows:
@@ -92,7 +92,7 @@ def _without_final(body: _Body) -> _Body:
     return replace(body, final=Final(), outputs=())
 
 
-def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:
+def relations(due: Sequence[DueQuery], caches: Caches) -> Iterator[CombinedPartials]:
     """The combined partials of all due windows, one relation for all queries that read the same."""
     alike: dict[tuple[SliceAggregates | None, tuple[SliceRead, ...]], list[int]] = {}
     joins: dict[tuple[FactorizedAggregates, tuple[SliceRead, ...]], list[int]] = {}
@@ -144,7 +144,7 @@ class _Windows:
     ends: I64
 
     @classmethod
-    def of(cls, spans: Sequence[Span], cache: SliceCache) -> _Windows:
+    def of(cls, spans: Sequence[DueRange], cache: SliceCache) -> _Windows:
         """The due windows that have slices."""
         numbers, starts = cache.due(spans)
         ranges = np.array([span.grid.range for span in spans], np.int64)
@@ -169,18 +169,18 @@ class _Windows:
     def read(self, reading: SliceRead, caches: Caches) -> tuple[pa.RecordBatch, I64]:
         return caches(reading.store).read(reading.parts, reading.present, self.starts, self.ends)
 
-    def relation(self, rows: pa.RecordBatch, chosen: I64, numbers: list[int]) -> Relation:
+    def relation(self, rows: pa.RecordBatch, chosen: I64, numbers: list[int]) -> CombinedPartials:
         """Rows with their windows, as the last step reads them."""
         starts = self.starts[chosen]
         times = [pa.array(each, pa.timestamp("us")) for each in (starts, self.ends[chosen])]
         whole = pa.RecordBatch.from_arrays([*rows.columns, *times], names=[*rows.schema.names, START, END])
-        return Relation(whole, np.array(numbers, np.int64)[self.spans[chosen]], starts)
+        return CombinedPartials(whole, np.array(numbers, np.int64)[self.spans[chosen]], starts)
 
 
-def _by_step(relation: Relation, due: Sequence[Due]) -> Iterator[tuple[LastStep, Relation]]:
+def _by_step(relation: CombinedPartials, due: Sequence[DueQuery]) -> Iterator[tuple[FinalStep, CombinedPartials]]:
     """The rows of queries with equal last steps."""
     bounds = np.flatnonzero(np.diff(relation.queries, prepend=-1))
-    runs: dict[LastStep, list[tuple[int, int]]] = {}
+    runs: dict[FinalStep, list[tuple[int, int]]] = {}
     for begin, end in zip(bounds.tolist(), [*bounds[1:].tolist(), len(relation.queries)], strict=True):
         runs.setdefault(due[int(relation.queries[begin])].step, []).append((begin, end))
     if len(runs) == 1:
@@ -188,10 +188,12 @@ def _by_step(relation: Relation, due: Sequence[Due]) -> Iterator[tuple[LastStep,
         return
     for step, pieces in runs.items():
         rows = np.concatenate([np.arange(begin, end) for begin, end in pieces])
-        yield step, Relation(relation.rows.take(pa.array(rows)), relation.queries[rows], relation.windows[rows])
+        yield step, CombinedPartials(relation.rows.take(pa.array(rows)), relation.queries[rows], relation.windows[rows])
 
 
-def _finish(step: LastStep, found: list[Relation], due: Sequence[Due]) -> Iterator[tuple[int, Answer]]:
+def _finish(
+    step: FinalStep, found: list[CombinedPartials], due: Sequence[DueQuery]
+) -> Iterator[tuple[int, WindowAnswer]]:
     rows = pa.Table.from_batches([each.rows for each in found]).combine_chunks().to_batches()[0]
     queries, starts = (np.concatenate([getattr(each, name) for each in found]) for name in ("queries", "windows"))
     changes = (np.diff(queries, prepend=-1) != 0) | (np.diff(starts, prepend=0) != 0)
@@ -201,7 +203,7 @@ def _finish(step: LastStep, found: list[Relation], due: Sequence[Due]) -> Iterat
     try:
         done = finished(step, rows, windows)
     except ExpressionError as problem:
-        yield from _one_by_one(step, Relation(rows, queries, windows), due, problem)
+        yield from _one_by_one(step, CombinedPartials(rows, queries, windows), due, problem)
         return
     owner = of_window[done.windows]
     bounds = np.flatnonzero(np.diff(owner, prepend=-1))
@@ -209,30 +211,30 @@ def _finish(step: LastStep, found: list[Relation], due: Sequence[Due]) -> Iterat
     ends = [*bounds[1:].tolist(), len(owner)] if len(owner) else []  # HAVING may leave nothing
     for begin, end in zip(bounds.tolist(), ends, strict=True):
         number = int(owner[begin])
-        yield number, Answer(due[number].query.name, done.rows.slice(begin, end - begin), failures)
+        yield number, WindowAnswer(due[number].query.name, done.rows.slice(begin, end - begin), failures)
         failures = {}
 
 
 def _one_by_one(
-    step: LastStep, all_of_them: Relation, due: Sequence[Due], problem: ExpressionError
-) -> Iterator[tuple[int, Answer]]:
+    step: FinalStep, all_of_them: CombinedPartials, due: Sequence[DueQuery], problem: ExpressionError
+) -> Iterator[tuple[int, WindowAnswer]]:
     """Each query by itself, where one of them may be the only one to fail."""
     numbers = np.unique(all_of_them.queries).tolist()
     for number in numbers:
         name = due[number].query.name
         if len(numbers) == 1:
-            yield number, Answer(name, None, problem=problem)
+            yield number, WindowAnswer(name, None, problem=problem)
             return
         chosen = all_of_them.queries == number
         try:
             done = finished(step, all_of_them.rows.filter(pa.array(chosen)), all_of_them.windows[chosen])
         except ExpressionError as own:
-            yield number, Answer(name, None, problem=own)
+            yield number, WindowAnswer(name, None, problem=own)
         else:
-            yield number, Answer(name, done.rows, done.failures)
+            yield number, WindowAnswer(name, done.rows, done.failures)
 
 
-def _nothing(due: Due) -> Answer:
+def _nothing(due: DueQuery) -> WindowAnswer:
     outputs = due.query.outputs
     empty = [pa.array([], arrow_type(output.type)) for output in outputs]
-    return Answer(due.query.name, pa.RecordBatch.from_arrays(empty, names=[output.name for output in outputs]))
+    return WindowAnswer(due.query.name, pa.RecordBatch.from_arrays(empty, names=[output.name for output in outputs]))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulate import accumulated
 from watersmeet.aggregate.accumulator import Accumulator
-from watersmeet.aggregate.grouping import Groups, grouped, key_codes
+from watersmeet.aggregate.grouping import RowGroups, grouped, key_codes
 from watersmeet.aggregate.needs import counts_of
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.values import of_digits
@@ -60,7 +60,7 @@ def _aggregated(partial: Partial, values: pa.Array, ids: I64, counting: np.ndarr
     if partial.function == "count":
         return pa.array(counts, pa.int64())
     part, kind = Accumulator("sum", partial.argument), arrow_type(partial.type)
-    sums = accumulated(part, values, counting.astype(np.uint8), Groups(ids, np.arange(groups)))
+    sums = accumulated(part, values, counting.astype(np.uint8), RowGroups(ids, np.arange(groups)))
     if not part.digits:
         return pa.array(fixed_width(sums[0], np.float64), mask=counts == 0).cast(kind)
     return of_digits([fixed_width(digit, np.int64) for digit in sums], counts > 0, kind)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulate import extremes
 from watersmeet.aggregate.accumulator import Accumulator
-from watersmeet.aggregate.grouping import Groups, grouped, key_codes
+from watersmeet.aggregate.grouping import RowGroups, grouped, key_codes
 from watersmeet.aggregate.kernels import add_doubles, add_integers
 from watersmeet.aggregate.needs import counted_part, factor_part, member_partials
 from watersmeet.aggregate.reading import SliceRead
@@ -86,7 +86,7 @@ def joined(
 ) -> tuple[pa.RecordBatch, I64]:
     """The aggregates of the join in each window: the columns of keys and partials that the last step reads, and the
     windows, in order. `members` has for each member the rows of its store, and their windows."""
-    join = _Join(body, readings, members)
+    join = _JoinTree(body, readings, members)
     message = join.message(0)
     order = np.argsort(message.windows, kind="stable")
     names = [f"k{at}" for at in range(len(body.key_types))]
@@ -112,7 +112,7 @@ def with_empty_windows(
     return pa.RecordBatch.from_arrays(filled, names=rows.schema.names), np.arange(count)
 
 
-class _Join:
+class _JoinTree:
     def __init__(
         self, body: FactorizedAggregates, readings: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
     ) -> None:
@@ -207,7 +207,7 @@ class _JoinedRows:
     ) -> None:
         self._columns, self._own, self._found = columns, own, found
 
-    def added(self, part: Accumulator, parts: list[_Quantity], groups: Groups) -> Numbers:
+    def added(self, part: Accumulator, parts: list[_Quantity], groups: RowGroups) -> Numbers:
         """The sums of products, by group."""
         factors = [self._columns[part][self._own]]
         factors += [message.numbers[of][rows] for (message, rows), of in zip(self._found, parts, strict=True)]

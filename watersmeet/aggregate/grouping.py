@@ -1,4 +1,4 @@
-"""Groups of equal keys, exact for every type that SQL can group by.
+"""RowGroups of equal keys, exact for every type that SQL can group by.
 
 Keys are compared as Spark compares them in GROUP BY: NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0 (and is
 shown as 0.0). A column becomes int64 codes that are equal where the values are: numbers, dates, times and short
@@ -23,7 +23,7 @@ _SMALL = 1 << 16  # a table of so many cells is made for any number of rows
 _SHORT_DECIMAL_DIGITS = 18
 
 
-class Groups(NamedTuple):
+class RowGroups(NamedTuple):
     ids: I64  # for each row the number of its group
     first: I64  # for each group its first row
 
@@ -31,15 +31,15 @@ class Groups(NamedTuple):
         return len(self.first)
 
 
-def grouped(columns: Sequence[I64]) -> Groups:
+def grouped(columns: Sequence[I64]) -> RowGroups:
     """Rows with equal codes in all columns are a group; groups are numbered in the order in which they appear."""
     rows = len(columns[0])
     if not rows:
-        return Groups(np.empty(0, np.int64), np.empty(0, np.int64))
+        return RowGroups(np.empty(0, np.int64), np.empty(0, np.int64))
     cells, size = _cells(columns, max(_SMALL, 2 * rows))
     if cells is not None:
-        return Groups(*number_small(cells, size))
-    return Groups(*number_groups(np.stack(columns)))
+        return RowGroups(*number_small(cells, size))
+    return RowGroups(*number_groups(np.stack(columns)))
 
 
 def _cells(columns: Sequence[I64], limit: int) -> tuple[I64 | None, int]:

@@ -21,7 +21,7 @@ from watersmeet.store.kernels import I64
 
 
 @dataclass(frozen=True)
-class LastStep:
+class FinalStep:
     final: Final
     outputs: tuple[Output, ...]
 
@@ -33,7 +33,7 @@ class Finished:
     failures: dict[str, int] = field(default_factory=dict)  # expression -> on how many rows it raised
 
 
-def finished(step: LastStep, relation: pa.RecordBatch, windows: I64) -> Finished:
+def finished(step: FinalStep, relation: pa.RecordBatch, windows: I64) -> Finished:
     """The results of windows. `relation` has their combined partials, `windows` the window of each row, in order."""
     failures: dict[str, int] = {}
     final = step.final

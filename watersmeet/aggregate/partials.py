@@ -22,17 +22,17 @@ from watersmeet.store.kernels import I64, U8
 
 
 @dataclass(frozen=True)
-class Partials:
+class SlicedRows:
     rows: Bucket | None  # of the slice store, in the order of slices; None where no row passes
     failures: dict[str, int] = field(default_factory=dict)  # expression -> on how many rows it raised
 
 
-def partial_aggregates(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> Partials:
+def partial_aggregates(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> SlicedRows:
     """One row for each slice and key among these rows."""
     arriving = _Rows(rows, tau)
     passing = arriving.keep_passing(store)
     if not len(arriving.tau):
-        return Partials(None, arriving.failures)
+        return SlicedRows(None, arriving.failures)
     needed = [*store.keys, *(part.argument for part in store.parts if part.argument is not None)]
     values = arriving.values(list(dict.fromkeys(needed)))
     keys = [as_key(values[key]) for key in store.keys]
@@ -48,7 +48,7 @@ def partial_aggregates(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> Par
     starts = slices[groups.first] * store.width
     if (order[1:] < order[:-1]).any():
         made, starts = made.take(pa.array(order)), starts[order]
-    return Partials(Bucket(made, starts), arriving.failures)
+    return SlicedRows(Bucket(made, starts), arriving.failures)
 
 
 class _Rows:

@@ -11,19 +11,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from watersmeet.aggregate.answers import Caches, Due
-from watersmeet.aggregate.windows import SliceCache
+from watersmeet.aggregate.answers import Caches, DueQuery
+from watersmeet.aggregate.slice_cache import SliceCache
 
 BYTES = 64 << 20  # of a round, before the last step; a window that has more is a round of its own
 _WINDOWS = 1 << 16  # that are looked at together
 
 
-def rounds(due: Sequence[Due], caches: Caches, most: int = BYTES) -> Iterator[list[Due]]:
+def rounds(due: Sequence[DueQuery], caches: Caches, most: int = BYTES) -> Iterator[list[DueQuery]]:
     """All due windows that have rows, at most about so many bytes at a time."""
     if sum(cache.bound(each.span) * cache.row_bytes for each in due for cache in _read_by(each, caches)) <= most:
         yield list(due)
         return
-    some: list[Due] = []
+    some: list[DueQuery] = []
     room = most
     for each in due:
         for piece, size in _pieces(each, list(_read_by(each, caches)), most):
@@ -37,16 +37,16 @@ def rounds(due: Sequence[Due], caches: Caches, most: int = BYTES) -> Iterator[li
         yield some
 
 
-def windows_with_rows(due: Due, caches: Caches) -> int:
+def windows_with_rows(due: DueQuery, caches: Caches) -> int:
     """How many windows of a query have to be looked at."""
     return max(cache.count(due.span) for cache in _read_by(due, caches))
 
 
-def _read_by(due: Due, caches: Caches) -> Iterator[SliceCache]:
+def _read_by(due: DueQuery, caches: Caches) -> Iterator[SliceCache]:
     return (caches(store) for store in due.stores)
 
 
-def _pieces(due: Due, read: Sequence[SliceCache], most: int) -> Iterator[tuple[Due, int]]:
+def _pieces(due: DueQuery, read: Sequence[SliceCache], most: int) -> Iterator[tuple[DueQuery, int]]:
     """The windows of a query in runs of about so many bytes, and the bytes of each."""
     span, grid = due.span, due.span.grid
     while True:

@@ -43,7 +43,7 @@ class _Level:
             self.rows, self.nodes = self.rows.slice(first).combine_chunks(), self.nodes[first:]
 
 
-class Tree:
+class SliceTree:
     def __init__(self, store: SliceStore, longest: int) -> None:
         self.store = store
         self._levels = [_Level(store) for _ in range(max(1, longest.bit_length()))]

@@ -239,7 +239,7 @@ class ActiveQueries:
                 append_entries(after.home, entries_of(accepted, after.queries, resumed, tick, now))
                 self._compaction.run(keeper.committed_changes)
 
-            tick = keeper.obey(plan, record)
+            tick = keeper.adopt(plan, record)
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}
             after = replace(after, queries=due)
             with contextlib.suppress(OSError):  # only for users, and the change is active

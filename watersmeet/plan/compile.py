@@ -45,17 +45,17 @@ from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.ruleset import (
     Check,
     Emit,
-    Keep,
     Lookup,
+    Materialize,
     Member,
-    ResultRule,
+    QueryOutput,
     Ruleset,
     Start,
     Step,
     kept_filter,
 )
 from watersmeet.plan.store_needs import NONE_SELDOM, Seldom, without_indexes
-from watersmeet.plan.stores import Stores
+from watersmeet.plan.stores import StorePlanner
 from watersmeet.store.derived import Bit, Block, is_exact
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
@@ -76,7 +76,7 @@ def compile_solution(
         streams=streams, queries=queries, solution=solution, partitions=partitions, groups=groups, sharing=sharing
     )
     draft = compiler.ruleset()
-    stores = Stores(draft, queries, solution, all_rows).rules(streams, compiler.materialized.values())
+    stores = StorePlanner(draft, queries, solution, all_rows).rules(streams, compiler.materialized.values())
     finished = without_indexes(replace(draft, stores=stores), compiler.name_of, seldom)
     finished.validate()
     return replace(finished, version=hashlib.sha256(repr(finished).encode()).hexdigest()[:16])
@@ -296,12 +296,12 @@ class _Compiler:
             for relation in relations
         )
 
-    def _keep(self, kept: Materialized, stores: Path, path: list[StepNode]) -> Keep:
+    def _keep(self, kept: Materialized, stores: Path, path: list[StepNode]) -> Materialize:
         relations = sorted(kept.subquery.relations)
         own = tuple(kept.windows[relation] for relation in relations)
         members, checks = self._members(kept, relations, stores, path)
         exact = self._shared_windows(relations, stores, path) == own
-        return Keep(kept.name, kept.name, members, None if exact else own, checks)
+        return Materialize(kept.name, kept.name, members, None if exact else own, checks)
 
     def _members(
         self, end: Group | Materialized, relations: list[str], stores: Path, path: list[StepNode]
@@ -324,7 +324,7 @@ class _Compiler:
                 checks.append((first, second))
         return members, tuple(checks)
 
-    def _results(self) -> tuple[ResultRule, ...]:
+    def _results(self) -> tuple[QueryOutput, ...]:
         found = []
         for query in sorted(self.queries, key=lambda query: query.is_windowed):
             if query.join is not None:
@@ -333,5 +333,5 @@ class _Compiler:
                 members = tuple(ordered.index(relation) for relation in relations)
                 names = tuple(alias.name for alias in query.join.aliases)
                 sink = Sink() if query.is_windowed else query.sink  # of its windows, not of the join below them
-                found.append(ResultRule(query.name, names, members, query.join.outputs, sink))
+                found.append(QueryOutput(query.name, names, members, query.join.outputs, sink))
         return tuple(found)

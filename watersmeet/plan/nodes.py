@@ -9,7 +9,7 @@ from watersmeet.optimize.problem import Path
 from watersmeet.plan.access import order_of
 from watersmeet.plan.grouping import Group
 from watersmeet.plan.materialize import Materialized
-from watersmeet.plan.ruleset import Ask, Key, LeafCheck, Lookup, Range, Step, Test
+from watersmeet.plan.ruleset import FilterNeed, Key, LeafCheck, Lookup, Range, Step, Test
 from watersmeet.store.derived import Block
 
 
@@ -31,8 +31,8 @@ class StepNode:
     leaf: LeafCheck | None = None
 
     @property
-    def groups(self) -> tuple[Ask, ...]:
-        return tuple(Ask(group, block) for group, block in self.asks.items())
+    def groups(self) -> tuple[FilterNeed, ...]:
+        return tuple(FilterNeed(group, block) for group, block in self.asks.items())
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -70,7 +70,7 @@ class Emit:
 
 
 @dataclass(frozen=True)
-class Keep:
+class Materialize:
     """A row of a materialized store. In a word of its own the group has one bit: some reader wants the row."""
 
     group: str
@@ -81,7 +81,7 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Ask:
+class FilterNeed:
     """What a group asks of the rows of one store: the filters of its queries, or an empty block for nothing."""
 
     group: str
@@ -133,10 +133,10 @@ class Step:
     sources: tuple[Lookup, ...]  # where the value for each part of the key comes from
     sees: tuple[str, ...]  # rows of the same tick are probed if they were made from one of these relations
     window: int
-    groups: tuple[Ask, ...]  # of all ends at and below this step
+    groups: tuple[FilterNeed, ...]  # of all ends at and below this step
     carry: tuple[Lookup, ...]  # codes that steps below need
     emits: tuple[Emit, ...]
-    keeps: tuple[Keep, ...]
+    keeps: tuple[Materialize, ...]
     steps: tuple[Step, ...]
     range: Range | None = None  # only without a key
     tests: tuple[Test, ...] = ()  # what the rows found must still satisfy
@@ -150,7 +150,7 @@ class Step:
         return tuple(lookup for lookup, _ in (*self.range.lows, *self.range.highs))
 
     @property
-    def ends(self) -> tuple[Emit | Keep, ...]:
+    def ends(self) -> tuple[Emit | Materialize, ...]:
         return (*self.emits, *self.keeps)
 
 
@@ -162,7 +162,7 @@ class Start:
     stream: str
     phase: int
     window: int
-    groups: tuple[Ask, ...]
+    groups: tuple[FilterNeed, ...]
     carry: tuple[Lookup, ...]
     emits: tuple[Emit, ...]
     steps: tuple[Step, ...]
@@ -235,7 +235,7 @@ ProbedStore = StreamStore | JoinStore
 
 
 @dataclass(frozen=True)
-class ResultRule:
+class QueryOutput:
     query: str
     aliases: tuple[str, ...]
     members: tuple[int, ...]  # for each alias the number of its relation among the members of an Emit
@@ -261,7 +261,7 @@ class Ruleset:
     partitions: int
     stores: tuple[Store, ...]
     starts: tuple[Start, ...]
-    results: tuple[ResultRule, ...]
+    results: tuple[QueryOutput, ...]
     limits: Limits = field(default_factory=Limits)
     windows: tuple[WindowRule, ...] = ()
     durable: bool = False  # files are on the disk before a task reports them (option durability)

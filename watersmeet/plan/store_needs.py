@@ -10,7 +10,7 @@ from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Index, Solution, priced
 from watersmeet.plan.access import seen_in
-from watersmeet.plan.ruleset import Ask, Key, ProbedStore, Ruleset, Step, all_steps
+from watersmeet.plan.ruleset import FilterNeed, Key, ProbedStore, Ruleset, Step, all_steps
 from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS, Block
 
 Seldom = Mapping[Index, int]  # how many steps may look up a key that has no index
@@ -81,7 +81,7 @@ def looked_up_ranges(draft: Ruleset) -> dict[str, tuple[KeyPart, ...]]:
 
 def asked_filters(draft: Ruleset) -> dict[str, dict[Block, None]]:
     """For each store what is asked of its rows, by whatever start or step."""
-    nodes: list[tuple[str, tuple[Ask, ...]]] = [(s.stream, s.groups) for s in draft.starts if not s.backfills]
+    nodes: list[tuple[str, tuple[FilterNeed, ...]]] = [(s.stream, s.groups) for s in draft.starts if not s.backfills]
     nodes += [(step.store, step.groups) for step in all_steps(_lasting(draft))]
     found: dict[str, dict[Block, None]] = {}
     for store, asks in nodes:

@@ -20,7 +20,7 @@ from watersmeet.store.placement import Placement
 
 
 @dataclass(frozen=True)
-class Stores:
+class StorePlanner:
     draft: Ruleset  # with all steps, and no stores yet
     queries: Sequence[Query]
     solution: Solution

@@ -244,7 +244,7 @@ class TickLoop:
             plan, off, suspending = self.plan, self._off, dict(self._suspending)
             self._begun = before.tick + 1
             self._waiting_since = None
-        self.executor.obey(plan)
+        self.executor.use_plan(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
         attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
         active = (plan.rules, plan.streams, plan.queries)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from watersmeet.runtime.exec.executor import Executor
-from watersmeet.runtime.tick.orders import GatherReport, Order, ProbeReport, raise_first
+from watersmeet.runtime.tick.orders import GatherReport, Order, TaskReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.sql.spark import SparkWindows
@@ -16,7 +16,7 @@ from watersmeet.windows.workers import fills, window_orders
 class Driving(Protocol):
     """The part of an operator that starts jobs of Spark."""
 
-    def drive(self, closing: Closing) -> list[ProbeReport]:
+    def drive(self, closing: Closing) -> list[TaskReport]:
         """Compute the windows that are due."""
 
     def close(self) -> None: ...
@@ -34,12 +34,10 @@ class ClosingWindows:
         """What stored rows become in stores that are new."""
         return self._executed(fills(tick.closing(()))) if tick.windows.filled else []
 
-    def by_tasks(
-        self, tick: Tick, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]
-    ) -> list[ProbeReport]:
+    def by_tasks(self, tick: Tick, gathered: Sequence[GatherReport], probed: Sequence[TaskReport]) -> list[TaskReport]:
         return self._executed(window_orders(tick.closing(gathered, probed))) if tick.windowed else []
 
-    def by_spark(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[ProbeReport]:
+    def by_spark(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[TaskReport]:
         if not tick.windowed:
             return []
         closing = tick.closing(gathered)

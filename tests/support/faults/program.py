@@ -199,7 +199,7 @@ def main() -> None:
     Armed(strikes)
     if given.in_parts:
         spark.FEW_BYTES = spark.FEW_BYTES_OF_A_JOB = -1
-        tick.MIN_SLICE, probing.SHORT = 1, 0
+        tick.MIN_ROWS, probing.SHORT = 1, 0
     if given.plan != "own":
         setattr(planner, "optimize", _chosen(given.plan))  # noqa: B010 - a name that the module only imports
     engine = build(given)

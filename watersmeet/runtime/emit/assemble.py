@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from watersmeet.model import Expression, KeyPart
 from watersmeet.plan.ruleset import MISSING, Check, Member, Ruleset, kept_filter
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.partial_results import Partial, Refs
-from watersmeet.runtime.probe.referenced_rows import Placement, equal_values, key_values
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, Refs
+from watersmeet.runtime.probe.referenced_rows import RowPlacement, equal_values, key_values
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.derived import Block
 from watersmeet.store.kernels import I64
@@ -21,14 +21,19 @@ class Assembly:
     """Complete combinations of members, as references. `stored_in` names the store of each position."""
 
     def __init__(
-        self, stores: Stores, rules: Ruleset, stored_in: tuple[str, ...], members: tuple[Member, ...], partial: Partial
+        self,
+        stores: TickBuckets,
+        rules: Ruleset,
+        stored_in: tuple[str, ...],
+        members: tuple[Member, ...],
+        partial: PartialResults,
     ) -> None:
         self.stores = stores
         self.rules = rules
         self.stored_in = stored_in
         self.members = members
         self.partial = partial
-        self._placements: dict[int, Placement] = {}
+        self._placements: dict[int, RowPlacement] = {}
 
     def __len__(self) -> int:
         return len(self.partial)
@@ -36,9 +41,9 @@ class Assembly:
     def keep(self, rows: np.ndarray) -> Assembly:
         return Assembly(self.stores, self.rules, self.stored_in, self.members, self.partial.take(rows))
 
-    def _placement(self, position: int) -> Placement:
+    def _placement(self, position: int) -> RowPlacement:
         if position not in self._placements:
-            self._placements[position] = Placement(self.partial.members[position])
+            self._placements[position] = RowPlacement(self.partial.members[position])
         return self._placements[position]
 
     def columns(self, wanted: dict[int, list[str]]) -> dict[tuple[int, str], pa.ChunkedArray]:
@@ -99,7 +104,7 @@ class Assembly:
         return self if keep.all() else self.keep(np.flatnonzero(keep))
 
 
-def concatenate(partials: list[Partial]) -> Partial:
+def concatenate(partials: list[PartialResults]) -> PartialResults:
     """Partial results of one path, end to end; the codes have done their work."""
     if len(partials) == 1:
         return partials[0]
@@ -111,4 +116,4 @@ def concatenate(partials: list[Partial]) -> Partial:
         for at in range(len(partials[0].members))
     )
     latest = np.concatenate([partial.latest for partial in partials])
-    return Partial(members, latest, np.concatenate([partial.deadline for partial in partials]), {}, {})
+    return PartialResults(members, latest, np.concatenate([partial.deadline for partial in partials]), {}, {})

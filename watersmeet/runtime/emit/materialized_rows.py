@@ -15,8 +15,8 @@ from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import JoinStore, Ruleset
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 from watersmeet.store.bucket import Bucket, concatenated
 
 _Of = tuple[str, str]  # a store, and by what its rows are told apart within the tick (BucketInfo.made_by)
@@ -25,7 +25,7 @@ _Of = tuple[str, str]  # a store, and by what its rows are told apart within the
 class MaterializedRows:
     """What one task stores."""
 
-    def __init__(self, order: ProbeOrder, task: str, report: ProbeReport, in_memory: bool) -> None:
+    def __init__(self, order: ProbeOrder, task: str, report: TaskReport, in_memory: bool) -> None:
         """`in_memory`: no other task probes what this one stores before the tick has ended."""
         self._order = order
         self._task = task
@@ -51,7 +51,7 @@ class MaterializedRows:
         if count >= BUCKET_ROWS or size >= BUCKET_BYTES:
             self._write(*of, concatenated(self._collected.pop(of)))
 
-    def end_phase(self, stores: Stores) -> None:
+    def end_phase(self, stores: TickBuckets) -> None:
         """Let the next phase see the rows of this one."""
         for (store, made_by), parts in self._collected.items():
             rows = concatenated(parts)
@@ -73,7 +73,7 @@ class MaterializedRows:
         """Whether the rows are combinations of rows that were stored before, nothing of this tick."""
         return self._order.phase == 0
 
-    def _hold(self, store: str, made_by: str, rows: Bucket, stores: Stores) -> None:
+    def _hold(self, store: str, made_by: str, rows: Bucket, stores: TickBuckets) -> None:
         self._held.setdefault(store, []).append(rows)
         name = f"{self._task}-memory-{self._order.phase}-{made_by}"
         file = layout.bucket_file(store, self._order.tick, self._order.attempt, name)

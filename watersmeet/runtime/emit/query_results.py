@@ -10,10 +10,10 @@ import pyarrow as pa
 from watersmeet.home.counters import RESULT_ROWS, SLICING
 from watersmeet.io.sinks import result_schema
 from watersmeet.model import ColumnRef, member_column
-from watersmeet.plan.ruleset import ResultRule
+from watersmeet.plan.ruleset import QueryOutput
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.result_files import ResultFiles
-from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words
@@ -24,7 +24,7 @@ from watersmeet.windows.working import IntakeOf
 class QueryResults:
     """What one task finds for queries by probing."""
 
-    def __init__(self, order: ProbeOrder, task: str, report: ProbeReport, intake: IntakeOf) -> None:
+    def __init__(self, order: ProbeOrder, task: str, report: TaskReport, intake: IntakeOf) -> None:
         """`intake` gives what takes the results of the join below a windowed query."""
         self.order = order
         self.task = task
@@ -96,7 +96,7 @@ class QueryResults:
                     self._files.count(query, count)
         self._files.finish(f"{self.task}-{self.order.phase}")
 
-    def _outputs(self, rule: ResultRule, rows: Assembly) -> pa.Table:
+    def _outputs(self, rule: QueryOutput, rows: Assembly) -> pa.Table:
         member_of = dict(zip(rule.aliases, rule.members, strict=True))
         wanted: dict[int, dict[str, None]] = {}
         for output in rule.outputs:

@@ -17,7 +17,7 @@ from watersmeet.io.sinks import extension, result_folder, result_schema
 from watersmeet.model import Output, Sink
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
-from watersmeet.runtime.tick.orders import ProbeReport, WritingOrder
+from watersmeet.runtime.tick.orders import TaskReport, WritingOrder
 from watersmeet.runtime.tick.tick import too_many_matches
 
 HELD_BYTES = 32 << 20  # rows of all queries that wait to be written in one piece
@@ -41,7 +41,7 @@ class ResultFiles:
         self,
         order: WritingOrder,
         task: str,
-        report: ProbeReport,
+        report: TaskReport,
         queries: Mapping[str, Answered],
         suspended: Collection[str] = (),
     ) -> None:

@@ -22,15 +22,15 @@ from watersmeet.home.counters import (
     RESULT_ROWS,
     RESULTS,
 )
-from watersmeet.plan.ruleset import Emit, Keep
+from watersmeet.plan.ruleset import Emit, Materialize
 from watersmeet.runtime.emit.assemble import Assembly, concatenate
 from watersmeet.runtime.emit.materialized_rows import MaterializedRows
 from watersmeet.runtime.emit.query_results import QueryResults
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.partial_results import Partial, ProbePath
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.probe.window_kinds import WindowKinds
-from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 from watersmeet.store.filters import Words, word_type
 from watersmeet.store.kernels import I64, cut_windows
 from watersmeet.windows.working import IntakeOf
@@ -42,12 +42,12 @@ _At = tuple[ProbePath, Any, str]  # path, its end, and the query or materialized
 class _Waiting:
     """References that wait until they are worth a piece of a file: `receive` gets them then."""
 
-    def __init__(self, receive: Callable[[ProbePath, Any, str, list[Partial]], None]) -> None:
+    def __init__(self, receive: Callable[[ProbePath, Any, str, list[PartialResults]], None]) -> None:
         self._receive = receive
-        self._partials: dict[_At, list[Partial]] = {}
+        self._partials: dict[_At, list[PartialResults]] = {}
         self._rows: Counter[_At] = Counter()
 
-    def add(self, at: _At, partial: Partial) -> None:
+    def add(self, at: _At, partial: PartialResults) -> None:
         self._partials.setdefault(at, []).append(partial)
         self._rows[at] += len(partial)
         if self._rows[at] >= FLUSH_ROWS:
@@ -63,12 +63,14 @@ class _Waiting:
 
 
 class Results:
-    def __init__(self, order: ProbeOrder, stores: Stores, task: str, intake: IntakeOf, one_task: bool = False) -> None:
+    def __init__(
+        self, order: ProbeOrder, stores: TickBuckets, task: str, intake: IntakeOf, one_task: bool = False
+    ) -> None:
         """`intake` gives what takes the results of the join below a windowed query. `one_task`: the same task does all
         probes of the tick."""
         self.order = order
         self.stores = stores
-        self._report = ProbeReport()
+        self._report = TaskReport()
         self.counts = self._report.counts
         self._of_queries = QueryResults(order, task, self._report, intake)
         self.suspended = self._of_queries.suspended
@@ -77,18 +79,18 @@ class Results:
         self._rows = _Waiting(self._receive_rows)
         self._windows: dict[Emit, WindowKinds] = {}
 
-    def begin(self, order: ProbeOrder, stores: Stores) -> None:
+    def begin(self, order: ProbeOrder, stores: TickBuckets) -> None:
         """Another phase of the tick, whose results go to the same files."""
         self.order, self.stores = order, stores
         self._materialized.begin(order)
 
     # Results of queries --------------------------------------------------------------------------
 
-    def emit(self, end: Emit, partial: Partial, path: ProbePath) -> None:
+    def emit(self, end: Emit, partial: PartialResults, path: ProbePath) -> None:
         with self.counts.timed(RESULTS):
             self._emit(end, partial, path)
 
-    def _emit(self, end: Emit, partial: Partial, path: ProbePath) -> None:
+    def _emit(self, end: Emit, partial: PartialResults, path: ProbePath) -> None:
         sets, partial = partial.sets.get(end.group), _bare(partial)
         if end.windows is not None:
             if sets is None:
@@ -104,7 +106,7 @@ class Results:
                 if len(found) and self._of_queries.admits(query, len(found)):
                     self._results.add((path, end, query), found)
 
-    def _receive_results(self, path: ProbePath, end: Emit, query: str, waiting: list[Partial]) -> None:
+    def _receive_results(self, path: ProbePath, end: Emit, query: str, waiting: list[PartialResults]) -> None:
         if query in self.suspended:
             return
         with self._of_queries.confined(query):
@@ -114,14 +116,14 @@ class Results:
 
     # Rows of materialized stores -----------------------------------------------------------------
 
-    def materialize(self, end: Keep, partial: Partial, path: ProbePath) -> None:
+    def materialize(self, end: Materialize, partial: PartialResults, path: ProbePath) -> None:
         with self.counts.timed(KEEPING):
             sets = partial.sets.get(end.group)
             found = _taken(_bare(partial), None if sets is None else np.flatnonzero(sets))
             if len(found):
                 self._rows.add((path, end, end.store), found)
 
-    def _receive_rows(self, path: ProbePath, end: Keep, store: str, waiting: list[Partial]) -> None:
+    def _receive_rows(self, path: ProbePath, end: Materialize, store: str, waiting: list[PartialResults]) -> None:
         found = self._assembly(path, end, concatenate(waiting))
         rows = self._verified(end, found if end.windows is None else found.within(end.windows))
         if len(rows):
@@ -129,10 +131,10 @@ class Results:
 
     # Both ----------------------------------------------------------------------------------------
 
-    def _assembly(self, path: ProbePath, end: Emit | Keep, partial: Partial) -> Assembly:
+    def _assembly(self, path: ProbePath, end: Emit | Materialize, partial: PartialResults) -> Assembly:
         return Assembly(self.stores, self.order.rules, path.stores, end.members, partial)
 
-    def _verified(self, end: Emit | Keep, found: Assembly) -> Assembly:
+    def _verified(self, end: Emit | Materialize, found: Assembly) -> Assembly:
         rows = found.verified(end.verify)
         self.counts.hash_collisions += len(found) - len(rows)
         return rows
@@ -153,14 +155,14 @@ class Results:
     def count(self, emit: Emit, counts: I64) -> None:
         self._of_queries.add_counts(emit.queries, counts)
 
-    def _count(self, path: ProbePath, emit: Emit, partial: Partial, sets: Words | None) -> None:
+    def _count(self, path: ProbePath, emit: Emit, partial: PartialResults, sets: Words | None) -> None:
         if emit.verify:
             found = self._assembly(path, emit, replace(partial, sets={} if sets is None else {emit.group: sets}))
             partial = found.verified(emit.verify).partial
             sets = partial.sets.get(emit.group)
         self._of_queries.count(emit.queries, len(partial), sets)
 
-    def end_phase(self, walk: Walk) -> ProbeReport:
+    def end_phase(self, walk: Walk) -> TaskReport:
         """Put together what is waiting, and report what the walk has counted; files are still to be closed."""
         with self.counts.timed(RESULTS):
             self._results.end()
@@ -172,7 +174,7 @@ class Results:
         walk.calls.tell(self.stores.home, self.order.tick)
         return self._report
 
-    def finish(self) -> ProbeReport:
+    def finish(self) -> TaskReport:
         """Close the files, and report them."""
         with self.counts.timed(RESULTS):
             self._of_queries.finish()
@@ -192,11 +194,11 @@ class Results:
         done[RESULT_FILES] += len(results)
 
 
-def _bare(partial: Partial) -> Partial:
+def _bare(partial: PartialResults) -> PartialResults:
     """Without codes and query sets, which have done their work."""
-    return Partial(partial.members, partial.latest, partial.deadline, {}, {})
+    return PartialResults(partial.members, partial.latest, partial.deadline, {}, {})
 
 
-def _taken(partial: Partial, rows: np.ndarray | None) -> Partial:
+def _taken(partial: PartialResults, rows: np.ndarray | None) -> PartialResults:
     """Some of the rows; None: all."""
     return partial if rows is None or len(rows) == len(partial) else partial.take(rows)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from watersmeet.plan.ruleset import all_steps
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.exec.on_disk import on_disk
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.places import Departure, place_of
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partitions import Departure, partition_of_task
 from watersmeet.runtime.probe.walk import Walk
-from watersmeet.runtime.tick.orders import ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 
 Blob = tuple[int, tuple[int, bytes]]  # place, (step to take there, pickled partial results)
 REPORT = 0  # in the place of a step: the bytes are a pickled report
@@ -23,13 +23,13 @@ REPORT = 0  # in the place of a step: the bytes are a pickled report
 class ProbeTask:
     """One task's part of a probe."""
 
-    def __init__(self, order: ProbeOrder, stores: Stores, task: int, results: Results) -> None:
+    def __init__(self, order: ProbeOrder, stores: TickBuckets, task: int, results: Results) -> None:
         self.order = order
         self.task = task
         self.results = results
-        self.walk = Walk(order, stores, self.results, place_of(order, task), self.results.suspended)
+        self.walk = Walk(order, stores, self.results, partition_of_task(order, task), self.results.suspended)
 
-    def run(self) -> ProbeReport:
+    def run(self) -> TaskReport:
         """All of it, where nothing changes its place; the files are still to be closed."""
         for departure in self._begin():
             raise AssertionError(f"{departure.step} happens in {departure.places}, and nothing brings it there")

@@ -17,7 +17,7 @@ from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
 from watersmeet.runtime.tick.orders import (
     Order,
     ProbeOrder,
-    ProbeReport,
+    TaskReport,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Executor(Protocol):
     def few_bytes(self) -> int:
         """The size of input that one task is done with in the time that it takes to share it out."""
 
-    def obey(self, plan: ActivePlan) -> None:
+    def use_plan(self, plan: ActivePlan) -> None:
         """Let orders name this plan from now on."""
 
     def pack(self, order: Any) -> bytes:
@@ -59,7 +59,7 @@ class Executor(Protocol):
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         """Begin an order; the reports of its tasks come in any order."""
 
-    def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
+    def exchange(self, order: ProbeOrder) -> list[TaskReport]:
         """Carry out an order whose partial results change places."""
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:

@@ -80,7 +80,7 @@ def reason_of_spark(problem: BaseException) -> str:
 
 def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:
     def work(task: int, _: Iterable[object]) -> Iterator[Any]:
-        return iter(worker_of(run).obey_packed(packed, task, task_name()))
+        return iter(worker_of(run).execute_packed(packed, task, task_name()))
 
     return work
 

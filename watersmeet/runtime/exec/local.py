@@ -14,7 +14,7 @@ from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.worker import Worker
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
-from watersmeet.runtime.tick.orders import Order, ProbeOrder, ProbeReport
+from watersmeet.runtime.tick.orders import Order, ProbeOrder, TaskReport
 
 
 class LocalExecutor:
@@ -32,7 +32,7 @@ class LocalExecutor:
         self._delivering = ThreadPoolExecutor(1, "watersmeet delivering")
         self._numbers = itertools.count()
 
-    def obey(self, plan: ActivePlan) -> None:
+    def use_plan(self, plan: ActivePlan) -> None:
         pass  # orders are handed over as they are
 
     def pack(self, order: Any) -> bytes:
@@ -51,9 +51,9 @@ class LocalExecutor:
         return done
 
     def _reports(self, worker: Worker, order: Order) -> list[Any]:
-        return [report for task in range(order.tasks) for report in worker.obey(order, task, self._name())]
+        return [report for task in range(order.tasks) for report in worker.execute(order, task, self._name())]
 
-    def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
+    def exchange(self, order: ProbeOrder) -> list[TaskReport]:
         places, worker = range(order.rules.partitions), self._worker
         blobs = [blob for place in places for blob in worker.exchange_step(order, place, self._name())]
         for _ in range(order.exchanges):

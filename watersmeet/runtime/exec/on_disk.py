@@ -14,10 +14,10 @@ from watersmeet.home.disk import sync_each_written, sync_written
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.tick.computation import ComputeReport
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport, TickReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport, TickReport
 
 R = TypeVar("R")
-_Leaf = GatherReport | ProbeReport | MergeReport
+_Leaf = GatherReport | TaskReport | MergeReport
 
 
 def on_disk(order: Any, reports: list[R]) -> list[R]:
@@ -42,7 +42,7 @@ def on_disk(order: Any, reports: list[R]) -> list[R]:
 
 def _give_up(home: Path, leaf: _Leaf, file: ResultFile, problem: OSError) -> None:
     """What is wrong with the folder of one query suspends it."""
-    reasons = leaf.suspended if isinstance(leaf, ProbeReport) else {}
+    reasons = leaf.suspended if isinstance(leaf, TaskReport) else {}
     with Confinement(home, (), reasons).of(file.query, Path(file.staged).parent):
         raise problem
 
@@ -53,14 +53,14 @@ def _leaves(reports: Iterable[Any]) -> Iterator[_Leaf]:
             yield from _leaves((*report.gathered, *report.probed, *report.merged))
         elif isinstance(report, ComputeReport):
             yield report.made
-        elif isinstance(report, GatherReport | ProbeReport | MergeReport):
+        elif isinstance(report, GatherReport | TaskReport | MergeReport):
             yield report
 
 
 def _buckets(leaf: _Leaf) -> list[BucketInfo]:
     if isinstance(leaf, GatherReport):
         return leaf.buckets
-    if isinstance(leaf, ProbeReport):
+    if isinstance(leaf, TaskReport):
         return leaf.kept
     return [leaf.merged] if leaf.merged is not None else []
 
@@ -68,4 +68,4 @@ def _buckets(leaf: _Leaf) -> list[BucketInfo]:
 def _results(leaf: _Leaf) -> list[ResultFile]:
     if isinstance(leaf, GatherReport):
         return leaf.rejected
-    return leaf.results if isinstance(leaf, ProbeReport) else []
+    return leaf.results if isinstance(leaf, TaskReport) else []

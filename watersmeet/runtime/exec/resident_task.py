@@ -107,7 +107,7 @@ def _serve(connection: Connection, worker: Worker) -> None:
 def _obey(worker: Worker, packed: bytes, task: int, name: str) -> bytes:
     """The reports, or what was raised, as text: an exception of some library may not survive the journey."""
     try:
-        return pickle.dumps((True, worker.obey_packed(packed, task, name)), protocol=5)
+        return pickle.dumps((True, worker.execute_packed(packed, task, name)), protocol=5)
     except Exception:
         return pickle.dumps((False, traceback.format_exc()))
 

@@ -29,7 +29,7 @@ from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
 from watersmeet.runtime.tick.orders import (
     Order,
     ProbeOrder,
-    ProbeReport,
+    TaskReport,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SparkExecutor:
     def few_bytes(self) -> int:
         return FEW_BYTES if self._share else FEW_BYTES_OF_A_JOB
 
-    def obey(self, plan: ActivePlan) -> None:
+    def use_plan(self, plan: ActivePlan) -> None:
         self._plans.write(plan)
 
     def pack(self, order: Any) -> bytes:
@@ -82,7 +82,7 @@ class SparkExecutor:
             return self.residents.submit(packed, order.tasks, rank, key)
         return self._jobs.submit(packed, order.tasks, rank)
 
-    def exchange(self, order: ProbeOrder) -> list[ProbeReport]:
+    def exchange(self, order: ProbeOrder) -> list[TaskReport]:
         places, packed = order.rules.partitions, self.pack(order)
         blobs: Any = self._context.parallelize(range(places), places)
         blobs = blobs.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=True))

@@ -30,7 +30,7 @@ from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.open_targets import DeliverOrder, OpenTargets
 from watersmeet.runtime.exec.plan_files import PlansRead
 from watersmeet.runtime.gather import Gather
-from watersmeet.runtime.probe.open_buckets import OpenBuckets, Stores
+from watersmeet.runtime.probe.open_buckets import OpenBuckets, TickBuckets
 from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import (
     GatherOrder,
@@ -38,9 +38,9 @@ from watersmeet.runtime.tick.orders import (
     MergeOrder,
     MergeReport,
     Order,
-    Phases,
+    PhasedTick,
     ProbeOrder,
-    ProbeReport,
+    TaskReport,
     TickOrder,
     TickReport,
     WalkOrder,
@@ -67,7 +67,7 @@ class Worker:
         self.plans = PlansRead()
         self._operators = Operators(self)
         self._turn = threading.RLock()
-        self._obey: dict[type, Callable[[Any, int, str], list[Any]]] = {
+        self._handlers: dict[type, Callable[[Any, int, str], list[Any]]] = {
             GatherOrder: self._gather,
             ProbeOrder: self._probe,
             WalkOrder: self._walk,
@@ -81,14 +81,14 @@ class Worker:
         self.targets = OpenTargets()
         self.kept: dict[Stream, Any] = {}  # what pieces of a stream keep open from tick to tick
 
-    def obey(self, order: Order, task: int, name: str) -> list[Any]:
+    def execute(self, order: Order, task: int, name: str) -> list[Any]:
         """Do one task of an order, and report. `name` is new for each try, so that two tries never share a file."""
         return on_disk(order, self._do(order, task, name))
 
     def _do(self, order: Order, task: int, name: str) -> list[Any]:
         with self._turn, self.limited(order):
             try:
-                return self._obey[type(order)](order, task, name)
+                return self._handlers[type(order)](order, task, name)
             except MemoryError:
                 self.release_memory()
                 raise
@@ -113,8 +113,8 @@ class Worker:
                 limit_memory(0)
                 self.exhausted |= retains(limits.task_megabytes)
 
-    def obey_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
-        return self.obey(self.plans.unpack(packed), task, name)
+    def execute_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
+        return self.execute(self.plans.unpack(packed), task, name)
 
     # Rows come in --------------------------------------------------------------------------------
 
@@ -147,17 +147,17 @@ class Worker:
             intake = self._operators.of_stream(order, stream.name, name)
             return Gather(order, rule, name, corrupt, intake).run(rows)
         except Exception as problem:
-            return GatherReport(stream.name, failure=told(problem, order.home))
+            return GatherReport(stream.name, failure=as_failure(problem, order.home))
 
     # and walk the plan ---------------------------------------------------------------------------
 
-    def _probe(self, order: ProbeOrder, task: int, name: str) -> list[ProbeReport]:
+    def _probe(self, order: ProbeOrder, task: int, name: str) -> list[TaskReport]:
         try:
             probe = self._probe_task(order, task, name)
             probe.run()
             return [probe.results.finish()]
         except Exception as problem:
-            return [ProbeReport(failure=self.as_failure(problem, order.home))]
+            return [TaskReport(failure=self.as_failure(problem, order.home))]
 
     def exchange_step(
         self, order: ProbeOrder, task: int, name: str, blobs: Iterable[Blob] | None = None
@@ -167,25 +167,25 @@ class Worker:
             with self.limited(order):
                 yield from self._probe_task(order, task, name).step(blobs)
         except Exception as problem:
-            yield task, (REPORT, pickle.dumps(ProbeReport(failure=self.as_failure(problem, order.home))))
+            yield task, (REPORT, pickle.dumps(TaskReport(failure=self.as_failure(problem, order.home))))
 
     def _probe_task(self, order: ProbeOrder, task: int, name: str) -> ProbeTask:
-        stores = Stores(order, self.buckets)
+        stores = TickBuckets(order, self.buckets)
         return ProbeTask(order, stores, task, Results(order, stores, name, self._operators.of_results))
 
-    def _walk(self, order: WalkOrder, task: int, name: str) -> list[ProbeReport]:
+    def _walk(self, order: WalkOrder, task: int, name: str) -> list[TaskReport]:
         try:
             return self._all_phases(order.tick, order.gathered, name)
         except Exception as problem:
-            return [ProbeReport(failure=self.as_failure(problem, order.home))]
+            return [TaskReport(failure=self.as_failure(problem, order.home))]
 
-    def _all_phases(self, tick: Phases, gathered: Sequence[GatherReport], name: str) -> list[ProbeReport]:
+    def _all_phases(self, tick: PhasedTick, gathered: Sequence[GatherReport], name: str) -> list[TaskReport]:
         """All probes of a tick by this task: one report, which grows from phase to phase."""
         results: Results | None = None
 
-        def probe(order: ProbeOrder) -> list[ProbeReport]:
+        def probe(order: ProbeOrder) -> list[TaskReport]:
             nonlocal results
-            stores, is_first = Stores(order, self.buckets), results is None
+            stores, is_first = TickBuckets(order, self.buckets), results is None
             if results is None:
                 results = Results(order, stores, name, self._operators.of_results, one_task=True)
             else:
@@ -200,7 +200,7 @@ class Worker:
 
     def as_failure(self, problem: Exception, home: str, queries: Collection[str] = ()) -> WatersmeetError:
         """`queries` are those that the work was for, if it was not for all."""
-        failure = out_of_memory(queries) if isinstance(problem, MemoryError) else told(problem, home)
+        failure = out_of_memory(queries) if isinstance(problem, MemoryError) else as_failure(problem, home)
         if isinstance(failure, Overload) and failure.may_pass:
             self.release_memory()
         return failure
@@ -224,7 +224,7 @@ class Worker:
             with memory_beside(MERGE_MEGABYTES):
                 return [MergeReport(job, merge(Path(order.home), job, file, order.stores[task], self.buckets.peek))]
         except Exception as problem:
-            return [MergeReport(job, failure=told(problem, order.home))]
+            return [MergeReport(job, failure=as_failure(problem, order.home))]
 
     # All of it -----------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class Worker:
                 for at, each in enumerate(window_orders(order.tick.closing(report.gathered, report.probed))):
                     report.probed += self._all(each, f"{name}s{at}-")
             except WatersmeetError as problem:
-                report.probed = [ProbeReport(failure=problem)]
+                report.probed = [TaskReport(failure=problem)]
         report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)
         return [report]
 
@@ -270,7 +270,7 @@ def _rows_of(
             failed.append((piece, problem))
 
 
-def told(problem: Exception, home: str) -> WatersmeetError:
+def as_failure(problem: Exception, home: str) -> WatersmeetError:
     """A failure that another try would meet again, as a value; any other is raised, and the task is tried again."""
     if isinstance(problem, WatersmeetError):
         return problem

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from watersmeet.plan.ruleset import Emit, Step
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.runtime.probe.probers import ByHash
 from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.store.bucket import Bucket, key_text
@@ -64,7 +64,7 @@ class Lists:
         return len(self.codes)
 
 
-def divided(partial: Partial) -> tuple[Partial, Partial]:
+def divided(partial: PartialResults) -> tuple[PartialResults, PartialResults]:
     """Some partial results whose matches are counted first, and the others."""
     rows = np.arange(len(partial))
     return (
@@ -125,7 +125,7 @@ class MatchCounter:
     """Counts the matches of a chunk of partial results, bucket after bucket."""
 
     def __init__(
-        self, stores: Stores, stored_in: tuple[str, ...], prober: ByHash, emit: Emit, kinds: WindowKinds
+        self, stores: TickBuckets, stored_in: tuple[str, ...], prober: ByHash, emit: Emit, kinds: WindowKinds
     ) -> None:
         self.step = prober.step
         self.prober = prober

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from watersmeet.plan.ruleset import Lookup
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 
 
 class Region(NamedTuple):
@@ -23,7 +23,7 @@ class Region(NamedTuple):
     end: int
 
 
-def one_for_each_key(partial: Partial, lookup: Lookup) -> Partial:
+def one_for_each_key(partial: PartialResults, lookup: Lookup) -> PartialResults:
     """A row for each key, for all queries and in all windows of the rows with that key."""
     codes = partial.codes[lookup]
     rows = np.flatnonzero(codes.valid) if len(codes.valid) else np.arange(len(partial))

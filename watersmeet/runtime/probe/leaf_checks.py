@@ -15,8 +15,8 @@ from watersmeet.optimize.joingraph import NO_KEY, stream_of
 from watersmeet.plan.ruleset import LeafCheck, Lookup, Step
 from watersmeet.runtime.probe.first_partners import Region
 from watersmeet.runtime.probe.matches import Matches
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.partial_results import Partial, Refs
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, Refs
 from watersmeet.runtime.probe.predicates import Tester
 from watersmeet.runtime.probe.probers import ByHash, Prober, make_prober
 from watersmeet.runtime.probe.referenced_rows import equal_values, key_values
@@ -38,11 +38,11 @@ class LeafStep:
     step: Step
     check: LeafCheck
     order: ProbeOrder
-    stores: Stores
+    stores: TickBuckets
     stored_in: tuple[str, ...]  # the store of each position, the leaf's last
     region: Region | None = None  # of new rows of the leaf, one of which has to be the first partner
 
-    def candidates(self, partial: Partial) -> Partial:
+    def candidates(self, partial: PartialResults) -> PartialResults:
         """The partial results inside the windows of the queries that are to be decided in this tick."""
         check = self.check
         ends = [
@@ -68,7 +68,7 @@ class LeafStep:
             chosen &= np.argmin(ends, axis=0) == check.first
         return replace(partial, latest=latest, deadline=deadline).take(np.flatnonzero(chosen))
 
-    def passing(self, partial: Partial, buckets: Buckets, tester: Tester) -> Partial:
+    def passing(self, partial: PartialResults, buckets: Buckets, tester: Tester) -> PartialResults:
         """The partial results that some query wants, with the query sets of those that do."""
         (ask,) = self.step.groups
         queries = sum(len(emit.queries) for emit in self.step.emits)
@@ -108,7 +108,7 @@ class LeafStep:
         where = (index.starts, index.order, index.codes.values, bucket.tau, stored, self.step.window)
         _find(prober.codes, partial.latest, partial.deadline, limits, *where, words)
 
-    def _preceding(self, partial: Partial, number: int) -> I64:
+    def _preceding(self, partial: PartialResults, number: int) -> I64:
         """How many rows of a bucket precede the row at position 0, or the region that it is of; empty: all count."""
         if not self.check.precedes:
             return np.empty(0, np.int64)
@@ -137,7 +137,7 @@ class LeafStep:
             hit, sets = pairs.codes[_ROW].values, pairs.sets[_SETS]
             np.bitwise_and.at(words, hit, ~sets)
 
-    def _partners(self, pairs: Partial, prober: Prober, tester: Tester) -> Partial:
+    def _partners(self, pairs: PartialResults, prober: Prober, tester: Tester) -> PartialResults:
         """The pairs of a partial result and a row of the leaf that are what they seem."""
         if self.check.precedes:
             own, other = pairs.members[0], pairs.members[-1]
@@ -159,6 +159,8 @@ _ROW: Lookup = (-1, NO_KEY)  # among the codes of partial results: their numbers
 _SETS = "found"
 
 
-def _paired(partial: Partial, found: Matches, number: int) -> Partial:
+def _paired(partial: PartialResults, found: Matches, number: int) -> PartialResults:
     refs = Refs(np.full(found.count, number, np.int32), found.row[: found.count])
-    return Partial((*partial.members, refs), partial.latest, partial.deadline, {}, {_SETS: found.sets[: found.count]})
+    return PartialResults(
+        (*partial.members, refs), partial.latest, partial.deadline, {}, {_SETS: found.sets[: found.count]}
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.plan.ruleset import Lookup, Step
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.runtime.probe.probers import Look
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, Codes
@@ -21,7 +21,7 @@ class SetTest:
     With one group below a step the words are compared as they are. With several it is compared which groups are left
     on both sides, and each group's word is cut after the probe."""
 
-    def __init__(self, step: Step, partial: Partial) -> None:
+    def __init__(self, step: Step, partial: PartialResults) -> None:
         self.asks = step.groups
         self.concerned = [ask for ask in self.asks if ask.block or ask.group in partial.sets]
         self.single = len(self.asks) == 1
@@ -41,7 +41,7 @@ class SetTest:
             return np.empty(0, self.sets.dtype)
         return bucket.words(self.asks[0].block) if self.single else bucket.folded(tuple(a.block for a in self.asks))
 
-    def after(self, partial: Partial, found: Matches) -> dict[str, Words]:
+    def after(self, partial: PartialResults, found: Matches) -> dict[str, Words]:
         """The words of the matches, by group."""
         if self.single and self.used:
             return {self.asks[0].group: found.sets[: found.count]}

@@ -47,7 +47,7 @@ class OpenBuckets:
         return found
 
 
-class Stores:
+class TickBuckets:
     """The buckets of a tick, by store."""
 
     def __init__(self, order: ProbeOrder, opened: OpenBuckets) -> None:

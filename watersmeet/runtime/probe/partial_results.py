@@ -25,7 +25,7 @@ class Refs:
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialResults:
     members: tuple[Refs, ...]
     latest: I64
     deadline: I64
@@ -35,8 +35,8 @@ class Partial:
     def __len__(self) -> int:
         return len(self.latest)
 
-    def take(self, rows: np.ndarray) -> Partial:
-        return Partial(
+    def take(self, rows: np.ndarray) -> PartialResults:
+        return PartialResults(
             tuple(refs.take(rows) for refs in self.members),
             self.latest[rows],
             self.deadline[rows],

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from watersmeet.model import member_column
 from watersmeet.model.predicate import LEFT, RIGHT, Program, Registered
 from watersmeet.plan.ruleset import Test, kept_name
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.partial_results import Partial, Refs
-from watersmeet.runtime.probe.referenced_rows import Placement
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, Refs
+from watersmeet.runtime.probe.referenced_rows import RowPlacement
 from watersmeet.runtime.udf.predicate_calls import Calls
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, fixed_width
@@ -85,13 +85,13 @@ def renumbered(program: Program, places: list[int]) -> Program:
 class Tester:
     """Fetches what tests read, for the partial results of one path. `stored_in` names the store of each position."""
 
-    def __init__(self, stores: Stores, stored_in: tuple[str, ...], calls: Calls) -> None:
+    def __init__(self, stores: TickBuckets, stored_in: tuple[str, ...], calls: Calls) -> None:
         self.calls = calls
         self.stores = stores
         self.stored_in = stored_in
         self.failures: dict[Test, int] = {}
 
-    def fetch(self, partial: Partial, operand: Operand) -> Numbers:
+    def fetch(self, partial: PartialResults, operand: Operand) -> Numbers:
         position, column = operand
         refs, store = partial.members[position], self.stored_in[position]
         values = self.stores.gather(store, refs, lambda bucket: numbers_of(bucket, column).values, np.float64)
@@ -109,7 +109,7 @@ class Tester:
 
         return self.stores.gather(store, refs, read, np.uint8)
 
-    def passing(self, tests: tuple[Test, ...], partial: Partial) -> Partial:
+    def passing(self, tests: tuple[Test, ...], partial: PartialResults) -> PartialResults:
         """The partial results of which all tests are true; the cheap ones are tried first."""
         for test in sorted(tests, key=lambda test: (test.theta.function is not None, not test.theta.program)):
             if not len(partial):
@@ -119,7 +119,7 @@ class Tester:
                 partial = partial.take(np.flatnonzero(passed))
         return partial
 
-    def _passed(self, test: Test, partial: Partial) -> np.ndarray:
+    def _passed(self, test: Test, partial: PartialResults) -> np.ndarray:
         if test.theta.program:
             numbers = [self.fetch(partial, operand) for operand in operands_of(test)]
             if fits(test, numbers):
@@ -128,20 +128,20 @@ class Tester:
             return self._passed_by_call(test, test.theta.function, partial)
         return self._passed_by_sql(test, partial)
 
-    def _passed_by_call(self, test: Test, function: Registered, partial: Partial) -> np.ndarray:
+    def _passed_by_call(self, test: Test, function: Registered, partial: PartialResults) -> np.ndarray:
         given = evaluate(self._columns(test, partial), [each.text for each in test.theta.arguments]).values
         called = self.calls.call(function, given)
         if called.failed:
             self.failures[test] = self.failures.get(test, 0) + called.failed
         return called.passed
 
-    def _passed_by_sql(self, test: Test, partial: Partial) -> np.ndarray:
+    def _passed_by_sql(self, test: Test, partial: PartialResults) -> np.ndarray:
         done = evaluate(self._columns(test, partial), [test.theta.text])
         if done.failures[0]:
             self.failures[test] = self.failures.get(test, 0) + done.failures[0]
         return np.asarray(pc.fill_null(done.values[0].cast(pa.bool_()), False))
 
-    def _columns(self, test: Test, partial: Partial) -> pa.Table:
+    def _columns(self, test: Test, partial: PartialResults) -> pa.Table:
         """What the SQL of a test reads, under the names that it uses."""
         columns: dict[str, pa.ChunkedArray] = {}
         for row, (position, prefix), parts in (
@@ -150,7 +150,7 @@ class Tester:
         ):
             names = [kept_name(prefix, part) for part in parts]
             if names:
-                table = Placement(partial.members[position]).columns(self.stores, self.stored_in[position], names)
+                table = RowPlacement(partial.members[position]).columns(self.stores, self.stored_in[position], names)
                 columns |= {
                     member_column(row, part.name): table.column(name) for part, name in zip(parts, names, strict=True)
                 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from watersmeet.model.predicate import Program
 from watersmeet.plan.ruleset import Bound, Range, Step, Test
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.runtime.probe.predicates import Numbers, Tester, fits, numbers_of, operands_of, renumbered
 from watersmeet.store.blocks import probe_all, probe_range
 from watersmeet.store.bucket import Bucket
@@ -29,7 +29,7 @@ _ROUNDING = 4e-15  # more than what a few operations on float64 lose, as a share
 
 class Prober(Protocol):
     step: Step
-    partial: Partial
+    partial: PartialResults
 
     def open(self, bucket: Bucket, sets: Words, stored_sets: Words) -> Look: ...
 
@@ -37,7 +37,7 @@ class Prober(Protocol):
         """The tests that the rows found so far may not have passed."""
 
 
-def make_prober(step: Step, partial: Partial, tester: Tester) -> Prober:
+def make_prober(step: Step, partial: PartialResults, tester: Tester) -> Prober:
     if step.key:
         return ByHash(step, partial)
     if step.range is not None:
@@ -69,14 +69,14 @@ class _ByIndex:
     """An index finds all that may match; which of the tests that proves is known when plans are made."""
 
     step: Step
-    partial: Partial
+    partial: PartialResults
 
     def left_over(self) -> tuple[Test, ...]:
         return self.step.tests
 
 
 class ByHash(_ByIndex):
-    def __init__(self, step: Step, partial: Partial) -> None:
+    def __init__(self, step: Step, partial: PartialResults) -> None:
         self.step = step
         key = combine([partial.codes[source] for source in step.sources])
         if len(key.valid):
@@ -92,7 +92,7 @@ class ByHash(_ByIndex):
 
 
 class _ByRange(_ByIndex):
-    def __init__(self, step: Step, span: Range, partial: Partial) -> None:
+    def __init__(self, step: Step, span: Range, partial: PartialResults) -> None:
         self.step = step
         self.span = span
         known = np.ones(len(partial), bool)
@@ -117,7 +117,7 @@ class _ByRange(_ByIndex):
         return _look(self, probe_range, (self.lows, self.highs), bucket, stored, sets, stored_sets)
 
 
-def _whole_end(partial: Partial, bounds: tuple[Bound, ...], side: int) -> tuple[np.ndarray, np.ndarray]:
+def _whole_end(partial: PartialResults, bounds: tuple[Bound, ...], side: int) -> tuple[np.ndarray, np.ndarray]:
     """The narrowest of several ends of a range (side -1: of low ends), and for which rows no number is inside of it."""
     ends: list[np.ndarray] = []
     hopeless = np.zeros(len(partial), bool)
@@ -130,7 +130,7 @@ def _whole_end(partial: Partial, bounds: tuple[Bound, ...], side: int) -> tuple[
     return _narrowest(ends, side, np.int64), hopeless
 
 
-def _float_end(partial: Partial, bounds: tuple[Bound, ...], side: int) -> tuple[np.ndarray, np.ndarray]:
+def _float_end(partial: PartialResults, bounds: tuple[Bound, ...], side: int) -> tuple[np.ndarray, np.ndarray]:
     """The same for numbers that are rounded: an end is moved outward by what rounding may have lost."""
     ends: list[np.ndarray] = []
     for lookup, offset in bounds:
@@ -152,7 +152,7 @@ def _narrowest(ends: list[np.ndarray], side: int, dtype: type) -> np.ndarray:
 class _All:
     """Looks at all rows in the window, with as many tests in the loop as have a program that fits the values."""
 
-    def __init__(self, step: Step, partial: Partial, tester: Tester) -> None:
+    def __init__(self, step: Step, partial: PartialResults, tester: Tester) -> None:
         self.step = step
         self.inner = len(partial.members)
         self.tests = [test for test in step.tests if test.theta.program]

@@ -12,7 +12,7 @@ from typing import Protocol
 from watersmeet.errors import RunError
 from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.plan.ruleset import Step
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.runtime.probe.shared_matches import SharedMatches
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.runtime.tick.overload import Overload
@@ -66,7 +66,7 @@ class Pruning:
             if over and self._suspended is not None and any(r.query == query for r in self._order.rules.results):
                 self._suspended.suspend(query, "it was dropped")
 
-    def found(self, step: Step, total: int, matches: Partial | None = None) -> None:
+    def found(self, step: Step, total: int, matches: PartialResults | None = None) -> None:
         """A step has found matches, and so many in this task by now. They count for the limit of its queries.
 
         Without `matches` they were only counted, and each query that shares the step has its own count."""

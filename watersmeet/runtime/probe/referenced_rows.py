@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 
 from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import kept_name
-from watersmeet.runtime.probe.open_buckets import Stores
+from watersmeet.runtime.probe.open_buckets import TickBuckets
 from watersmeet.runtime.probe.partial_results import Refs
 from watersmeet.store.evaluate import evaluate
 
 
-class Placement:
+class RowPlacement:
     """References sorted by bucket once, so that each column is taken from each bucket in one go."""
 
     def __init__(self, refs: Refs) -> None:
@@ -26,7 +26,7 @@ class Placement:
             self.back = np.empty(len(self.order), np.int64)
             self.back[self.order] = np.arange(len(self.order))
 
-    def columns(self, stores: Stores, store: str, names: list[str]) -> pa.Table:
+    def columns(self, stores: TickBuckets, store: str, names: list[str]) -> pa.Table:
         if len(self.numbers) == 0:
             return pa.Table.from_batches([stores.at(store, 0).rows.select(names).slice(0, 0)])
         if len(self.numbers) == 1:
@@ -41,9 +41,11 @@ class Placement:
         return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(self.back))
 
 
-def key_values(stores: Stores, store: str, rows: Refs | Placement, prefix: str, part: KeyPart) -> pa.ChunkedArray:
+def key_values(
+    stores: TickBuckets, store: str, rows: Refs | RowPlacement, prefix: str, part: KeyPart
+) -> pa.ChunkedArray:
     """The values of a key of the rows, or of a member of materialized rows whose columns have this prefix."""
-    placement = rows if isinstance(rows, Placement) else Placement(rows)
+    placement = rows if isinstance(rows, RowPlacement) else RowPlacement(rows)
     if prefix or part.column is not None:
         return placement.columns(stores, store, [kept_name(prefix, part)]).column(0)
     read = [column.name for column in part.expression.columns]

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 
 from watersmeet.plan.ruleset import UNBOUNDED, Emit, Ruleset, Step, all_steps
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.store.kernels import count_bits
 
 
@@ -38,7 +38,7 @@ class SharedMatches:
             width = UNBOUNDED * len(emit.members) if emit.windows is None else sum(emit.windows[bit])
             self._width[query] = max(width, self._width.get(query, 0))
 
-    def add(self, matches: Partial) -> None:
+    def add(self, matches: PartialResults) -> None:
         for group, queries in self._queries.items():
             counts = np.zeros(64, np.int64)
             if group in matches.sets:

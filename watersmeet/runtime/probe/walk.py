@@ -18,7 +18,7 @@ import numpy as np
 
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import Emit, Keep, LeafCheck, Start, Step
+from watersmeet.plan.ruleset import Emit, LeafCheck, Materialize, Start, Step
 from watersmeet.runtime.probe.counting import (
     Counting,
     MatchCounter,
@@ -30,14 +30,14 @@ from watersmeet.runtime.probe.counting import (
 from watersmeet.runtime.probe.first_partners import Region, one_for_each_key
 from watersmeet.runtime.probe.leaf_checks import LeafStep
 from watersmeet.runtime.probe.matches import Matches, SetTest
-from watersmeet.runtime.probe.open_buckets import Stores
-from watersmeet.runtime.probe.partial_results import Partial, ProbePath, Refs
-from watersmeet.runtime.probe.places import Departure, Place
+from watersmeet.runtime.probe.open_buckets import TickBuckets
+from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath, Refs
+from watersmeet.runtime.probe.partitions import Departure, OnlyPartition
 from watersmeet.runtime.probe.predicates import Tester
 from watersmeet.runtime.probe.probers import ByHash, Prober, make_prober
 from watersmeet.runtime.probe.pruning import Pruning, Suspended
 from watersmeet.runtime.probe.window_kinds import WindowKinds
-from watersmeet.runtime.tick.orders import ProbeOrder, Slice
+from watersmeet.runtime.tick.orders import ProbeOrder, RowRange
 from watersmeet.runtime.tick.overload import out_of_memory
 from watersmeet.runtime.udf.predicate_calls import Calls
 from watersmeet.store.bucket import Bucket
@@ -49,16 +49,21 @@ ROWS_IN = 1 << 16
 class Ends(Counting, Protocol):
     """Takes what has reached the end of a path: results of a query, or rows of a materialized store."""
 
-    def emit(self, end: Emit, partial: Partial, path: ProbePath) -> None: ...
+    def emit(self, end: Emit, partial: PartialResults, path: ProbePath) -> None: ...
 
-    def materialize(self, end: Keep, partial: Partial, path: ProbePath) -> None: ...
+    def materialize(self, end: Materialize, partial: PartialResults, path: ProbePath) -> None: ...
 
 
 class Walk:
     """One task's walk."""
 
     def __init__(
-        self, order: ProbeOrder, stores: Stores, ends: Ends, place: Place, suspended: Suspended | None = None
+        self,
+        order: ProbeOrder,
+        stores: TickBuckets,
+        ends: Ends,
+        place: OnlyPartition,
+        suspended: Suspended | None = None,
     ) -> None:
         """`suspended` grows while the walk goes: steps that only such queries need are not taken."""
         self.order = order
@@ -73,7 +78,7 @@ class Walk:
         self._region: Region | None = None  # of the rows that the walk has begun with, if they stand for each other
         self._counted: dict[int, tuple[Emit, WindowKinds] | None] = {}  # by step, of those whose matches are counted
 
-    def begin(self, piece: Slice) -> Iterator[Departure]:
+    def begin(self, piece: RowRange) -> Iterator[Departure]:
         """Everything that begins with these new rows and concerns this place."""
         for start in self.order.starts:
             if not self.order.begins(start, piece.bucket):
@@ -95,14 +100,14 @@ class Walk:
                     if here is not None:
                         yield from self.resume(step, here)
 
-    def resume(self, step: Step, partial: Partial) -> Iterator[Departure]:
+    def resume(self, step: Step, partial: PartialResults) -> Iterator[Departure]:
         """Take a step with partial results, and all the steps behind it that happen in this place."""
         try:
             yield from self._resume(step, partial)
         except MemoryError as problem:
             raise out_of_memory(self.order.rules.queries_of(step)) from problem
 
-    def _resume(self, step: Step, partial: Partial) -> Iterator[Departure]:
+    def _resume(self, step: Step, partial: PartialResults) -> Iterator[Departure]:
         if self._pruning.has_pruned(step):
             return
         self.counts.step_in[step.id] += len(partial)
@@ -148,7 +153,7 @@ class Walk:
             for query in self.order.rules.queries_of(step):
                 self.counts.failed_values[query] += failed
 
-    def _check_leaf(self, step: Step, check: LeafCheck, partial: Partial, path: ProbePath) -> None:
+    def _check_leaf(self, step: Step, check: LeafCheck, partial: PartialResults, path: ProbePath) -> None:
         tester = Tester(self.stores, path.stores, self.calls)
         leaf = LeafStep(step, check, self.order, self.stores, path.stores, self._region)
         asking = leaf.candidates(partial)
@@ -159,7 +164,7 @@ class Walk:
             self._end(step, found, path)
         self._count_failures(step, tester)
 
-    def _end(self, step: Step, found: Partial, path: ProbePath) -> None:
+    def _end(self, step: Step, found: PartialResults, path: ProbePath) -> None:
         for emit in step.emits:
             self.ends.emit(emit, found, path)
         for keep in step.keeps:
@@ -168,7 +173,7 @@ class Walk:
     def _spent(self, step: Step, began: int) -> None:
         self.counts.step_micros[step.id] += (thread_time_ns() - began) // 1000
 
-    def _arrivals(self, start: Start, piece: Slice) -> Iterator[Partial]:
+    def _arrivals(self, start: Start, piece: RowRange) -> Iterator[PartialResults]:
         """New rows as partial results of one member, in chunks."""
         bucket = self.stores.bucket(piece.bucket)
         blocks = {ask.group: bucket.words(ask.block) for ask in start.groups if ask.block}
@@ -189,14 +194,14 @@ class Walk:
             refs = Refs(np.full(len(rows), self._number[piece.bucket.file], np.int32), rows)
             codes = {lookup: bucket.codes((lookup[1],)).take(rows) for lookup in start.carry}
             sets = {group: words[rows] for group, words in blocks.items()}
-            partial = Partial((refs,), tau, tau + start.window, codes, sets)
+            partial = PartialResults((refs,), tau, tau + start.window, codes, sets)
             if start.by_key is not None:
                 self._region = Region(self._number[piece.bucket.file], at, min(at + ROWS_IN, piece.end))
                 partial = one_for_each_key(partial, start.by_key)
             yield partial
             self._region = None
 
-    def _probe(self, step: Step, prober: Prober) -> Iterator[Partial]:
+    def _probe(self, step: Step, prober: Prober) -> Iterator[PartialResults]:
         partial = prober.partial
         test = SetTest(step, partial)
         found = Matches(test.sets.dtype)
@@ -211,7 +216,7 @@ class Walk:
         if found.count:
             yield self._expand(step, partial, found, test)
 
-    def _buckets(self, step: Step, partial: Partial) -> Iterator[tuple[int, Bucket]]:
+    def _buckets(self, step: Step, partial: PartialResults) -> Iterator[tuple[int, Bucket]]:
         """The buckets that may have matches of partial results, with their numbers."""
         if not len(partial):
             return
@@ -228,7 +233,7 @@ class Walk:
             self._counted[step.id] = None if emit is None else (emit, WindowKinds.of(emit))
         return self._counted[step.id]
 
-    def _count(self, step: Step, partial: Partial, emit: Emit, kinds: WindowKinds) -> None:
+    def _count(self, step: Step, partial: PartialResults, emit: Emit, kinds: WindowKinds) -> None:
         """Take a last step whose matches are only counted."""
         if len(kinds):  # a list would have other times for each kind of windows
             self._count_matches(step, ByHash(step, partial), emit, kinds)
@@ -275,7 +280,7 @@ class Walk:
         """Whether a step probes a bucket: all those of earlier ticks, and of this one what its relation comes after."""
         return not self.order.is_new(info) or (info.made_by in step.sees if info.made_by else bool(step.sees))
 
-    def _expand(self, step: Step, partial: Partial, found: Matches, test: SetTest) -> Partial:
+    def _expand(self, step: Step, partial: PartialResults, found: Matches, test: SetTest) -> PartialResults:
         left, row = found.left[: found.count], found.row[: found.count]
         numbers = np.empty(found.count, np.int32)
         for begin, end, number, _ in found.segments:
@@ -285,7 +290,7 @@ class Walk:
             lookup: partial.codes[lookup].take(left) if lookup[0] < new else found.codes(lookup)
             for lookup in step.carry
         }
-        return Partial(
+        return PartialResults(
             (*(refs.take(left) for refs in partial.members), Refs(numbers, row)),
             found.latest[: found.count],
             found.deadline[: found.count],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
 from watersmeet.home.outbox import Lanes, Posted, posted
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport
 from watersmeet.runtime.tick.suspension import idle_stores, is_suspended
 from watersmeet.runtime.tick.tick import Tick, spoke, too_many_matches
 
@@ -18,7 +18,7 @@ from watersmeet.runtime.tick.tick import Tick, spoke, too_many_matches
 def committed(
     tick: Tick,
     gathered: Sequence[GatherReport],
-    probed: Sequence[ProbeReport],
+    probed: Sequence[TaskReport],
     merged: Sequence[MergeReport] = (),
 ) -> tuple[Manifest, list[str]]:
     """The manifest that commits the tick, and the state files that are unused after it."""
@@ -29,7 +29,7 @@ def committed(
 class _Commit:
     tick: Tick
     gathered: Sequence[GatherReport]
-    probed: Sequence[ProbeReport]
+    probed: Sequence[TaskReport]
 
     def manifest(self, merged: Sequence[MergeReport]) -> tuple[Manifest, list[str]]:
         tick, before = self.tick, self.tick.before

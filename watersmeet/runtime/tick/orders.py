@@ -87,7 +87,7 @@ class GatherReport:
 
 
 @dataclass(frozen=True)
-class Slice:
+class RowRange:
     """Rows of a bucket of this tick that one task starts from."""
 
     bucket: BucketInfo
@@ -109,7 +109,7 @@ class ProbeOrder:
     phase: int
     starts: tuple[Start, ...]
     buckets: dict[str, tuple[BucketInfo, ...]]
-    work: tuple[tuple[Slice, ...], ...]
+    work: tuple[tuple[RowRange, ...], ...]
     off: frozenset[str] = frozenset()  # registered predicates that are not called any more
     suspended: frozenset[str] = frozenset()  # queries of the plan that are not answered
     absences: Absences = field(default_factory=Absences)  # which of them the tick decides
@@ -125,7 +125,7 @@ class ProbeOrder:
         """How often partial results have to change their place."""
         return 0 if self.rules.partitions == 1 else max(1, self.rules.depth(self.phase)) - 1
 
-    def begins_with(self, task: int) -> Iterable[Slice]:
+    def begins_with(self, task: int) -> Iterable[RowRange]:
         """The rows that a task looks at first. With several places that is all of them: it picks those it needs."""
         return self.work[task] if self.rules.partitions == 1 else itertools.chain(*self.work)
 
@@ -139,7 +139,7 @@ class ProbeOrder:
 
 
 @dataclass
-class ProbeReport:
+class TaskReport:
     results: list[ResultFile] = field(default_factory=list)
     kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
     counts: Counters = field(default_factory=Counters)
@@ -172,16 +172,16 @@ class MergeReport:
     failure: WatersmeetError | None = None
 
 
-class Phases(Protocol):
+class PhasedTick(Protocol):
     """What carrying out the probes of a tick needs to know of it."""
 
     def phases(self) -> list[int]: ...
 
     def probe_order(
-        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
+        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[TaskReport], tasks: int
     ) -> ProbeOrder: ...
 
-    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport]) -> Any:
+    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[TaskReport]) -> Any:
         """What it does about windows (windows/closing.py)."""
 
 
@@ -190,7 +190,7 @@ class WalkOrder:
     """All phases of a tick that is gathered, for one task: what it stores in one phase, the next ones have at hand."""
 
     home: str
-    tick: Phases
+    tick: PhasedTick
     gathered: tuple[GatherReport, ...]
     rules: Ruleset
 
@@ -201,7 +201,7 @@ class WalkOrder:
 class TickOrder:
     """All of a tick of few rows, for one task: it reads, merges and probes without requests in between."""
 
-    tick: Phases
+    tick: PhasedTick
     gather: GatherOrder
     merges: MergeOrder
 
@@ -215,7 +215,7 @@ class TickOrder:
 @dataclass
 class TickReport:
     gathered: list[GatherReport]
-    probed: list[ProbeReport]
+    probed: list[TaskReport]
     merged: list[MergeReport]
     seconds: tuple[float, float]  # of gathering, and of the rest
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from watersmeet.home.manifest import ResultFile
 from watersmeet.home.tick_log import TickTimes
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ProbeReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport
 
 
 @dataclass
 class Reports:
     gathered: list[GatherReport]
-    probed: list[ProbeReport]
+    probed: list[TaskReport]
     merged: list[MergeReport]
     gather_seconds: float
     probe_seconds: float

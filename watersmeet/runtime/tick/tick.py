@@ -23,10 +23,10 @@ from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
     MergeOrder,
-    Phases,
+    PhasedTick,
     ProbeOrder,
-    ProbeReport,
-    Slice,
+    RowRange,
+    TaskReport,
     raise_first,
 )
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
@@ -35,7 +35,7 @@ from watersmeet.store.retention import horizons, limits_ahead, materialized_hori
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.life import WindowLife
 
-MIN_SLICE = 4096  # fewer rows are not worth a task of their own
+MIN_ROWS = 4096  # fewer rows are not worth a task of their own
 LARGE_MERGE = 4 << 20  # bytes of merges that take so long that no tick should wait for them
 
 
@@ -88,7 +88,7 @@ class Tick:
         new = {q.name for q in self.queries if q.backfill and not q.is_windowed and self.is_new(q)}
         return new - set(self.suspending)
 
-    def suspended(self, probed: Sequence[ProbeReport] = ()) -> frozenset[str]:
+    def suspended(self, probed: Sequence[TaskReport] = ()) -> frozenset[str]:
         """The queries of the plan that are not answered."""
         return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
 
@@ -112,7 +112,7 @@ class Tick:
         return set(self.rules.materialized) - set(self.before.materialized)
 
     def probe_order(
-        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport], tasks: int
+        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[TaskReport], tasks: int
     ) -> ProbeOrder:
         """Which task probes what: new rows split evenly, in phase 0 the stored ones."""
         new = [bucket for report in gathered for bucket in report.buckets]
@@ -202,7 +202,7 @@ class Tick:
 
     # Windows -------------------------------------------------------------------------------------
 
-    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[ProbeReport] = ()) -> Closing:
+    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[TaskReport] = ()) -> Closing:
         """What this tick does about windows."""
         suspended = self.suspended(probed)
         new = [bucket for report in gathered for bucket in report.buckets]
@@ -232,10 +232,10 @@ def too_many_matches(limit: int) -> str:
 
 
 def walk_phases(
-    tick: Phases, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[ProbeReport]]
-) -> list[ProbeReport]:
+    tick: PhasedTick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[TaskReport]]
+) -> list[TaskReport]:
     """All probes of a tick, one phase after the other; `probe` carries out an order."""
-    probed: list[ProbeReport] = []
+    probed: list[TaskReport] = []
     for phase in tick.phases():
         points.reach("phase.between" if probed else "gather.after")
         order = tick.probe_order(phase, gathered, probed, tasks)
@@ -264,15 +264,15 @@ def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:
     return {stream: tuple(sorted(parts, key=lambda part: part.sort_key)) for stream, parts in found.items()}
 
 
-def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...]:
+def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[RowRange, ...], ...]:
     """The new rows in about equal shares."""
     buckets = list(new)
     total = sum(bucket.rows for bucket in buckets)
     if not total:
         return ()
-    shares = max(1, min(tasks, total // MIN_SLICE))
+    shares = max(1, min(tasks, total // MIN_ROWS))
     size = -(-total // shares)
-    work: list[list[Slice]] = [[]]
+    work: list[list[RowRange]] = [[]]
     room = size
     for bucket in buckets:
         begin = 0
@@ -281,7 +281,7 @@ def split(new: Iterable[BucketInfo], tasks: int) -> tuple[tuple[Slice, ...], ...
                 work.append([])
                 room = size
             end = min(bucket.rows, begin + room)
-            work[-1].append(Slice(bucket, begin, end))
+            work[-1].append(RowRange(bucket, begin, end))
             room -= end - begin
             begin = end
     return tuple(tuple(share) for share in work)

@@ -17,10 +17,10 @@ from typing import ClassVar, TypeVar
 import pyarrow as pa
 
 from watersmeet.aggregate import answers as aggregate
-from watersmeet.aggregate.answers import Answer, answers
+from watersmeet.aggregate.answers import WindowAnswer, answers
 from watersmeet.aggregate.rounds import rounds, windows_with_rows
+from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.windows import SliceCache, Span
 from watersmeet.errors import RunError, StateError
 from watersmeet.home.counters import (
     JOINED_VALUES,
@@ -40,7 +40,7 @@ from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.probe.pruning import Stopped
-from watersmeet.runtime.tick.orders import TAU_MIN, GatherReport, ProbeReport, WritingOrder
+from watersmeet.runtime.tick.orders import TAU_MIN, GatherReport, TaskReport, WritingOrder
 from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.bucket import Bucket
 from watersmeet.windows.life import DueWindows
@@ -90,7 +90,7 @@ class SlicesWorking:
             report.failure = self._host.as_failure(problem, order.home)
         return [report]
 
-    def _answer(self, order: SlicesOrder, task: int, name: str) -> list[ProbeReport]:
+    def _answer(self, order: SlicesOrder, task: int, name: str) -> list[TaskReport]:
         self._begin(order)
         caches = {} if order.flush else self._caches
         try:
@@ -98,7 +98,7 @@ class SlicesWorking:
             report = answering.run()
         except Exception as problem:
             queries = [due.query for due in order.work[task][1]]
-            return [ProbeReport(failure=self._host.as_failure(problem, order.home, queries))]
+            return [TaskReport(failure=self._host.as_failure(problem, order.home, queries))]
         finally:
             if order.flush:
                 self._caches.clear()  # slices that were final for it may get rows
@@ -130,7 +130,7 @@ class _Answering:
         for each in self._wanted:
             for store in each.stores:
                 self._until[store.name] = max(self._until.get(store.name, each.span.end), each.span.end)
-        self._report = ProbeReport()
+        self._report = TaskReport()
         self._files = ResultFiles(order, name, self._report, asking)
         self._confined = self._files.suspended
         self._ready: dict[str, SliceCache] = {}  # by store
@@ -138,7 +138,7 @@ class _Answering:
         self._groups = Counter[str]()  # what each query has found, before its last step
         self.ran_out = False
 
-    def run(self) -> ProbeReport:
+    def run(self) -> TaskReport:
         with self._report.counts.timed(WINDOWS):
             self._run()
         self._count_work()
@@ -172,11 +172,11 @@ class _Answering:
         counts.done[RESULT_BYTES] += self._files.bytes
         counts.done[RESULT_FILES] += len(results)
 
-    def _is_ready(self, due: aggregate.Due) -> bool:
+    def _is_ready(self, due: aggregate.DueQuery) -> bool:
         ready = [self._ready.get(store.name) for store in due.stores]
         return all(cache is not None and (not self._limit or cache.bound(due.span) <= self._limit) for cache in ready)
 
-    def _prepare(self, due: aggregate.Due) -> None:
+    def _prepare(self, due: aggregate.DueQuery) -> None:
         """Have its slices in memory; raise if so many windows are due that they are not to be made."""
         count = windows_with_rows(due, self._cache_of)
         if self._limit and count > self._limit:
@@ -193,7 +193,7 @@ class _Answering:
             if now - self._dropped.setdefault(query, now) >= patience and query in coming:
                 self._confined.suspend(query, "it was dropped")
 
-    def _answered(self, some: list[aggregate.Due]) -> Iterator[tuple[aggregate.Due, Answer]]:
+    def _answered(self, some: list[aggregate.DueQuery]) -> Iterator[tuple[aggregate.DueQuery, WindowAnswer]]:
         some = [each for each in some if each.query.name not in self._confined]
         if not some:
             return
@@ -209,7 +209,7 @@ class _Answering:
             return
         yield from zip(some, found, strict=True)
 
-    def _tried(self, due: aggregate.Due, work: Callable[[], T]) -> T | None:
+    def _tried(self, due: aggregate.DueQuery, work: Callable[[], T]) -> T | None:
         """What is raised concerns the query; None if it is suspended."""
         found: T | None = None
         with self._confined.of(due.query.name, self._home):
@@ -229,7 +229,7 @@ class _Answering:
         self._caches.clear()
         self._ready.clear()
 
-    def _take(self, due: aggregate.Due, found: Answer) -> None:
+    def _take(self, due: aggregate.DueQuery, found: WindowAnswer) -> None:
         name = found.query
         if found.problem is not None:
             self._confined.suspend(name, reason_of(found.problem))
@@ -266,9 +266,9 @@ class _Answering:
         return lambda begin, end: (self._opened(self._home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
 
 
-def _wanted(query: Query, due: DueWindows, order: SlicesOrder) -> aggregate.Due:
-    span = Span(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
-    return aggregate.Due(query, reads_of(order.rules.window[due.query]), span)
+def _wanted(query: Query, due: DueWindows, order: SlicesOrder) -> aggregate.DueQuery:
+    span = DueRange(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
+    return aggregate.DueQuery(query, reads_of(order.rules.window[due.query]), span)
 
 
 def _longest(rules: Iterable[WindowRule]) -> dict[str, int]:

@@ -34,7 +34,7 @@ from watersmeet.runtime.exec.jobs import collected, concerns_all, is_about_a_val
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong, LimitedJob
 from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.worker import worker_of
-from watersmeet.runtime.tick.orders import ProbeReport
+from watersmeet.runtime.tick.orders import TaskReport
 from watersmeet.store.bucket import Bucket
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.sql.plan import SQL
@@ -64,7 +64,7 @@ class SparkWindows:
         self._turns = Turns()
         self._jobs: WindowJobs | None = None
 
-    def drive(self, closing: Closing) -> list[ProbeReport]:
+    def drive(self, closing: Closing) -> list[TaskReport]:
         if not closing.has(SQL):
             return []
         order = occupied_order(closing)
@@ -83,9 +83,9 @@ class SparkWindows:
             asked.append([batch_order(closing, query, start, buckets) for start in starts[:count]])
             if count is not None and len(starts) > count:
                 left[query] = starts[count]
-        return [*self.compute(filter(None, asked)), ProbeReport(left=left)] if asked else []
+        return [*self.compute(filter(None, asked)), TaskReport(left=left)] if asked else []
 
-    def compute(self, asked: Iterable[Sequence[BatchOrder]]) -> list[ProbeReport]:
+    def compute(self, asked: Iterable[Sequence[BatchOrder]]) -> list[TaskReport]:
         """The windows of each query in their order."""
         spark = self._executor.spark
         assert spark is not None, "a pipeline with executor=local has no query whose windows need Spark"
@@ -109,7 +109,7 @@ class WindowJobs:
         slots = spark.sparkContext.defaultParallelism
         self._threads = ThreadPoolExecutor(max(1, slots // 2), "watersmeet window")  # the others are for residents
 
-    def compute(self, asked: Iterable[Sequence[BatchOrder]], pack: Pack) -> list[ProbeReport]:
+    def compute(self, asked: Iterable[Sequence[BatchOrder]], pack: Pack) -> list[TaskReport]:
         """The windows of each query in their order, until Spark cannot compute one; queries beside each other."""
         asked = [list(orders) for orders in asked]
         began = self._micros()
@@ -127,9 +127,9 @@ class WindowJobs:
         is_local = str(self._spark.sparkContext.master).startswith("local")
         return family_micros(process.pid) if is_local and process is not None else 0
 
-    def _work(self, asked: Sequence[Sequence[BatchOrder]], began: int) -> ProbeReport:
+    def _work(self, asked: Sequence[Sequence[BatchOrder]], began: int) -> TaskReport:
         """What windows took. Other work of these processes at the same time is little beside it."""
-        report, orders = ProbeReport(), [order for each in asked for order in each]
+        report, orders = TaskReport(), [order for each in asked for order in each]
         report.counts.spent[SPARK_WINDOWS] += self._micros() - began
         report.counts.done[WINDOW_JOBS] += len(orders)
         report.counts.done[WINDOW_ROWS] += sum(map(_rows_inside, orders))
@@ -138,8 +138,8 @@ class WindowJobs:
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def _of_query(self, orders: Sequence[BatchOrder], pack: Pack, shared: SharedRows) -> list[ProbeReport]:
-        reports: list[ProbeReport] = []
+    def _of_query(self, orders: Sequence[BatchOrder], pack: Pack, shared: SharedRows) -> list[TaskReport]:
+        reports: list[TaskReport] = []
         first = orders[0]
         allowance = Allowance(Path(first.home), first.rules.limits.window_seconds, first.query.name)
         for order in orders:
@@ -153,7 +153,7 @@ class WindowJobs:
                 break
         return reports
 
-    def _window(self, order: BatchOrder, packed: bytes, shared: SharedRows, allowance: Allowance) -> list[ProbeReport]:
+    def _window(self, order: BatchOrder, packed: bytes, shared: SharedRows, allowance: Allowance) -> list[TaskReport]:
         """The reports of the tasks; where Spark cannot compute the window, one that suspends the query."""
         job = LimitedJob(self._spark.sparkContext, Path(order.home), 0, allowance)
         try:
@@ -161,13 +161,13 @@ class WindowJobs:
             found = self._rows(order, packed, shared).mapInArrow(_writing(packed, self._run), _REPORT_SCHEMA)
             return [pickle.loads(row.report) for row in job.run(lambda: collected(found, lambda: job.is_given_up))]
         except (JobTookTooLong, Dropped) as problem:
-            return [ProbeReport(suspended={order.query.name: problem.problem})]
+            return [TaskReport(suspended={order.query.name: problem.problem})]
         except Exception as problem:
             if _UNREADABLE in str(problem) and not is_about_a_value(problem):
                 raise _unreadable(problem) from problem
             if concerns_all(problem):
                 raise
-            return [ProbeReport(suspended={order.query.name: reason_of_spark(problem)})]
+            return [TaskReport(suspended={order.query.name: reason_of_spark(problem)})]
 
     def _rows(self, order: BatchOrder, packed: bytes, shared: SharedRows) -> DataFrame:
         few = _has_few_rows(order)
@@ -257,7 +257,7 @@ def _batch(arrays: list[pa.Array], fields: list[pa.Field], rows: int) -> pa.Reco
 def _writing(packed: bytes, run: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def write(batches: Batches) -> Iterator[pa.RecordBatch]:
         order: BatchOrder = worker_of(run).plans.unpack(packed)
-        report = ProbeReport()
+        report = TaskReport()
         name = order.query.name
         results = ResultFiles(order, f"w{task_name()}", report, {name: order.query})
         for batch in batches:

@@ -18,7 +18,7 @@ from watersmeet.aggregate.combined import combined_rows
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.tree import Tree
+from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model.grid import Grid
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
@@ -31,7 +31,7 @@ _MATRIX_BYTES = 256 << 20  # and takes at most so much memory when it is made
 
 
 @dataclass(frozen=True)
-class Span:
+class DueRange:
     """Which windows of a query are due: those that begin from `opened` to before `until`."""
 
     grid: Grid
@@ -63,7 +63,7 @@ class SliceCache:
         self._total = 0  # of these
         self._offset = 0  # the number of the first
         self._is_provisional = False  # some slices are not final
-        self._form: Matrix | Tree = self._new_form(0, 0, 0)
+        self._form: Matrix | SliceTree = self._new_form(0, 0, 0)
 
     def advance(self, opened: Opened, horizon: int, until: int, final: int | None = None) -> None:
         """Append the slices that end at or before `until`, and forget those that begin before `horizon`.
@@ -89,7 +89,7 @@ class SliceCache:
             self.covered = until
         self._is_provisional = final is not None and final < until
 
-    def due(self, spans: Sequence[Span], most: int = _EVER) -> tuple[I64, I64]:
+    def due(self, spans: Sequence[DueRange], most: int = _EVER) -> tuple[I64, I64]:
         """The first due windows that have a slice, at most so many of each span: the number of the span, and the start
         of the window."""
         if not spans or not len(self._slices):
@@ -103,7 +103,7 @@ class SliceCache:
         """The size of a key with all its parts, on average."""
         return self._form.key_bytes + 8 * len(self.store.schema)
 
-    def bound(self, span: Span) -> int:
+    def bound(self, span: DueRange) -> int:
         """At least as many as the rows of all due windows, at little cost."""
         if not len(self._slices):
             return 0
@@ -112,7 +112,7 @@ class SliceCache:
         windows = (min(span.until - 1, int(self._slices[-1])) - first) // grid.slide + 1
         return max(0, windows) * min(self._total, self._form.most_keys)
 
-    def count(self, span: Span) -> int:
+    def count(self, span: DueRange) -> int:
         """How many due windows have a slice, without looking at each."""
         length, slide = span.grid.range, span.grid.slide
         first, last = (self._slices - length) // slide + 1, self._slices // slide
@@ -176,16 +176,16 @@ class SliceCache:
         self._total = int(self._rows.sum())
         self._form.trim(self._offset)
 
-    def _new_form(self, rows: int, slices: int, keys: int) -> Matrix | Tree:
+    def _new_form(self, rows: int, slices: int, keys: int) -> Matrix | SliceTree:
         longest = self.longest // self.store.width
         dense = slices * keys <= max(_SMALL, _DENSE * rows) and fits(self.store)
         if dense and Matrix.size(self.store, longest, slices, keys) <= _MATRIX_BYTES:
             return Matrix(self.store, longest)
-        return Tree(self.store, longest)
+        return SliceTree(self.store, longest)
 
     def _outgrows(self, new: tuple[pa.RecordBatch, I64]) -> bool:
         """Whether a matrix may not get these rows: most of it would be empty, or it would be too large."""
-        if isinstance(self._form, Tree):
+        if isinstance(self._form, SliceTree):
             return False
         slices, keys = _extent(self.store, *new)
         slices, keys = slices + len(self._slices), self._form.most_keys + (keys if self.store.keys else 0)
@@ -194,7 +194,7 @@ class SliceCache:
         return is_sparse or Matrix.size(self.store, longest, slices, keys) > 2 * _MATRIX_BYTES
 
     def _is_unsuitable(self) -> bool:
-        if isinstance(self._form, Tree):
+        if isinstance(self._form, SliceTree):
             return False
         return self._form.cells > 4 * max(_SMALL, _DENSE * self._total)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Start, Step
-from watersmeet.runtime.probe.partial_results import Partial
+from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.runtime.tick.orders import ProbeOrder
 
 
@@ -22,10 +22,10 @@ class Departure(NamedTuple):
 
     places: Sequence[int]
     step: Step
-    partial: Partial
+    partial: PartialResults
 
 
-class Place:
+class OnlyPartition:
     """The place that a task walks in: here, where there is no other."""
 
     def owns(self, info: BucketInfo) -> bool:
@@ -40,12 +40,12 @@ class Place:
         """Whether all rows of a new bucket find their partners of a first step in the place that owns them."""
         return True
 
-    def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
+    def divide(self, step: Step, partial: PartialResults) -> tuple[PartialResults | None, Iterable[Departure]]:
         """The partial results that take a step here, if any, and those that take it elsewhere."""
         return partial, ()
 
 
-class OneOfSeveral(Place):
+class SomePartition(OnlyPartition):
     def __init__(self, order: ProbeOrder, number: int) -> None:
         self.number = number
         self._rules = order.rules
@@ -67,7 +67,7 @@ class OneOfSeveral(Place):
             return False
         return self._is_placed(info) and step.sources[step.key.index(key[0])] == (0, own[0])
 
-    def divide(self, step: Step, partial: Partial) -> tuple[Partial | None, Iterable[Departure]]:
+    def divide(self, step: Step, partial: PartialResults) -> tuple[PartialResults | None, Iterable[Departure]]:
         rows = self._rows_by_place(step, partial)
         if rows is None:
             others = [place for place in range(self._count) if place != self.number]
@@ -76,7 +76,7 @@ class OneOfSeveral(Place):
         leaving = [place for place in range(self._count) if place != self.number and len(rows[place])]
         return here, (Departure((place,), step, partial.take(rows[place])) for place in leaving)
 
-    def _rows_by_place(self, step: Step, partial: Partial) -> list[np.ndarray] | None:
+    def _rows_by_place(self, step: Step, partial: PartialResults) -> list[np.ndarray] | None:
         """For each place the rows that must go there; None where each row must go to all."""
         placement = self._rules.store(step.store).placement
         key = placement.key
@@ -93,6 +93,6 @@ class OneOfSeveral(Place):
         return self._rules.store(info.store).placement.covers(info)
 
 
-def place_of(order: ProbeOrder, task: int) -> Place:
+def partition_of_task(order: ProbeOrder, task: int) -> OnlyPartition:
     """With several places each has a task; with one, all tasks walk in it."""
-    return OneOfSeveral(order, task) if order.rules.partitions > 1 else Place()
+    return SomePartition(order, task) if order.rules.partitions > 1 else OnlyPartition()
