@@ -104,7 +104,7 @@ class Engine(Lifecycle):
             if not isinstance(source, Stream):
                 self._frames[name] = source
             if self._is_running:
-                self._keeper.obey(self._keeper.plan_for(self.streams, self._active.queries))
+                self._keeper.adopt(self._keeper.plan_for(self.streams, self._active.queries))
                 self._feeds.start(self.pipeline.streams, self._frames, once=False)
             return stream
 
