@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,8 @@ from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
 
 Caches = Callable[[SliceStore], SliceCache]
-_Body = TypeVar("_Body", SliceAggregates, FactorizedAggregates)
+Spans = Sequence[DueRange]
+_Read = Callable[[Any, tuple[SliceRead, ...], Spans, Caches], Any]
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,8 @@ class DueQuery:
 
     @property
     def step(self) -> FinalStep:
-        body = self.query.form
-        assert isinstance(body, SliceAggregates | FactorizedAggregates | JoinAggregates)
-        return FinalStep(body.final, body.outputs)
+        form: Any = self.query.form  # one of `_READERS`
+        return FinalStep(form.final, form.outputs)
 
 
 @dataclass(frozen=True)
@@ -87,52 +87,69 @@ def answers(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
     return [replace(answer, groups=int(count)) for answer, count in zip(found, groups, strict=True)]
 
 
-def _without_final(body: _Body) -> _Body:
-    """The aggregates without their last step, which many queries may have in common."""
-    return replace(body, final=Final(), outputs=())
-
-
 def relations(due: Sequence[DueQuery], caches: Caches) -> Iterator[CombinedPartials]:
     """The combined partials of all due windows, one relation for all queries that read the same."""
-    alike: dict[tuple[SliceAggregates | None, tuple[SliceRead, ...]], list[int]] = {}
-    joins: dict[tuple[FactorizedAggregates, tuple[SliceRead, ...]], list[int]] = {}
+    alike: dict[tuple[_Read, Any, tuple[SliceRead, ...]], list[int]] = {}
     for number, each in enumerate(due):
-        body = each.query.form
-        if isinstance(body, FactorizedAggregates):
-            joins.setdefault((_without_final(body), each.readings), []).append(number)
-        else:
-            distinct = _without_final(body) if isinstance(body, SliceAggregates) and body.distinct else None
-            alike.setdefault((distinct, each.readings), []).append(number)
-    for (distinct, (reading, *others)), numbers in alike.items():
-        windows = _Windows.of([due[number].span for number in numbers], caches(reading.store))
-        if not len(windows.starts):
-            continue
-        rows, chosen = windows.read(reading, caches)
-        plain: Sequence[int] = range(len(reading.partials))
-        if distinct is not None:
-            plain = [at for at, partial in enumerate(distinct.partials) if not partial.distinct]
-        names = list(reading.store.key_names)
-        columns = [rows.column(name) for name in names]
-        for at, partial in zip(plain, reading.partials, strict=True):
-            names += [name for name, _ in partial.columns(at)]
-            columns += partial_columns(reading.store, partial, rows)
-        if distinct is not None:
-            of_values = [(each, windows.read(each, caches)) for each in others]
-            for at, column in distinct_columns(distinct, (rows, chosen), of_values):
-                names.append(f"p{at}")
-                columns.append(column)
-        yield windows.relation(pa.RecordBatch.from_arrays(columns, names=names), chosen, numbers)
-    for (body, readings), numbers in joins.items():
-        spans = [due[number].span for number in numbers]
-        members, present = readings[: len(body.members)], readings[len(body.members) :]
-        candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
-        windows = _Windows.united(candidates) if present else _Windows.common(candidates)
-        if not len(windows.starts):
-            continue
-        rows, chosen = joined(body, members, [windows.read(reading, caches) for reading in members])
-        if present:
-            rows, chosen = with_empty_windows(body, rows, chosen, len(windows.starts))
-        yield windows.relation(rows, chosen, numbers)
+        read, shape = _READERS[type(each.query.form)]
+        alike.setdefault((read, shape(each.query.form), each.readings), []).append(number)
+    for (read, form, readings), numbers in alike.items():
+        found = read(form, readings, [due[number].span for number in numbers], caches)
+        if found is not None:
+            windows, rows, chosen = found
+            yield windows.relation(rows, chosen, numbers)
+
+
+def _of_slices(
+    form: SliceAggregates | None, readings: tuple[SliceRead, ...], spans: Spans, caches: Caches
+) -> tuple[_Windows, pa.RecordBatch, I64] | None:
+    """`form` is that of aggregates of distinct values; others do not need it."""
+    reading, *others = readings
+    windows = _Windows.of(spans, caches(reading.store))
+    if not len(windows.starts):
+        return None
+    rows, chosen = windows.read(reading, caches)
+    plain: Sequence[int] = range(len(reading.partials))
+    if form is not None:
+        plain = [at for at, partial in enumerate(form.partials) if not partial.distinct]
+    names = list(reading.store.key_names)
+    columns = [rows.column(name) for name in names]
+    for at, partial in zip(plain, reading.partials, strict=True):
+        names += [name for name, _ in partial.columns(at)]
+        columns += partial_columns(reading.store, partial, rows)
+    if form is not None:
+        of_values = [(each, windows.read(each, caches)) for each in others]
+        for at, column in distinct_columns(form, (rows, chosen), of_values):
+            names.append(f"p{at}")
+            columns.append(column)
+    return windows, pa.RecordBatch.from_arrays(columns, names=names), chosen
+
+
+def _of_factors(
+    form: FactorizedAggregates, readings: tuple[SliceRead, ...], spans: Spans, caches: Caches
+) -> tuple[_Windows, pa.RecordBatch, I64] | None:
+    members, present = readings[: len(form.members)], readings[len(form.members) :]
+    candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
+    windows = _Windows.united(candidates) if present else _Windows.common(candidates)
+    if not len(windows.starts):
+        return None
+    rows, chosen = joined(form, members, [windows.read(reading, caches) for reading in members])
+    if present:
+        rows, chosen = with_empty_windows(form, rows, chosen, len(windows.starts))
+    return windows, rows, chosen
+
+
+def _without_final(form: Any) -> Any:
+    """The aggregates without their last step, which many queries may have in common."""
+    return replace(form, final=Final(), outputs=())
+
+
+# By form: who reads its windows, and what of the form it has to know.
+_READERS: dict[type, tuple[_Read, Callable[[Any], Any]]] = {
+    SliceAggregates: (_of_slices, lambda form: _without_final(form) if form.distinct else None),
+    JoinAggregates: (_of_slices, lambda form: None),
+    FactorizedAggregates: (_of_factors, _without_final),
+}
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,6 @@ class SliceAggregates:
 
     kind: ClassVar[str] = "slices"
     join: ClassVar[JoinForm | None] = None
-    reads_rows: ClassVar[bool] = False
 
     stream: str
     filter: Expression | None
@@ -111,11 +110,6 @@ class SliceAggregates:
         plain = [partial.argument for partial in self.partials if not partial.distinct]
         distinct = [each for partial in self.partials for each in partial.distinct]
         return _given((self.filter, *self.keys, *plain, *distinct, *(partial.filter for partial in self.partials)))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the keys of a window cannot be divided: distinct values are keys that slices are divided by."""
-        return bool(self.distinct) or self.final.needs_all_keys
 
     @cached_property
     def distinct(self) -> tuple[tuple[Expression, ...], ...]:
@@ -158,8 +152,6 @@ class FactorizedAggregates:
 
     kind: ClassVar[str] = "factorized"
     join: ClassVar[JoinForm | None] = None
-    reads_rows: ClassVar[bool] = False
-    is_whole: ClassVar[bool] = True
 
     members: tuple[Member, ...]  # the first is the root, and each comes after its parent
     key_types: tuple[str, ...]
@@ -185,17 +177,12 @@ class JoinAggregates:
     """Aggregates of a join's results. A result is in the windows that contain its newest member's time."""
 
     kind: ClassVar[str] = "continuous"
-    reads_rows: ClassVar[bool] = False
 
     join: JoinForm  # its outputs are the columns that the keys and partials read
     keys: tuple[Expression, ...]  # over a row of these outputs
     partials: tuple[Partial, ...]
     final: Final = field(default_factory=Final)
     outputs: tuple[Output, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        return self.final.needs_all_keys
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -225,8 +212,6 @@ class WindowSql:
 
     kind: ClassVar[str] = "batch"
     join: ClassVar[JoinForm | None] = None
-    reads_rows: ClassVar[bool] = True
-    is_whole: ClassVar[bool] = True
 
     text: str
     views: tuple[View, ...]

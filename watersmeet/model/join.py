@@ -60,8 +60,6 @@ class JoinForm:
     """A query as a join: a result leaves when the last of its rows has arrived."""
 
     kind: ClassVar[str] = "join"
-    reads_rows: ClassVar[bool] = False  # of a whole window
-    is_whole: ClassVar[bool] = False
 
     aliases: tuple[Alias, ...]
     equalities: tuple[Equality, ...]

@@ -8,9 +8,10 @@ too (`slices.json`), because the definition of a store follows from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.choice import filtered, slice_needs, slice_stores
@@ -23,10 +24,18 @@ from watersmeet.windows.protocol import Planned, StoredWindows
 
 SLICES = "slices"  # the name of the operator
 _NEVER = 1 << 62
-_IN_WORDS = {
-    SliceAggregates.kind: "from partial aggregates of slices",
-    FactorizedAggregates.kind: "from partial aggregates of slices by join key",
-    JoinAggregates.kind: "from partial aggregates of the results of its join",
+# By form: how windows are computed, in words, and whether the keys of a window cannot be divided among partitions.
+# Distinct values are keys that slices are divided by, and those of a factorized join are join keys.
+_FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    SliceAggregates.kind: (
+        "from partial aggregates of slices",
+        lambda form: bool(form.distinct) or form.final.needs_all_keys,
+    ),
+    FactorizedAggregates.kind: ("from partial aggregates of slices by join key", lambda form: True),
+    JoinAggregates.kind: (
+        "from partial aggregates of the results of its join",
+        lambda form: form.final.needs_all_keys,
+    ),
 }
 
 
@@ -36,10 +45,10 @@ class SlicesPlanning:
     reads_rows = False
 
     def takes(self, form: Form) -> bool:
-        return form.kind in _IN_WORDS
+        return form.kind in _FORMS
 
     def in_words(self, form: Form) -> str:
-        return _IN_WORDS[form.kind]
+        return _FORMS[form.kind][0]
 
     def planned(self, queries: Sequence[Query], stored: StoredWindows, partitions: int) -> Planned:
         chosen = choose_slices(queries, stored).divided(partitions)
@@ -48,11 +57,13 @@ class SlicesPlanning:
 
 
 def _rule(query: Query, reads: tuple[SliceRead, ...]) -> WindowRule:
+    _, needs_all_keys = _FORMS[query.form.kind]
+    is_whole = needs_all_keys(query.form)
     of_join = query.join is not None  # results are aggregated when they are found, and nowhere else
     pairs = tuple(
         (each.store.name, stream) for each in reads for stream in (query.streams if of_join else (each.store.source,))
     )
-    return WindowRule(query.definition, SLICES, pairs, not of_join, query.form.is_whole, reads)
+    return WindowRule(query.definition, SLICES, pairs, not of_join, is_whole, reads)
 
 
 def reads_of(rule: WindowRule) -> tuple[SliceRead, ...]:
