@@ -12,7 +12,7 @@ from watersmeet.optimize.statistics import SliceStatistics
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.window_costs import keys_from, store_title
 from watersmeet.store.retention import KEEP_ALL
-from watersmeet.windows.slices.plan import reads_of
+from watersmeet.windows.slices.plan import reads_of, slices_of
 
 _LEAST = 1e-9  # nothing, as a number above 0
 
@@ -54,7 +54,7 @@ class MeasuredSlices:
                 grids.setdefault(reading.store.name, []).append(rule.query.grid)
         return {
             store.name: self._of_store(store, grids[store.name], ticks, rules.partitions)
-            for store in rules.slices
+            for store in slices_of(rules.windows).values()
             if self.sliced.get(store.name) and self.slices.get(store.name) and store.name in grids
         }
 
@@ -74,7 +74,7 @@ class MeasuredSlices:
 
 def measured_slices(before: Manifest, after: Manifest, rules: Ruleset) -> MeasuredSlices:
     """What one tick tells."""
-    names = {store.name for store in rules.slices}
+    names = slices_of(rules.windows).keys()
     slices: dict[str, int] = {}
     for bucket in after.buckets:
         if bucket.store in names and bucket.first_tick == after.tick:

@@ -30,7 +30,7 @@ from watersmeet.optimize.statistics import DEFAULT_KEYS, DEFAULT_TICKS, SliceSta
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.result_costs import result_width, results_of
 from watersmeet.plan.ruleset import Ruleset, WindowRule
-from watersmeet.windows.slices.plan import reads_of
+from watersmeet.windows.slices.plan import reads_of, slices_of
 
 SLICES, WINDOWS, RESULTS, SPARK = "slices", "windows", "results", "windows by Spark"
 _MOST_KEYS = 1e12
@@ -70,7 +70,7 @@ class _Pricing:
 
     def costs(self) -> WindowCosts:
         found = WindowCosts()
-        for store in self.rules.slices:
+        for store in slices_of(self.rules.windows).values():
             self._add_store(found, store)
         self._add_calls(found)
         for rule in self.rules.windows:
@@ -78,7 +78,7 @@ class _Pricing:
                 self._add_answers(found, rule)
             else:
                 self._add_spark(found, rule)
-        unknown = {store.name for store in self.rules.slices if self._known(store) is None}
+        unknown = {store.name for store in slices_of(self.rules.windows).values() if self._known(store) is None}
         for rule in self.rules.windows:
             streams = rule.query.streams
             statistics = self.problem.statistics
