@@ -28,7 +28,8 @@ from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Named, Statistics
 from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
-from watersmeet.plan.planner import Plan, Proposal, Request, problem_of
+from watersmeet.plan.planner import Plan, problem_of
+from watersmeet.plan.proposals import PlanRequest, Proposal
 from watersmeet.plan.units import SECONDS, TUPLES
 from watersmeet.runtime.exec.executor import Executor, Sampler
 from watersmeet.runtime.tick.orders import GatherReport
@@ -168,10 +169,10 @@ class Follower:
         self._worked = 0.0
         self.optimizer.ask(self.epochs.epoch, self._request(plan, self._measured.renewed, samples))
 
-    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> Request:
+    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> PlanRequest:
         known, told = self.statistics, samples or {}
         options = self.options
-        return Request(
+        return PlanRequest(
             plan.streams,
             plan.queries,
             options,

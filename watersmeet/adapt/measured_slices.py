@@ -10,8 +10,8 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.model.grid import Grid
 from watersmeet.optimize.statistics import SliceStatistics
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.plan.window_costs import keys_from, store_title
 from watersmeet.store.retention import KEEP_ALL
+from watersmeet.windows.slices.cost import keys_from, store_title
 from watersmeet.windows.slices.plan import reads_of
 
 _LEAST = 1e-9  # nothing, as a number above 0

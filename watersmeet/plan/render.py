@@ -30,7 +30,7 @@ from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
 from watersmeet.plan.units import SECONDS, TUPLES
-from watersmeet.plan.window_costs import WindowCosts
+from watersmeet.windows.costs import WindowCosts
 
 
 def render(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from watersmeet.plan.ruleset import Ruleset, WindowRule
 from watersmeet.plan.units import length_text, seconds_text
-from watersmeet.plan.window_costs import WindowCosts
+from watersmeet.windows.costs import WindowCosts
 from watersmeet.windows.slices.plan import reads_of
 from watersmeet.windows.table import operator_of
 
