@@ -21,7 +21,7 @@ from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.aggregate.windows import SliceCache, Span
-from watersmeet.model.forms import END, START, FactorizedAggregates, Final, JoinAggregates, SliceAggregates
+from watersmeet.model.forms import END, START, FactorizedAggregates, FinalStage, JoinAggregates, SliceAggregates
 from watersmeet.model.query import Query
 from watersmeet.model.types import arrow_type
 from watersmeet.store.guard import ExpressionError
@@ -89,7 +89,7 @@ def answers(due: Sequence[Due], caches: Caches) -> list[Answer]:
 
 def _without_final(body: _Body) -> _Body:
     """The aggregates without their last step, which many queries may have in common."""
-    return replace(body, final=Final(), outputs=())
+    return replace(body, final=FinalStage(), outputs=())
 
 
 def relations(due: Sequence[Due], caches: Caches) -> Iterator[Relation]:

@@ -7,8 +7,8 @@ from functools import cached_property
 
 from watersmeet.aggregate.slice_store import Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression
-from watersmeet.model.forms import Partial
-from watersmeet.model.grid import Grid
+from watersmeet.model.forms import PartialAggregate
+from watersmeet.model.sliding_window import SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class SliceNeed:
     source: str
     filter: Expression | None
     keys: tuple[Expression, ...]
-    partials: tuple[Partial, ...]
-    grid: Grid
+    partials: tuple[PartialAggregate, ...]
+    grid: SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SliceRead:
 
     store: SliceStore
     present: Part
-    partials: tuple[Partial, ...]
+    partials: tuple[PartialAggregate, ...]
 
     def __hash__(self) -> int:
         return self._hash

@@ -19,7 +19,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.model.expression import ColumnRef, Expression
-from watersmeet.model.forms import Partial
+from watersmeet.model.forms import PartialAggregate
 from watersmeet.model.identity import digest, identity, spelled_as
 from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
@@ -33,7 +33,7 @@ SHORT_DECIMAL_DIGITS = 18
 @spelled_as("Part", "function", "argument", "filter")
 @dataclass(frozen=True)
 class Part:
-    function: str  # as those of Partial
+    function: str  # as those of PartialAggregate
     argument: Expression | None = None
     filter: Expression | None = None  # rows for which it is not true count for nothing
 
@@ -74,7 +74,7 @@ class Part:
 ROWS = Part("count")  # how many rows
 
 
-def parts_of(partial: Partial) -> tuple[Part, ...]:
+def parts_of(partial: PartialAggregate) -> tuple[Part, ...]:
     """The part that a partial is read from, and the count beside it."""
     part = Part(partial.function, partial.argument, partial.filter)
     return (part,) if partial.function == "count" else (part, part.counted)
