@@ -122,7 +122,9 @@ def arrivals(random: Random, streams: tuple[Stream, ...], now: int) -> dict[str,
     }
 
 
-grids = st.sampled_from([SlidingWindow(10, 10), SlidingWindow(10, 5), SlidingWindow(12, 5), SlidingWindow(30, 1), SlidingWindow(7, 3)])
+grids = st.sampled_from(
+    [SlidingWindow(10, 10), SlidingWindow(10, 5), SlidingWindow(12, 5), SlidingWindow(30, 1), SlidingWindow(7, 3)]
+)
 
 
 @settings(max_examples=examples(60))

@@ -21,9 +21,9 @@ from watersmeet.aggregate.reading import SliceNeed, SliceRead
 from watersmeet.aggregate.slice_store import ROWS, Part, SliceStore, parts_of
 from watersmeet.model.expression import Expression, all_of
 from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, PartialAggregate, SliceAggregates
-from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.model.identity import digest, identity
 from watersmeet.model.query import Query
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.derived import WIDEST
 
 MOST_SLICES = 1 << 16

@@ -12,7 +12,8 @@ from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.limits import check_aliases, check_length, check_tokens, check_windows
-from watersmeet.sql.lower.forms import Lowering, lowered
+from watersmeet.sql.lower.forms import lowered
+from watersmeet.sql.lower.lowering import Lowering
 from watersmeet.sql.parse import parse_query, tokenize
 from watersmeet.sql.resolve.resolve import Resolver
 from watersmeet.sql.rules import Kind, check_rules

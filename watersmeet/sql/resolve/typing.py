@@ -60,9 +60,7 @@ class SparkTyping(Typing):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site, self._resolved_leaf)
-        self._typed_before: dict[
-            int, tuple[Scalar, Expression]
-        ] = {}  # by identity of scalars
+        self._typed_before: dict[int, tuple[Scalar, Expression]] = {}  # by identity of scalars
 
     def typed(self, node: Scalar) -> Expression:
         known = self._typed_before.get(id(node))
