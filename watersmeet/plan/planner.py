@@ -171,15 +171,15 @@ def problem_of(
         return before[1] if before and before[0].definition == part.definition else part.graph
 
     problem = Problem(
-        tuple(graph(part) for part in parts),
-        statistics,
-        options.partitions,
-        options.materialize == "on",
-        research.layouts,
-        None,
-        research.parallelism,
-        PAPER if research.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
-        {} if research.costs == "paper" else demands_of(parts),
+        queries=tuple(graph(part) for part in parts),
+        statistics=statistics,
+        partitions=options.partitions,
+        materialize=options.materialize == "on",
+        layouts=research.layouts,
+        storage_budget=None,
+        parallelism=research.parallelism,
+        weights=PAPER if research.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
+        demands={} if research.costs == "paper" else demands_of(parts),
     )
     if not options.storage_budget:
         return problem
