@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,9 @@ from bench.pipeline import run_pipeline
 from bench.report import write_json
 from bench.scratch import in_scratch
 from bench.three_streams import EPOCH, query_sql, streams_sql, write_streams
+from bench.windows.estimated import WINDOWED
+from watersmeet.adapt.weight_fit import DONE
+from watersmeet.engine import Engine
 from watersmeet.home import counters as stages
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters
@@ -61,9 +64,11 @@ def run(spark: bool = True) -> None:
     weights = in_scratch(probing)
     weights = with_weights(weights, in_scratch(storing))
     weights = with_weights(weights, in_scratch(partial(stages_of_tasks, weights=weights)))
+    weights = with_weights(weights, in_scratch(windows))
     embedded = in_scratch(partial(rounds, weights=weights, executor="local"))
     if spark:
         weights = with_weights(weights, in_scratch(partial(rounds, weights=weights, executor="spark")))
+        weights = with_weights(weights, in_scratch(windows_by_spark))
     Console().print("SHIPPED = Weights(")
     for name, value in as_json(weights).items():
         Console().print(f"    {name}={value:.4g},")
@@ -258,6 +263,55 @@ def _totals(
     settings = {"executor": "local", "adaptive": "off", "searcher": "flat", **options}
     run_pipeline(script, folder / f"home-{name}", **settings)
     return load_newest(folder / f"home-{name}").totals
+
+
+# Windows -----------------------------------------------------------------------------------------
+
+
+def windows(folder: Path) -> dict[str, float]:
+    """Slices and windows of an engine without Spark tasks: of few and many rows, keys, queries and streams."""
+    chosen = {
+        "slices, 5 keys": 0.2,
+        "slices, 1,000 keys": 1.0,
+        "slices, 100,000 keys": 0.5,
+        "slices, small ticks": 1.0,
+        "slices, 100 queries": 0.2,
+        "slices, 20 lengths": 1.0,
+        "distinct values": 0.5,
+        "factorized": 1.0,
+        "aggregates of a join": 1.0,
+    }
+    runs = [_windowed(folder, name, scale, 20) for name, scale in [("distinct values", 0.1), *chosen.items()]]
+    runs = runs[1:]  # the first one had to compile the loops
+    return {**explained(runs, stages.SLICING), **explained(runs, stages.WINDOWS)}
+
+
+def windows_by_spark(folder: Path) -> dict[str, float]:
+    """A job and a row: of small and large windows. What the JVM compiles in the first windows is a part of it."""
+    runs = [
+        _windowed(folder, "Spark, each fifth tick", 0.1, 60, "spark"),
+        _windowed(folder, "Spark, each fifth tick", 6.0, 60, "spark"),
+    ]
+    return explained(runs, stages.SPARK_WINDOWS)
+
+
+def _windowed(folder: Path, name: str, scale: float, ticks: int, executor: str = "local") -> Counters:
+    place = folder / f"{name} {scale}"
+    made = WINDOWED[name](place, scale, ticks=ticks)
+    with Engine(home=place / "home", executor=executor, adaptive="off") as engine:
+        engine.sql(made.text)
+        engine.run_once()
+    return load_newest(place / "home").totals
+
+
+def explained(runs: Sequence[Counters], stage: str) -> dict[str, float]:
+    """The weights of a stage that explain its time in all runs best, by least squares of what each run is off by."""
+    names = DONE[stage]
+    parts = np.array([[run.done[what] / run.spent[stage] for what in names] for run in runs if run.spent[stage]])
+    found = 1 / (len(names) * np.maximum(1e-12, parts.max(axis=0)))
+    for _ in range(20_000):  # steps that multiply keep weights above 0
+        found *= parts.sum(axis=0) / np.maximum(1e-12, parts.T @ (parts @ found))
+    return {name: max(1e-4, float(weight)) for name, weight in zip(names.values(), found, strict=True)}
 
 
 # Ticks and phases, by who carries out orders -----------------------------------------------------

@@ -20,11 +20,12 @@ import typer
 from rich.console import Console
 from rich.table import Table as Shown
 
-from bench.observe import observe
+from bench.observe import CLOSELY, observe
 from bench.peers.ours import ALONE, JOINT
 from bench.report import write_json
 from bench.research import command, engine_options
 from bench.scratch import in_scratch
+from bench.windows.estimated import WINDOWED, Script
 from bench.workloads import nexmark, three_way, tpch
 from bench.workloads.model import Workload
 from bench.workloads.texts import watersmeet_script
@@ -74,8 +75,11 @@ def run(
     """Estimated against measured CPU time of a tick."""
     found = []
     chosen = {plan: {**PLANS[plan], **({"executor": "local"} if embedded else {})} for plan in plans or PLANS}
-    for name in names or list(WORKLOADS):
-        found += in_scratch(partial(_of_workload, name=name, plans=chosen, scale=scale))
+    for name in names or [*WORKLOADS, *WINDOWED]:
+        # Windows are computed in one way: other plans of joins tell nothing of them.
+        some = chosen if name in WORKLOADS else {plan: chosen[plan] for plan in list(chosen)[:1]}
+        found += in_scratch(partial(_of_workload, name=name, plans=some, scale=scale))
+        Console().print(found[-1])
     table = Shown("workload", "plan", title="CPU seconds of a tick; estimates with shipped and fitted weights")
     for column in ("rows", "phases", "measured", "shipped", "fitted", ""):
         table.add_column(column, justify="right")
@@ -93,12 +97,11 @@ def _of_workload(folder: Path, name: str, plans: dict[str, dict[str, str]], scal
 
 
 def _estimates(folder: Path, name: str, plans: dict[str, dict[str, str]], scale: float) -> Iterator[Estimate]:
-    workload = WORKLOADS[name](folder, scale)
+    made = WINDOWED[name](folder, scale) if name in WINDOWED else _script(WORKLOADS[name](folder, scale))
     script = folder / "pipeline.sql"
-    script.write_text(watersmeet_script(workload, workload.queries))
-    rows = sum(map(sum, workload.rows.values())) // workload.ticks
+    script.write_text(made.text)
     for plan, given in plans.items():
-        options = {**given, "epoch": str(max(1, workload.ticks // 4))}
+        options = {**given, "epoch": str(max(1, made.ticks // 4))}
         first, second = folder / f"{plan}-1", folder / f"{plan}-2"
         _run(script, first, options)
         second.mkdir()
@@ -108,7 +111,12 @@ def _estimates(folder: Path, name: str, plans: dict[str, dict[str, str]], scale:
         assert known is not None
         fitted, phases = _estimated(script, options, known)
         shipped, _ = _estimated(script, options, replace(known, weights={}))
-        yield Estimate(name, plan, rows, measured, shipped, fitted, phases)
+        yield Estimate(name, plan, made.rows, measured, shipped, fitted, phases)
+
+
+def _script(workload: Workload) -> Script:
+    rows = sum(map(sum, workload.rows.values())) // workload.ticks
+    return Script(watersmeet_script(workload, workload.queries), rows, workload.ticks)
 
 
 def _estimated(script: Path, options: dict[str, str], known: Statistics) -> tuple[float, int]:
@@ -131,7 +139,7 @@ def _not_shared(plan: Plan) -> float:
 
 def _run(script: Path, home: Path, options: dict[str, str]) -> float:
     running = subprocess.Popen(command(script, home, options), stdout=subprocess.DEVNULL, text=True)
-    seen, thread = observe(running, None)
+    seen, thread = observe(running, None, CLOSELY)
     if running.wait():
         raise SystemExit(f"{script} failed")
     thread.join()

@@ -23,14 +23,14 @@ from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import ColumnRef, Output, Query
 from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member
-from watersmeet.model.grid import Grid
 from watersmeet.model.predicate import KeyPart
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.bucket import Bucket
 
 SECOND = 1_000_000
 FAN_OUT = 100
 STREAMS = ("r", "s", "t")
-GRID = Grid(10 * SECOND, 5 * SECOND)
+GRID = SlidingWindow(10 * SECOND, 5 * SECOND)
 
 
 @dataclass(frozen=True)

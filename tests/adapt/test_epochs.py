@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.adapt.epochs import Ask, Decide, Epochs, Instruction
+from watersmeet.adapt.epochs import Decide, Epochs, Instruction, StartSearch
 
 EVENTS = st.lists(st.sampled_from(["tick", "tick", "tick", "answer", "queries"]), max_size=80)
 
@@ -21,11 +21,11 @@ def ticks(state: Epochs, count: int) -> tuple[Epochs, list[Instruction]]:
 
 def test_gather_then_ask_then_decide_an_epoch_later() -> None:
     state, told = ticks(Epochs(4), 4)
-    assert told == [Ask(0)]
+    assert told == [StartSearch(0)]
     state, told = ticks(state.with_answer(), 3)
     assert told == []
     state, told = ticks(state, 1)
-    assert told == [Decide(0), Ask(1)]
+    assert told == [Decide(0), StartSearch(1)]
 
 
 def test_a_late_answer_is_decided_on_when_it_comes() -> None:
@@ -34,7 +34,7 @@ def test_a_late_answer_is_decided_on_when_it_comes() -> None:
     assert told == [], "no tick waits for it, and it gets no other request meanwhile"
     state, told = ticks(state.with_answer(), 1)
     assert told == [Decide(0)]
-    assert ticks(state, 1)[1] == [Ask(3)]
+    assert ticks(state, 1)[1] == [StartSearch(3)]
 
 
 def test_an_answer_for_other_queries_is_not_decided_on() -> None:
@@ -42,7 +42,7 @@ def test_an_answer_for_other_queries_is_not_decided_on() -> None:
     state, told = ticks(state.with_other_queries(), 2)
     assert told == []
     state, told = ticks(state.with_answer(), 1)
-    assert told == [Ask(0)], "another request at once, with what is known"
+    assert told == [StartSearch(0)], "another request at once, with what is known"
     assert not state.stale
 
 

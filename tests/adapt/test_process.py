@@ -16,7 +16,8 @@ from watersmeet.adapt.optimizer_process import NICENESS, OptimizerProcess
 from watersmeet.optimize.search import verify
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
-from watersmeet.plan.planner import START, Request, make_plan, problem_of, propose
+from watersmeet.plan.planner import START, make_plan, problem_of
+from watersmeet.plan.proposals import PlanRequest, propose
 
 
 @pytest.fixture
@@ -26,12 +27,12 @@ def optimizer() -> Iterator[OptimizerProcess]:
     process.close()
 
 
-def request(**changes: object) -> Request:
+def request(**changes: object) -> PlanRequest:
     """A plan made without knowledge, and statistics for which S ⋈ T ⋈ U should be kept."""
     known = with_a_store()
     options = Options(plan_seconds=PATIENCE)
     plan = make_plan(START, known.streams, known.queries, replace(options, materialize="off"), Statistics())
-    asked = Request(plan.streams, plan.queries, options, known.problem.statistics, 0.2, plan.solution, plan.rules)
+    asked = PlanRequest(plan.streams, plan.queries, options, known.problem.statistics, 0.2, plan.solution, plan.rules)
     return replace(asked, **changes)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from watersmeet.home import counters as stages
 from watersmeet.home.manifest import load_newest
 from watersmeet.optimize.statistics import SliceStatistics, Statistics, read_statistics
 from watersmeet.optimize.weights import SHIPPED
-from watersmeet.plan.window_costs import keys_among, keys_from
+from watersmeet.windows.slices.cost import keys_among, keys_from
 
 QUERIES = {
     "sliced": "SELECT id % 50 AS k, count(*) AS n FROM r [RANGE 4 SECONDS SLIDE 1 SECOND] WHERE id % 2 = 0 GROUP BY 1",
@@ -44,9 +44,9 @@ def test_an_engine_measures_its_windows(engine: Engine, tmp_path: Path) -> None:
         shown = engine.plan()
     totals = load_newest(tmp_path / "home").totals
     assert totals.spent[stages.SLICING] > 0 and totals.spent[stages.WINDOWS] > 0
-    assert {stages.SLICED_ROWS, stages.SLICE_VALUES, stages.READINGS, stages.JOINED_VALUES} <= set(totals.done)
+    assert {stages.SLICED_ROWS, stages.SLICE_VALUES, stages.READINGS} <= set(totals.done)
     known = recall(tmp_path / "home")
-    assert known is not None and {"sliced_row", "slice_file", "window_call", "window_value"} <= set(known.weights)
+    assert known is not None and {"sliced_row", "slice_call", "window_call", "window_value"} <= set(known.weights)
     assert known.progress == pytest.approx(dict.fromkeys(COLUMNS, 1.0), rel=0.1)
     (sliced,) = (store for store in shown.slices if store.serves == ("longer", "sliced"))
     measured = known.slices[sliced.name]

@@ -18,9 +18,9 @@ from tests.support.examples import examples
 from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
 from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member
-from watersmeet.model.grid import Grid
 from watersmeet.model.join import Output
 from watersmeet.model.predicate import KeyPart
+from watersmeet.model.sliding_window import SlidingWindow
 
 TYPES = {
     "a": ("int", pa.int32()),
@@ -100,7 +100,7 @@ def table_of(found: list[dict[str, Any]]) -> pa.Table:
     return pa.table({"at": pa.array([row["at"] for row in found], pa.int64()), **columns})
 
 
-def query_of(name: str, grid: Grid, body: FactorizedAggregates) -> Query:
+def query_of(name: str, grid: SlidingWindow, body: FactorizedAggregates) -> Query:
     keys = [(f"k{at}", kind) for at, kind in enumerate(body.key_types)]
     parts = [each for at, partial in enumerate(body.partials) for each in partial.columns(at)]
     columns = [("window_start", "timestamp"), *keys, *parts]
@@ -159,7 +159,9 @@ def test_aggregates_of_joins_are_those_of_the_join(
     asked = []
     for number in range(data.draw(st.integers(1, 3))):
         slide = data.draw(st.integers(1, 4))
-        asked.append(query_of(f"q{number}", Grid(slide + data.draw(st.integers(0, 6)), slide), data.draw(bodies())))
+        asked.append(
+            query_of(f"q{number}", SlidingWindow(slide + data.draw(st.integers(0, 6)), slide), data.draw(bodies()))
+        )
     slices = Slices(asked, data.draw(st.sampled_from(["matrix", "tree"])))
     for tick in range(ticks):
         begin, end = 10 * tick // ticks, 10 * (tick + 1) // ticks

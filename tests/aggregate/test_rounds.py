@@ -23,7 +23,7 @@ from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model import ColumnRef, Output, Query
 from watersmeet.model.forms import SliceAggregates
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 
 HOUR = 3_600_000_000
 OUTPUTS = (Output("k", "bigint", ColumnRef("k0", "bigint")),)
@@ -36,15 +36,17 @@ def due(name: str, span: DueRange) -> DueQuery:
 
 @settings(max_examples=examples(80))
 @given(
-    st.sampled_from([Grid(100, 10), Grid(30, 30), Grid(70, 20)]), st.sampled_from([1, 400, 3000, 1 << 40]), st.randoms()
+    st.sampled_from([SlidingWindow(100, 10), SlidingWindow(30, 30), SlidingWindow(70, 20)]),
+    st.sampled_from([1, 400, 3000, 1 << 40]),
+    st.randoms(),
 )
-def test_each_window_is_in_one_round(grid: Grid, most: int, random: Random) -> None:
+def test_each_window_is_in_one_round(grid: SlidingWindow, most: int, random: Random) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "_WINDOWS", random.choice([3, 1 << 16]))
         check_rounds(grid, most, random)
 
 
-def check_rounds(grid: Grid, most: int, random: Random) -> None:
+def check_rounds(grid: SlidingWindow, most: int, random: Random) -> None:
     rows = [(random.randint(-500, 900), random.randint(1, 9), 1) for _ in range(random.randint(1, 40))]
     cache = SliceCache(STORE, grid.range)
     cache.advance(lambda begin, end: [bucket(rows)], -1000, 2000)
@@ -76,7 +78,7 @@ def test_windows_without_number_are_counted_and_not_made(monkeypatch: pytest.Mon
     fine = replace(STORE, width=1)
     cache = SliceCache(fine, HOUR)
     cache.advance(lambda begin, end: [bucket([(10, 1, 1), (HOUR, 2, 1)])], -HOUR, 3 * HOUR)
-    span = DueRange(Grid(HOUR, 1), -HOUR, 2 * HOUR)
+    span = DueRange(SlidingWindow(HOUR, 1), -HOUR, 2 * HOUR)
     assert cache.count(span) == 2 * HOUR - 10
     monkeypatch.setattr(module, "_WINDOWS", 1000)
     (piece,) = next(iter(rounds([due("q", span)], lambda store: cache, 1500 * cache.row_bytes)))

@@ -17,7 +17,7 @@ from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model.expression import ColumnRef
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.bucket import Bucket
 
 K, X = ColumnRef("k", "bigint"), ColumnRef("x", "bigint")
@@ -75,7 +75,7 @@ def test_years_without_rows_cost_nothing() -> None:
     rows = [(5, 1, 1), (7 * year + 3, 1, 2), (7 * year + 95, 2, 3)]
     cache = SliceCache(STORE, 100)
     cache.advance(lambda begin, end: [bucket(rows)], -100, 8 * year)
-    grid = Grid(100, 10)
+    grid = SlidingWindow(100, 10)
     _, starts = cache.due([DueRange(grid, -90, 8 * year)])
     expected = {start for at, _, _ in rows for start in grid.containing(at)}
     assert starts.tolist() == sorted(expected)

@@ -18,9 +18,9 @@ from tests.aggregate.slices import Slices, as_text, given_by
 from tests.support.examples import examples
 from watersmeet.model import Query
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
-from watersmeet.model.forms import Partial, SliceAggregates
-from watersmeet.model.grid import Grid
+from watersmeet.model.forms import PartialAggregate, SliceAggregates
 from watersmeet.model.join import Output
+from watersmeet.model.sliding_window import SlidingWindow
 
 TYPES = {
     "i": ("int", pa.int32()),
@@ -61,24 +61,24 @@ def above(name: str, number: int) -> Expression:
 
 
 @st.composite
-def partials(draw: st.DrawFn) -> Partial:
+def partials(draw: st.DrawFn) -> PartialAggregate:
     function = draw(st.sampled_from(["count", "rows", "sum", "min", "max", "moments"]))
     condition = draw(st.none() | st.builds(above, st.just("i"), st.integers(-1, 1)))
     if function == "rows":
-        return Partial("count", None, condition, "bigint")
+        return PartialAggregate("count", None, condition, "bigint")
     if function == "sum":
         name = draw(st.sampled_from(sorted(SUMMED)))
-        return Partial("sum", column(name), condition, SUMMED[name])
+        return PartialAggregate("sum", column(name), condition, SUMMED[name])
     if function == "moments":
-        return Partial("moments", column("g"), condition, "double")
+        return PartialAggregate("moments", column("g"), condition, "double")
     name = draw(st.sampled_from(sorted(TYPES)))
-    return Partial(function, column(name), condition, "bigint" if function == "count" else TYPES[name][0])
+    return PartialAggregate(function, column(name), condition, "bigint" if function == "count" else TYPES[name][0])
 
 
 @st.composite
 def queries(draw: st.DrawFn, name: str) -> Query:
     slide = draw(st.integers(1, 6))
-    grid = Grid(slide + draw(st.integers(0, 20)), slide)
+    grid = SlidingWindow(slide + draw(st.integers(0, 20)), slide)
     keys = draw(st.lists(st.sampled_from(sorted(TYPES)), max_size=2, unique=True))
     condition = draw(st.none() | st.builds(above, st.just("i"), st.integers(-1, 1)))
     parts = tuple(draw(st.lists(partials(), min_size=1, max_size=3)))
@@ -86,7 +86,7 @@ def queries(draw: st.DrawFn, name: str) -> Query:
     return plain(name, grid, body)
 
 
-def plain(name: str, grid: Grid, body: SliceAggregates) -> Query:
+def plain(name: str, grid: SlidingWindow, body: SliceAggregates) -> Query:
     """A query whose outputs are the columns of its last step."""
     keys = [(f"k{at}", key.type) for at, key in enumerate(body.keys)]
     parts = [each for at, partial in enumerate(body.partials) for each in partial.columns(at)]
@@ -128,7 +128,7 @@ def expected(table: pa.Table, query: Query) -> Counter[tuple[Any, ...]]:
     return Counter(map(as_text, found))
 
 
-def _aggregates(partial: Partial, condition: Expression | None) -> list[str]:
+def _aggregates(partial: PartialAggregate, condition: Expression | None) -> list[str]:
     both = [each.text for each in (partial.filter, condition) if each is not None]
     suffix = f" FILTER (WHERE {' AND '.join(both)})" if both else ""
     argument = "*" if partial.argument is None else partial.argument.text

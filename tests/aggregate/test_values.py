@@ -16,7 +16,7 @@ from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.model.expression import ColumnRef
-from watersmeet.model.forms import Partial
+from watersmeet.model.forms import PartialAggregate
 from watersmeet.model.types import arrow_type
 
 LARGEST = Decimal(10**38 - 1)
@@ -37,7 +37,7 @@ def summed(values: list[Decimal | int | None], declared: str, stored: str) -> ob
     ]
     rows = combined_buckets(store, [each.rows for each in made if each.rows is not None])
     assert rows is not None
-    (found,) = partial_columns(store, Partial("sum", x, None, stored), rows.rows)
+    (found,) = partial_columns(store, PartialAggregate("sum", x, None, stored), rows.rows)
     return found.to_pylist()[0]
 
 

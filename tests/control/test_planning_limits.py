@@ -187,16 +187,16 @@ def test_a_check_names_the_query_that_the_planner_fails_for(tmp_path: Path) -> N
 def test_a_check_that_hangs_blocks_nobody_else(engine: Engine, tmp_path: Path) -> None:
     """It is the caller's own thread that hangs: ticks run, and other queries come and go."""
     released, hanging = threading.Event(), threading.Event()
-    real = bind.Binder.bound
+    real = bind.ExpressionCheck.bound
 
-    def bound(binder: bind.Binder, *arguments: object) -> object:
+    def bound(binder: bind.ExpressionCheck, *arguments: object) -> object:
         if threading.current_thread() is thread:
             hanging.set()
             released.wait(PATIENCE)
         return real(binder, *arguments)  # type: ignore[arg-type]
 
     thread = threading.Thread(target=lambda: engine.query("slow", f"{JOIN} AND l.id + r.id > 0"))
-    with mock.patch.object(bind.Binder, "bound", bound):
+    with mock.patch.object(bind.ExpressionCheck, "bound", bound):
         thread.start()
         assert hanging.wait(PATIENCE)
         engine.query("other", f"{JOIN} AND l.id + r.id > 0")

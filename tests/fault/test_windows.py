@@ -12,11 +12,14 @@ import pytest
 from tests.support.faults.program import WINDOWED
 from tests.support.faults.victim import Victim, check_state, clean_start
 from tests.support.windowed import in_windows, plain
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 
 SECOND = 1_000_000
 pytestmark = pytest.mark.soak
-GRIDS = {"per_customer": ("orders", Grid(8 * SECOND, 4 * SECOND)), "payers": ("payments", Grid(6 * SECOND, 6 * SECOND))}
+GRIDS = {
+    "per_customer": ("orders", SlidingWindow(8 * SECOND, 4 * SECOND)),
+    "payers": ("payments", SlidingWindow(6 * SECOND, 6 * SECOND)),
+}
 
 
 def test_windows_survive_kills(victim: Callable[..., Victim]) -> None:

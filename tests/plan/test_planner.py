@@ -14,7 +14,8 @@ from watersmeet.optimize.solution import allows, price
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.comparison import NOTICEABLE, Comparison
-from watersmeet.plan.planner import CHANGE, START, Plan, Request, make_plan, problem_of, propose
+from watersmeet.plan.planner import CHANGE, START, Plan, make_plan, problem_of
+from watersmeet.plan.proposals import PlanRequest, propose
 
 OPTIONS = Options(plan_seconds=PATIENCE)
 IN_STORE = with_a_store()
@@ -31,8 +32,10 @@ def flat_plan(statistics: Statistics) -> Plan:
     return make_plan(START, IN_STORE.streams, IN_STORE.queries, replace(OPTIONS, materialize="off"), statistics)
 
 
-def asked(in_force: Plan, statistics: Statistics, renewed: float = 1.0, options: Options = OPTIONS) -> Request:
-    return Request(in_force.streams, in_force.queries, options, statistics, renewed, in_force.solution, in_force.rules)
+def asked(in_force: Plan, statistics: Statistics, renewed: float = 1.0, options: Options = OPTIONS) -> PlanRequest:
+    return PlanRequest(
+        in_force.streams, in_force.queries, options, statistics, renewed, in_force.solution, in_force.rules
+    )
 
 
 @pytest.mark.parametrize(

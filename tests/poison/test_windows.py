@@ -14,7 +14,7 @@ from tests.support.windowed import SECOND, in_windows, plain
 from watersmeet import Engine
 from watersmeet.home import layout
 from watersmeet.home.files import write_whole
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.runtime.exec.limited_job import Allowance, Dropped, JobTookTooLong
 from watersmeet.runtime.probe.pruning import Stopped
 
@@ -73,7 +73,7 @@ def test_a_tick_computes_some_of_the_due_windows_and_the_next_ones_the_rest(
     engine.run_once(flush=True)
     found = Counter(plain(tuple(row)) for row in engine["slow"].results().collect())
     asked = "SELECT {start}, CAST(median(v) AS DOUBLE) FROM r"
-    assert found == in_windows(Grid(3 * SECOND, SECOND), asked, {"r": rows}, 1 << 60)
+    assert found == in_windows(SlidingWindow(3 * SECOND, SECOND), asked, {"r": rows}, 1 << 60)
     assert engine.newest.suspended == {}
     engine.stop()
 

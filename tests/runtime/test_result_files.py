@@ -11,14 +11,14 @@ import pytest
 
 from watersmeet.model import ColumnRef, Output, Query, Sink
 from watersmeet.model.forms import WindowSql
-from watersmeet.model.grid import Grid
 from watersmeet.model.limits import Limits
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.tick.orders import TaskReport
 
 OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")), Output("at", "timestamp", ColumnRef("at", "timestamp")))
-QUERY = Query("q", WindowSql("", (), OUTPUTS), Grid(10, 10))
+QUERY = Query("q", WindowSql("", (), OUTPUTS), SlidingWindow(10, 10))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
 from watersmeet.model import Column, ColumnRef, Output, Query, Stream
 from watersmeet.model.forms import View, WindowSql
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, make_plan
 from watersmeet.runtime.tick.commit import committed
@@ -37,7 +37,7 @@ def stream(name: str, lateness: int = 0, idle: int | None = None, retain: int = 
     return Stream(name, (Column("ts", "timestamp"),), "ts", lateness, idle=idle, retain=retain)
 
 
-def query(name: str, grid: Grid, *streams: str) -> Query:
+def query(name: str, grid: SlidingWindow, *streams: str) -> Query:
     views = tuple(View(f"v{at}", one, ("ts",)) for at, one in enumerate(streams))
     return Query(name, WindowSql("SELECT count(*) AS n FROM v0", views, OUTPUTS), grid)
 
@@ -122,13 +122,15 @@ def arrivals(random: Random, streams: tuple[Stream, ...], now: int) -> dict[str,
     }
 
 
-grids = st.sampled_from([Grid(10, 10), Grid(10, 5), Grid(12, 5), Grid(30, 1), Grid(7, 3)])
+grids = st.sampled_from(
+    [SlidingWindow(10, 10), SlidingWindow(10, 5), SlidingWindow(12, 5), SlidingWindow(30, 1), SlidingWindow(7, 3)]
+)
 
 
 @settings(max_examples=examples(60))
 @given(grids, st.integers(0, 12), st.integers(1, 3), st.sampled_from([1, 3, 1000]), st.randoms(use_true_random=False))
 def test_every_window_is_answered_once_with_its_rows(
-    grid: Grid, lateness: int, count: int, limit: int, random: Random
+    grid: SlidingWindow, lateness: int, count: int, limit: int, random: Random
 ) -> None:
     """Windows that a tick leaves are answered by the next ones, also without rows."""
     streams = tuple(stream(f"s{at}", lateness) for at in range(count))
@@ -156,7 +158,7 @@ def test_every_window_is_answered_once_with_its_rows(
 
 @settings(max_examples=examples(60))
 @given(grids, grids, st.booleans(), st.randoms(use_true_random=False))
-def test_queries_come_and_go(first: Grid, second: Grid, backfill: bool, random: Random) -> None:
+def test_queries_come_and_go(first: SlidingWindow, second: SlidingWindow, backfill: bool, random: Random) -> None:
     streams = (stream("a", 5), stream("b", 2))
     one, other = query("one", first, "a", "b"), replace(query("other", second, "a"), backfill=backfill, addition="x")
     world, now = World(streams), 0
@@ -176,7 +178,7 @@ def test_queries_come_and_go(first: Grid, second: Grid, backfill: bool, random: 
 
 
 def test_windows_stay_open_until_all_streams_have_passed_their_end() -> None:
-    asked = query("q", Grid(10, 10), "a", "b")
+    asked = query("q", SlidingWindow(10, 10), "a", "b")
     world = World((stream("a", 2), stream("b")))
     world.tick((asked,), {"a": [1, 30]})
     assert world.answers == {}
@@ -188,12 +190,12 @@ def test_windows_stay_open_until_all_streams_have_passed_their_end() -> None:
 
 
 def test_time_that_jumps_by_years_costs_nothing() -> None:
-    asked = query("q", Grid(60, 1), "a")
+    asked = query("q", SlidingWindow(60, 1), "a")
     world = World((stream("a"),))
     world.tick((asked,), {"a": [0]})
     world.tick((asked,), {"a": [5000 * YEAR]})
     assert sum(world.answers["q"].values()) == 60
-    grid = Grid(60, 1)
+    grid = SlidingWindow(60, 1)
     assert len(occupied(grid, DueWindows("q", -100, 5000 * YEAR), [np.array([0, 4000 * YEAR])])) == 120
 
 
@@ -201,7 +203,7 @@ def test_time_that_jumps_by_years_costs_nothing() -> None:
 
 
 def test_a_silent_stream_does_not_hold_back_the_others_and_its_old_rows_are_too_late() -> None:
-    asked = query("q", Grid(10, 10), "a", "b")
+    asked = query("q", SlidingWindow(10, 10), "a", "b")
     world = World((stream("a"), stream("b", idle=1)))
     world.tick((asked,), {"a": [1], "b": [2]})
     world.tick((asked,), {"a": [25]})
@@ -217,7 +219,7 @@ def test_a_silent_stream_does_not_hold_back_the_others_and_its_old_rows_are_too_
 
 
 def test_where_all_streams_are_silent_nothing_moves() -> None:
-    asked = query("q", Grid(10, 10), "a", "b")
+    asked = query("q", SlidingWindow(10, 10), "a", "b")
     world = World((stream("a", idle=1), stream("b", idle=1)))
     world.tick((asked,), {"a": [25], "b": [2]})
     world.tick((asked,), {}, silent=frozenset("ab"))
@@ -227,7 +229,7 @@ def test_where_all_streams_are_silent_nothing_moves() -> None:
 
 
 def test_a_stream_that_never_had_a_row_is_silent_too() -> None:
-    asked = query("q", Grid(10, 10), "a", "b")
+    asked = query("q", SlidingWindow(10, 10), "a", "b")
     world = World((stream("a"), stream("b", idle=1)))
     world.tick((asked,), {"a": [5, 12]})
     world.tick((asked,), {}, silent=frozenset("b"))
@@ -238,7 +240,7 @@ def test_a_stream_that_never_had_a_row_is_silent_too() -> None:
 
 
 def test_windows_that_end_while_a_query_is_suspended_are_missing() -> None:
-    asked = query("q", Grid(10, 10), "a")
+    asked = query("q", SlidingWindow(10, 10), "a")
     world = World((stream("a"),))
     world.tick((asked,), {"a": [5]})
     world.manifest = replace(world.manifest, suspended={"q": Suspension(1, "why", "1-x")})
@@ -253,7 +255,7 @@ def test_windows_that_end_while_a_query_is_suspended_are_missing() -> None:
 
 @pytest.mark.parametrize("retain", [0, 100])
 def test_backfill_answers_what_the_stored_rows_cover(retain: int) -> None:
-    asked = replace(query("q", Grid(10, 10), "a"), backfill=True, addition="x")
+    asked = replace(query("q", SlidingWindow(10, 10), "a"), backfill=True, addition="x")
     world = World((stream("a", retain=retain),))
     world.tick((), {"a": [5]})
     world.tick((), {"a": [15, 22]})

@@ -158,11 +158,6 @@ REJECTED = [
         "GROUP BY is not supported",
     ),
     (
-        "SELECT a.k FROM wide a WHERE EXISTS (SELECT 1 FROM wide a WHERE a.k = 1) WINDOW 1 DAY",
-        "a WHERE a.k = 1",
-        "alias a is used twice",
-    ),
-    (
         "SELECT a.k, exp(b.x) AS e FROM wide a LEFT JOIN wide b ON a.k = b.k WINDOW 1 DAY",
         "exp(b.x)",
         "computed by Spark from rows of b, which may be missing",

@@ -25,7 +25,7 @@ from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
 from watersmeet.io.sinks import prepare_folder, result_folder
 from watersmeet.model import Query, Stream
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.options import Options
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
 from watersmeet.runtime.exec.executor import Executor
@@ -211,7 +211,12 @@ def _as_read(stream: Stream) -> pa.Table:
 
 
 def in_windows(
-    grid: Grid, asked: str, tables: dict[str, pa.Table], until: int | None, first: int | None = None, time: str = "ts"
+    grid: SlidingWindow,
+    asked: str,
+    tables: dict[str, pa.Table],
+    until: int | None,
+    first: int | None = None,
+    time: str = "ts",
 ) -> Counter[tuple[object, ...]]:
     """What DuckDB gives for all windows with rows that begin from `first` on and end at or before `until`. `time` is
     the column with the event time of all streams."""

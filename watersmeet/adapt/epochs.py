@@ -3,7 +3,7 @@
     epoch        e               e + 1              e + 2
     ticks    ────────────────┬──────────────────┬──────────────
              measure         │ optimizer works  │ new plan active
-                            Ask               Decide
+                        StartSearch           Decide
 
 After the last tick of epoch e the optimizer gets a request. Its reply is decided on after the last tick of e + 1, or
 after the tick in which it arrives if that is later. It has at most one request at a time. When queries change, the
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Ask:
+class StartSearch:
     """Send the measurements of the epoch to the optimizer."""
 
     epoch: int
@@ -29,7 +29,7 @@ class Decide:
     epoch: int  # that the answer is about
 
 
-Instruction = Ask | Decide
+Instruction = StartSearch | Decide
 
 
 @dataclass(frozen=True)
@@ -78,4 +78,4 @@ class Epochs:
 def _ask(state: Epochs, epoch: int, before: tuple[Instruction, ...]) -> tuple[Epochs, tuple[Instruction, ...]]:
     after = replace(state, asked=epoch)
     after.validate()
-    return after, (*before, Ask(epoch))
+    return after, (*before, StartSearch(epoch))

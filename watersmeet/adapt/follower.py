@@ -28,7 +28,8 @@ from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Named, Statistics
 from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
-from watersmeet.plan.planner import Plan, Proposal, Request, problem_of
+from watersmeet.plan.planner import Plan, problem_of
+from watersmeet.plan.proposals import PlanRequest, Proposal
 from watersmeet.plan.units import SECONDS, TUPLES
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.looking import Sampler
@@ -169,21 +170,21 @@ class Follower:
         self._worked = 0.0
         self.optimizer.ask(self.epochs.epoch, self._request(plan, self._measured.renewed, samples))
 
-    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> Request:
+    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> PlanRequest:
         known, told = self.statistics, samples or {}
         options = self.options
-        return Request(
-            plan.streams,
-            plan.queries,
-            options,
-            known,
-            renewed,
-            plan.solution,
-            plan.rules,
-            plan.groups,
-            told,
-            plan.windows,
-            plan.left_out,
+        return PlanRequest(
+            streams=plan.streams,
+            queries=plan.queries,
+            options=options,
+            statistics=known,
+            renewed=renewed,
+            solution=plan.solution,
+            rules=plan.rules,
+            groups=plan.groups,
+            samples=told,
+            windows=plan.windows,
+            left_out=plan.left_out,
         )
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
@@ -251,22 +252,22 @@ class Follower:
         unit, of_tick = (1.0, 1.0) if in_tuples else (1e-6, 1e-6 / plan.problem.ticks)
         windows = plan.window_costs.total * 1e-6  # both plans have the same
         decision = Decision(
-            self._last.tick,
-            self.epochs.epoch,
-            kind,
-            why,
-            adopted,
-            self.current().rules.version,
-            plan.solution.expected * of_tick + windows,
-            compared.before * of_tick + windows if compared else None,
-            compared.gain * unit if compared else 0.0,
-            compared.price * unit if compared else 0.0,
-            plan.solution.searcher,
-            plan.solution.seconds,
-            middle,
-            worst,
-            tuple(str(store) for store in plan.solution.materialized),
-            TUPLES if in_tuples else SECONDS,
+            tick=self._last.tick,
+            epoch=self.epochs.epoch,
+            kind=kind,
+            reason=why,
+            adopted=adopted,
+            plan=self.current().rules.version,
+            cost=plan.solution.expected * of_tick + windows,
+            cost_in_force=compared.before * of_tick + windows if compared else None,
+            gain=compared.gain * unit if compared else 0.0,
+            price=compared.price * unit if compared else 0.0,
+            searcher=plan.solution.searcher,
+            seconds=plan.solution.seconds,
+            median_error=middle,
+            worst_error=worst,
+            materialized=tuple(str(store) for store in plan.solution.materialized),
+            unit=TUPLES if in_tuples else SECONDS,
         )
         record(self.home, decision)
 

@@ -92,19 +92,19 @@ class Measurements:
         for name, sketch in later.sketches.items():
             sketches[name] = sketches[name].merged(sketch) if name in sketches else sketch
         return Measurements(
-            self.ticks + later.ticks,
-            self.seconds + later.seconds,
-            _sum(self.rows, later.rows),
-            later.live,
-            _added(self.links, later.links),
-            _added(self.filtered, later.filtered),
-            _added(self.filters, later.filters),
-            _sum(self.unwanted, later.unwanted),
-            _sum(self.spent, later.spent),
-            _sum(self.done, later.done),
-            steps,
-            sketches,
-            self.slices.plus(later.slices),
+            ticks=self.ticks + later.ticks,
+            seconds=self.seconds + later.seconds,
+            rows=_sum(self.rows, later.rows),
+            live=later.live,
+            links=_added(self.links, later.links),
+            filtered=_added(self.filtered, later.filtered),
+            filters=_added(self.filters, later.filters),
+            unwanted=_sum(self.unwanted, later.unwanted),
+            spent=_sum(self.spent, later.spent),
+            done=_sum(self.done, later.done),
+            steps=steps,
+            sketches=sketches,
+            slices=self.slices.plus(later.slices),
         )
 
     @property
@@ -264,19 +264,19 @@ def measure_tick(
         return {name: count - then[name] for name, count in now.items() if count != then[name]}
 
     return Measurements(
-        1,
-        seconds,
-        arrived,
-        live,
-        links,
-        filtered,
-        dict(filters or {}),
-        more("unwanted"),
-        more("spent"),
-        more("done"),
-        steps,
-        dict(sketches),
-        measured_slices(before, after, plan.rules),
+        ticks=1,
+        seconds=seconds,
+        rows=arrived,
+        live=live,
+        links=links,
+        filtered=filtered,
+        filters=dict(filters or {}),
+        unwanted=more("unwanted"),
+        spent=more("spent"),
+        done=more("done"),
+        steps=steps,
+        sketches=dict(sketches),
+        slices=measured_slices(before, after, plan.rules),
     )
 
 
@@ -331,16 +331,16 @@ def learned(
         return {**dict(untold[-REMEMBERED:]), **told}
 
     return Statistics(
-        {**old.sizes, **measured.sizes},
-        mixed(old.selectivities, measured.selectivities(links, older)),  # type: ignore[arg-type]
-        mixed(old.distinct, measured.distinct(older)),  # type: ignore[arg-type]
-        mixed(old.filters, measured.passing()),  # type: ignore[arg-type]
-        mixed(old.arrivals, measured.arrivals),  # type: ignore[arg-type]
-        measured.seconds / measured.ticks if measured.ticks else old.seconds,
-        old.weights,
-        {**old.progress, **measured.slices.progress_of_tick(measured.ticks)},
-        {**_last(old.slices), **(measured.slices.statistics(rules, measured.ticks) if rules else {})},
-        {**_last(old.results), **measured.slices.results_of_window},
+        sizes={**old.sizes, **measured.sizes},
+        selectivities=mixed(old.selectivities, measured.selectivities(links, older)),  # type: ignore[arg-type]
+        distinct=mixed(old.distinct, measured.distinct(older)),  # type: ignore[arg-type]
+        filters=mixed(old.filters, measured.passing()),  # type: ignore[arg-type]
+        arrivals=mixed(old.arrivals, measured.arrivals),  # type: ignore[arg-type]
+        seconds=measured.seconds / measured.ticks if measured.ticks else old.seconds,
+        weights=old.weights,
+        progress={**old.progress, **measured.slices.progress_of_tick(measured.ticks)},
+        slices={**_last(old.slices), **(measured.slices.statistics(rules, measured.ticks) if rules else {})},
+        results={**_last(old.results), **measured.slices.results_of_window},
     )
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.home.manifest import Manifest
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.optimize.statistics import SliceStatistics
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.plan.window_costs import keys_from, store_title
 from watersmeet.store.retention import KEEP_ALL
+from watersmeet.windows.slices.cost import keys_from, store_title
 from watersmeet.windows.slices.plan import reads_of, slices_of
 
 _LEAST = 1e-9  # nothing, as a number above 0
@@ -48,7 +48,7 @@ class MeasuredSlices:
 
     def statistics(self, rules: Ruleset, ticks: int) -> dict[str, SliceStatistics]:
         """Of the stores that rows went into."""
-        grids: dict[str, list[Grid]] = {}
+        grids: dict[str, list[SlidingWindow]] = {}
         for rule in rules.windows:
             for reading in reads_of(rule):
                 grids.setdefault(reading.store.name, []).append(rule.query.grid)
@@ -58,7 +58,7 @@ class MeasuredSlices:
             if self.sliced.get(store.name) and self.slices.get(store.name) and store.name in grids
         }
 
-    def _of_store(self, store: SliceStore, grids: list[Grid], ticks: int, partitions: int) -> SliceStatistics:
+    def _of_store(self, store: SliceStore, grids: list[SlidingWindow], ticks: int, partitions: int) -> SliceStatistics:
         rows, slices = (counted[store.name] / ticks for counted in (self.sliced, self.slices))
         streams = self.progress_of_tick(ticks)
         progress = 1e6 * streams.get(store.source, max(streams.values(), default=_LEAST))

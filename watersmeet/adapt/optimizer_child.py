@@ -1,5 +1,5 @@
 """The handler of the optimizer's process, for `runtime/child_main.py`."""
 
-from watersmeet.plan.planner import propose as answer
+from watersmeet.plan.proposals import propose as answer
 
 __all__ = ["answer"]

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from watersmeet.adapt import optimizer_child
-from watersmeet.plan.planner import Proposal, Request
+from watersmeet.plan.proposals import PlanRequest, Proposal
 from watersmeet.runtime.child_process import ChildProcess, Ended, Failed
 
 NICENESS = 5  # ticks come first
@@ -18,7 +18,7 @@ _SLACK, _TIMES = 60.0, 20.0  # a request may take so many seconds, and so many t
 
 
 @dataclass(frozen=True)
-class Answer:
+class OptimizerReply:
     number: int  # of the request
     proposal: Proposal | None
     seconds: float  # that it took
@@ -31,7 +31,7 @@ class OptimizerProcess:
     def __init__(self) -> None:
         self._child: ChildProcess | None = None
         self._thread: threading.Thread | None = None
-        self._answer: Answer | None = None
+        self._answer: OptimizerReply | None = None
         self._change = threading.Lock()
         self._closed = False
 
@@ -43,13 +43,13 @@ class OptimizerProcess:
     def pid(self) -> int | None:
         return self._child.pid if self._child else None
 
-    def ask(self, number: int, request: Request) -> None:
+    def ask(self, number: int, request: PlanRequest) -> None:
         assert not self.busy, "the optimizer has not replied yet"
         self._answer = None
         self._thread = threading.Thread(target=self._exchange, args=(number, request), daemon=True)
         self._thread.start()
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> OptimizerReply | None:
         """What the optimizer said since the last time, once."""
         if self._thread is None or self._thread.is_alive():
             return None
@@ -68,7 +68,7 @@ class OptimizerProcess:
             if self._child is not None:
                 self._child.close()
 
-    def _exchange(self, number: int, request: Request) -> None:
+    def _exchange(self, number: int, request: PlanRequest) -> None:
         began, proposal, failure = time.monotonic(), None, ""
         try:
             child = self._running()
@@ -78,7 +78,7 @@ class OptimizerProcess:
             failure = str(problem)
         except (Ended, OSError) as problem:
             failure = f"the optimizer's process ended: {problem}"
-        self._answer = Answer(number, proposal, time.monotonic() - began, failure)
+        self._answer = OptimizerReply(number, proposal, time.monotonic() - began, failure)
 
     def _running(self) -> ChildProcess:
         child = self._child

@@ -65,16 +65,16 @@ def step_facts(plan: Plan) -> dict[int, StepFacts]:
             key = rule.placement.key
             broadcast = not key or key[0] not in step.key
             found[step.id] = StepFacts(
-                fanout * share,
-                len(rule.placement.used) if broadcast else 1,
-                bool(step.sees),
-                above[0].name,
-                step.store,
-                frozenset(named_ends(links[0])) if alone else None,
-                1.0 if plain else min(share, 1 - 1e-9),
-                sizes[step.store],
-                min(1.0, fanout * share),
-                problem.buckets,
+                expected=fanout * share,
+                copies=len(rule.placement.used) if broadcast else 1,
+                sees_new=bool(step.sees),
+                start=above[0].name,
+                store=step.store,
+                measures=frozenset(named_ends(links[0])) if alone else None,
+                passing=1.0 if plain else min(share, 1 - 1e-9),
+                rows=sizes[step.store],
+                hits=min(1.0, fanout * share),
+                buckets=problem.buckets,
             )
             visit(step.steps, (*above, rule), passing)
 

@@ -20,7 +20,7 @@ _PRIOR = 0.3  # how much the shipped weights count, against one step that took a
 _SLOWLY = 0.5  # share of what an epoch says in what is known after it
 
 _STEPS: tuple[tuple[str, ...], ...] = (("miss", "hit", "far"), ("match",), ("step", "bucket"))
-_DONE: Mapping[str, Mapping[str, str]] = {  # by stage, what is done there and its weight
+DONE: Mapping[str, Mapping[str, str]] = {  # by stage, what is done there and its weight
     stages.GATHER: {
         stages.ROWS: "row",
         stages.INDEX_ENTRIES: "index_entry",
@@ -40,12 +40,11 @@ _DONE: Mapping[str, Mapping[str, str]] = {  # by stage, what is done there and i
         stages.SLICED_ROWS: "sliced_row",
         stages.SLICED_VALUES: "sliced_value",
         stages.SLICE_VALUES: "slice_value",
-        stages.SLICE_FILES: "slice_file",
+        stages.SLICE_CALLS: "slice_call",
     },
     stages.WINDOWS: {
         stages.READINGS: "window_call",
         stages.READ_VALUES: "window_value",
-        stages.JOINED_VALUES: "joined_value",
         stages.SLICE_VALUES: "slice_read",
     },
     stages.SPARK_WINDOWS: {
@@ -59,7 +58,7 @@ def fitted(known: Mapping[str, float], measured: Measurements) -> dict[str, floa
     """Measured weights by name, after an epoch."""
     before = bounded(known)
     scales = _scales_of_steps(list(measured.steps.values()), before)
-    for stage, weights in _DONE.items():
+    for stage, weights in DONE.items():
         expected = sum(measured.done.get(what, 0) * getattr(before, name) for what, name in weights.items())
         spent = measured.spent.get(stage, 0)
         if spent >= _LEAST_MICROS and expected > 0:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.model.expression import Expression
-from watersmeet.model.forms import Partial
+from watersmeet.model.forms import PartialAggregate
 from watersmeet.model.identity import spelled_as
 from watersmeet.model.types import arrow_type
 
@@ -27,7 +27,7 @@ SHORT_DECIMAL_DIGITS = 18
 @spelled_as("Part", "function", "argument", "filter")
 @dataclass(frozen=True)
 class Accumulator:
-    function: str  # as those of Partial
+    function: str  # as those of PartialAggregate
     argument: Expression | None = None
     filter: Expression | None = None  # rows for which it is not true count for nothing
 
@@ -68,7 +68,7 @@ class Accumulator:
 ROWS = Accumulator("count")  # how many rows
 
 
-def accumulators_of(partial: Partial) -> tuple[Accumulator, ...]:
+def accumulators_of(partial: PartialAggregate) -> tuple[Accumulator, ...]:
     """The accumulator that a partial is read from, and the count beside it."""
     found = Accumulator(partial.function, partial.argument, partial.filter)
     return (found,) if partial.function == "count" else (found, found.counted)

@@ -21,7 +21,7 @@ from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.values import partial_columns
-from watersmeet.model.forms import END, START, FactorizedAggregates, Final, JoinAggregates, SliceAggregates
+from watersmeet.model.forms import END, START, FactorizedAggregates, FinalStage, JoinAggregates, SliceAggregates
 from watersmeet.model.query import Query
 from watersmeet.model.types import arrow_type
 from watersmeet.store.guard import ExpressionError
@@ -141,7 +141,7 @@ def _of_factors(
 
 def _without_final(form: Any) -> Any:
     """The aggregates without their last step, which many queries may have in common."""
-    return replace(form, final=Final(), outputs=())
+    return replace(form, final=FinalStage(), outputs=())
 
 
 # By form: who reads its windows, and what of the form it has to know.

@@ -21,10 +21,10 @@ from watersmeet.aggregate.needs import counts_of, member_keys, member_partials
 from watersmeet.aggregate.reading import SliceNeed, SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, Partial, SliceAggregates
-from watersmeet.model.grid import Grid
+from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, PartialAggregate, SliceAggregates
 from watersmeet.model.identity import digest, identity
 from watersmeet.model.query import Query
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.derived import WIDEST
 
 MOST_SLICES = 1 << 16
@@ -37,14 +37,14 @@ def slice_stores(queries: Iterable[Query]) -> dict[str, tuple[SliceRead, ...]]:
     return {name: tuple(found[need] for need in each) for name, each in asked.items() if each}
 
 
-def slice_needs(form: Form, grid: Grid) -> tuple[SliceNeed, ...]:
+def slice_needs(form: Form, grid: SlidingWindow) -> tuple[SliceNeed, ...]:
     """What a query needs: something of its stream, and of each combination of distinct values; of each member
     of a join and, without keys, of each of its streams. Other forms need none."""
     of_form = _NEEDS.get(type(form))
     return () if of_form is None else of_form(form, grid)
 
 
-def _of_stream(form: SliceAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
+def _of_stream(form: SliceAggregates, grid: SlidingWindow) -> tuple[SliceNeed, ...]:
     plain = tuple(partial for partial in form.partials if not partial.distinct)
     of_values = (((*form.keys, *values), counts_of(form, values)) for values in form.distinct)
     return tuple(
@@ -52,11 +52,11 @@ def _of_stream(form: SliceAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
     )
 
 
-def _of_join(form: JoinAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
+def _of_join(form: JoinAggregates, grid: SlidingWindow) -> tuple[SliceNeed, ...]:
     return (SliceNeed(source_of(form), None, form.keys, form.partials, grid),)
 
 
-def _of_factors(form: FactorizedAggregates, grid: Grid) -> tuple[SliceNeed, ...]:
+def _of_factors(form: FactorizedAggregates, grid: SlidingWindow) -> tuple[SliceNeed, ...]:
     of_members = tuple(
         SliceNeed(member.stream, member.filter, member_keys(form, at), member_partials(form, at), grid)
         for at, member in enumerate(form.members)
@@ -65,7 +65,7 @@ def _of_factors(form: FactorizedAggregates, grid: Grid) -> tuple[SliceNeed, ...]
     return (*of_members, *(SliceNeed(stream, None, (), (), grid) for stream in form.streams if not form.key_types))
 
 
-_NEEDS: dict[type, Callable[[Any, Grid], tuple[SliceNeed, ...]]] = {
+_NEEDS: dict[type, Callable[[Any, SlidingWindow], tuple[SliceNeed, ...]]] = {
     SliceAggregates: _of_stream,
     JoinAggregates: _of_join,
     FactorizedAggregates: _of_factors,
@@ -121,7 +121,7 @@ def _shared(group: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
     first = group[0]
     # Without keys a window has a result even where no row passes, so that every row has to be seen.
     pushed = len(filters) > 1 or (not first.keys and first.filter is not None)
-    own: dict[SliceNeed, tuple[Accumulator, tuple[Partial, ...]]] = {}
+    own: dict[SliceNeed, tuple[Accumulator, tuple[PartialAggregate, ...]]] = {}
     for need in group:
         partials = tuple(filtered(partial, need.filter) for partial in need.partials) if pushed else need.partials
         present = Accumulator("count", None, need.filter) if pushed and need.keys else ROWS
@@ -139,7 +139,7 @@ def _shared(group: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
     return {need: SliceRead(store, *of) for need, of in own.items()}
 
 
-def filtered(partial: Partial, condition: Expression | None) -> Partial:
+def filtered(partial: PartialAggregate, condition: Expression | None) -> PartialAggregate:
     """The same of the rows that pass a condition."""
     both = [each for each in (condition, partial.filter) if each is not None]
     return replace(partial, filter=all_of(both) if both else None)

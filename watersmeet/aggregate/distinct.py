@@ -17,7 +17,7 @@ from watersmeet.aggregate.grouping import RowGroups, grouped, key_codes
 from watersmeet.aggregate.needs import counts_of
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.values import of_digits
-from watersmeet.model.forms import Partial, SliceAggregates
+from watersmeet.model.forms import PartialAggregate, SliceAggregates
 from watersmeet.model.types import arrow_type
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
@@ -55,7 +55,7 @@ def _groups_of(groups: Read, found: Read, keys: int) -> I64:
     return grouped(codes).ids[len(groups[1]) :]  # the groups come first, each once, so that their numbers are theirs
 
 
-def _aggregated(partial: Partial, values: pa.Array, ids: I64, counting: np.ndarray, groups: int) -> pa.Array:
+def _aggregated(partial: PartialAggregate, values: pa.Array, ids: I64, counting: np.ndarray, groups: int) -> pa.Array:
     counts = np.bincount(ids[counting], minlength=groups)
     if partial.function == "count":
         return pa.array(counts, pa.int64())

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes
 from watersmeet.model.expression import ColumnRef, Expression, unnested
-from watersmeet.model.forms import Final, Order
+from watersmeet.model.forms import FinalStage, Order
 from watersmeet.model.join import Output
 from watersmeet.model.types import arrow_type
 from watersmeet.store.evaluate import evaluate
@@ -22,7 +22,7 @@ from watersmeet.store.kernels import I64
 
 @dataclass(frozen=True)
 class FinalStep:
-    final: Final
+    final: FinalStage
     outputs: tuple[Output, ...]
 
 
@@ -87,7 +87,7 @@ def _ordered(rows: I64, windows: I64, values: list[pa.Array], orders: tuple[Orde
     return chosen
 
 
-def _limited(rows: I64, windows: I64, final: Final) -> I64:
+def _limited(rows: I64, windows: I64, final: FinalStage) -> I64:
     """Some rows of each window; they stand in the order of windows."""
     of_row = windows[rows]
     begins = np.searchsorted(of_row, of_row)

@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.model.expression import Expression
-from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Partial, SliceAggregates
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial, PartialAggregate, SliceAggregates
 from watersmeet.model.types import arrow_type
 
 
-def counts_of(body: SliceAggregates, values: tuple[Expression, ...]) -> tuple[Partial, ...]:
+def counts_of(body: SliceAggregates, values: tuple[Expression, ...]) -> tuple[PartialAggregate, ...]:
     """What is stored for each combination of values: how many rows have it, of those that pass each filter."""
     filters = dict.fromkeys(partial.filter for partial in body.partials if partial.distinct == values)
-    return tuple(Partial("count", None, each, "bigint") for each in filters)
+    return tuple(PartialAggregate("count", None, each, "bigint") for each in filters)
 
 
 def member_keys(body: FactorizedAggregates, at: int) -> tuple[Expression, ...]:
@@ -25,9 +25,9 @@ def member_keys(body: FactorizedAggregates, at: int) -> tuple[Expression, ...]:
     return tuple(sorted(found, key=lambda key: (key.text, key.type)))
 
 
-def member_partials(body: FactorizedAggregates, at: int) -> tuple[Partial, ...]:
+def member_partials(body: FactorizedAggregates, at: int) -> tuple[PartialAggregate, ...]:
     """What is needed of the rows of a member for all aggregates."""
-    found: dict[Partial, None] = {}
+    found: dict[PartialAggregate, None] = {}
     for partial in body.partials:
         for part in (counted_part(partial, at), factor_part(partial, at)):
             found.setdefault(_as_partial(part))
@@ -53,7 +53,7 @@ def factor_part(partial: JoinPartial, at: int) -> Accumulator:
     return Accumulator("count" if argument is None else partial.function, argument, _filter(partial, at))
 
 
-def _as_partial(part: Accumulator) -> Partial:
+def _as_partial(part: Accumulator) -> PartialAggregate:
     if part.function == "count":
         kind = "bigint"
     elif part.function == "sum":
@@ -62,7 +62,7 @@ def _as_partial(part: Accumulator) -> Partial:
     else:
         assert part.argument is not None
         kind = part.argument.type
-    return Partial(part.function, part.argument, part.filter, kind)
+    return PartialAggregate(part.function, part.argument, part.filter, kind)
 
 
 def scale_of(declared: str) -> int:

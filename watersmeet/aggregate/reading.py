@@ -8,8 +8,8 @@ from functools import cached_property
 from watersmeet.aggregate.accumulator import Accumulator, accumulators_of
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.expression import Expression
-from watersmeet.model.forms import Partial
-from watersmeet.model.grid import Grid
+from watersmeet.model.forms import PartialAggregate
+from watersmeet.model.sliding_window import SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class SliceNeed:
     source: str
     filter: Expression | None
     keys: tuple[Expression, ...]
-    partials: tuple[Partial, ...]
-    grid: Grid
+    partials: tuple[PartialAggregate, ...]
+    grid: SlidingWindow
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SliceRead:
 
     store: SliceStore
     present: Accumulator
-    partials: tuple[Partial, ...]
+    partials: tuple[PartialAggregate, ...]
 
     def __hash__(self) -> int:
         return self._hash

@@ -19,7 +19,7 @@ from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.tree import SliceTree
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
 
@@ -34,7 +34,7 @@ _MATRIX_BYTES = 256 << 20  # and takes at most so much memory when it is made
 class DueRange:
     """Which windows of a query are due: those that begin from `opened` to before `until`."""
 
-    grid: Grid
+    grid: SlidingWindow
     opened: int
     until: int
 

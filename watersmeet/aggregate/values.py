@@ -8,7 +8,7 @@ import pyarrow as pa
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import decimals
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.model.forms import Partial
+from watersmeet.model.forms import PartialAggregate
 from watersmeet.model.types import arrow_type
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
@@ -16,7 +16,7 @@ from watersmeet.store.kernels import I64
 _HALF = 1 << 64
 
 
-def partial_columns(store: SliceStore, partial: Partial, rows: pa.RecordBatch) -> list[pa.Array]:
+def partial_columns(store: SliceStore, partial: PartialAggregate, rows: pa.RecordBatch) -> list[pa.Array]:
     """The columns that `partial.columns` names. A sum that its type does not hold is NULL."""
     part = Accumulator(partial.function, partial.argument, partial.filter)
     own = [rows.column(name) for name in store.columns_of(part)]

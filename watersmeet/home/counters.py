@@ -16,8 +16,8 @@ ROWS, INDEX_ENTRIES, FILTER_BITS = "rows", "index entries", "filter bits"
 RESULT_ROWS, RESULT_BYTES, RESULT_FILES = "result rows", "result bytes", "result files"
 KEPT_ROWS, KEPT_ENTRIES, KEPT_FILES = "kept rows", "kept index entries", "kept files"
 SLICED_ROWS, SLICED_VALUES = "sliced rows", "sliced values"  # values: those of keys and parts
-SLICE_VALUES, SLICE_FILES = "slice values", "slice files"
-READINGS, READ_VALUES, JOINED_VALUES = "readings of slices", "values of windows", "joined values of windows"
+SLICE_VALUES, SLICE_CALLS = "slice values", "slice calls"
+READINGS, READ_VALUES = "readings of slices", "values of windows"
 WINDOW_JOBS, WINDOW_ROWS = "windows by Spark", "rows of windows by Spark"
 
 

@@ -10,9 +10,9 @@ For every window of a windowed query, what the batch query over the rows of the 
     WindowSql             everything else: Spark SQL over the rows of the window
 
 The three kinds of aggregates end in the same step. The combined partials are a small relation: key i is the column
-`k<i>`, partial i the columns that `Partial.columns` names, and there are `window_start` and `window_end`. The outputs,
-HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a WindowSql are
-columns of its result.
+`k<i>`, partial i the columns that `PartialAggregate.columns` names, and there are `window_start` and `window_end`. The
+outputs, HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a WindowSql
+are columns of its result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FUNCTIONS = ("count", "sum", "min", "max", "moments")
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialAggregate:
     """What is stored for a slice and a key: the part of an aggregate that combines with other parts.
 
     `type` is that of the stored value: a sum of integers is a decimal(38,0), so that no partial overflows; the last
@@ -68,7 +68,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Final:
+class FinalStage:
     """What is done with the combined partials of a window. Outputs are those of the query.
 
     With a limit (or offset), `order` ends with all outputs, so that the rows that are kept do not depend on chance."""
@@ -96,8 +96,8 @@ class SliceAggregates:
     stream: str
     filter: Expression | None
     keys: tuple[Expression, ...]  # over a row of the stream, as all expressions but those of the last step
-    partials: tuple[Partial, ...]
-    final: Final = field(default_factory=Final)
+    partials: tuple[PartialAggregate, ...]
+    final: FinalStage = field(default_factory=FinalStage)
     outputs: tuple[Output, ...] = ()
 
     @property
@@ -156,7 +156,7 @@ class FactorizedAggregates:
     members: tuple[Member, ...]  # the first is the root, and each comes after its parent
     key_types: tuple[str, ...]
     partials: tuple[JoinPartial, ...]
-    final: Final = field(default_factory=Final)
+    final: FinalStage = field(default_factory=FinalStage)
     outputs: tuple[Output, ...] = ()
 
     @property
@@ -180,8 +180,8 @@ class JoinAggregates:
 
     join: JoinForm  # its outputs are the columns that the keys and partials read
     keys: tuple[Expression, ...]  # over a row of these outputs
-    partials: tuple[Partial, ...]
-    final: Final = field(default_factory=Final)
+    partials: tuple[PartialAggregate, ...]
+    final: FinalStage = field(default_factory=FinalStage)
     outputs: tuple[Output, ...] = ()
 
     @property

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.model.forms import Form
-from watersmeet.model.grid import Grid
 from watersmeet.model.join import JoinForm, Output
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.model.stream import check_name
 from watersmeet.model.targets import FOLDERS, targets
@@ -66,7 +66,7 @@ class Query:
 
     name: str
     form: Form
-    window: Grid | None = None  # for a windowed query; None: its results leave one by one
+    window: SlidingWindow | None = None  # for a windowed query; None: its results leave one by one
     sink: Sink = field(default_factory=Sink)
     sql: str = ""
     backfill: bool = False  # it also has the results among stored rows, and the windows that these cover completely
@@ -91,7 +91,7 @@ class Query:
         return self.window is not None
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> SlidingWindow:
         """The windows of a windowed query."""
         assert self.window is not None, f"{self.name} has no windows"
         return self.window

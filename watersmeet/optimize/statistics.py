@@ -79,6 +79,11 @@ class Statistics:
             return DEFAULT_TICKS
         return max(1.0, sum(map(self.size, known)) / sum(self.arrivals[stream] for stream in known))
 
+    def arriving(self, stream: str, ticks: float) -> float:
+        """Rows of a stream in a tick, if the windows are renewed in so many."""
+        known = self.arrivals.get(stream)
+        return self.size(stream) / ticks if known is None else known
+
     def turnover(self, stream: str, ticks: float) -> float:
         """Rows of a stream that arrive in so many ticks, by those in its window."""
         arrived = self.arrivals.get(stream)

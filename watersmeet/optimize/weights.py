@@ -49,11 +49,10 @@ class Weights:
     # For each value of a slice store, of which there is a row for each slice and key
     slice_value: float = 0.0  # written and merged
     slice_read: float = 0.0  # read when windows are answered
-    slice_file: float = 0.0  # for each store and tick
+    slice_call: float = 0.0  # for each batch of rows that goes into a store, and for each file of it
     # For each window that is made of slices
     window_call: float = 0.0  # for each reading of a store in a tick that closes windows
     window_value: float = 0.0  # for each key and value
-    joined_value: float = 0.0  # for each key of a member of a factorized join and value
     # For each window that Spark computes
     window_job: float = 0.0
     window_row: float = 0.0
@@ -103,14 +102,13 @@ SHIPPED = Weights(
     result_row=0.052,
     result_byte=0.0026,
     result_file=2080.0,
-    sliced_row=0.05,
-    sliced_value=0.01,
-    slice_value=0.02,
-    slice_read=0.03,
-    slice_file=1500.0,
-    window_call=1000.0,
-    window_value=0.02,
-    joined_value=0.05,
+    sliced_row=0.005,
+    sliced_value=0.0011,
+    slice_value=0.021,
+    slice_read=0.125,
+    slice_call=340.0,
+    window_call=1780.0,
+    window_value=0.045,
     window_job=500_000.0,
     window_row=1.0,
 )

@@ -10,9 +10,9 @@ from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render_leaves import check_cost
-from watersmeet.plan.result_costs import result_width, results_of
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.plan.window_costs import WindowCosts, arrivals
+from watersmeet.plan.window_costs import results_of
+from watersmeet.windows.costs import WindowCosts, result_width
 
 NO_WINDOWS = WindowCosts()
 
@@ -30,7 +30,7 @@ def tick_estimate(
         return {}
     streams = {stream_of(relation) for relation in problem.relations}
     streams |= {stream for query in queries if query.is_windowed for stream in query.streams}
-    arrived = {stream: arrivals(problem, stream) * ticks for stream in sorted(streams)}
+    arrived = {stream: problem.statistics.arriving(stream, ticks) * ticks for stream in sorted(streams)}
     bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed} if rules else {}
     gathering = sum(rows * (weights.row + bits.get(name, 0) * weights.filter_bit) for name, rows in arrived.items())
     found = {
@@ -61,5 +61,5 @@ def _results(problem: Problem, part: JoinPart) -> float:
         return rows * weights.result_row
     if part.query.sink.format == "count":
         return 0.0
-    row = weights.result_row + weights.result_byte * result_width(output.type for output in part.join.outputs)
+    row = weights.result_row + weights.result_byte * result_width(part.join.outputs)
     return rows * row + min(rows, problem.ticks) * weights.result_file

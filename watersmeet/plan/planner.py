@@ -8,12 +8,9 @@ same on every machine, however busy it is. The rule for when one plan is better 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isclose
-
-import pyarrow as pa
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import JoinForm, Query, Stream
@@ -30,7 +27,7 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, bounded, shipped
 from watersmeet.options import Options
 from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.comparison import Comparison, horizon, price_of_change
+from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
@@ -39,8 +36,9 @@ from watersmeet.plan.render import render
 from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.store_needs import seldom_probed
-from watersmeet.plan.window_costs import WindowCosts, window_costs
+from watersmeet.plan.window_costs import window_costs
 from watersmeet.store.guard import within_bounds
+from watersmeet.windows.costs import WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
 from watersmeet.windows.table import planned_windows, streams_with_all_rows, with_windows
 
@@ -131,7 +129,7 @@ def make_plan(
 ) -> Plan:
     """`left_out` are suspended queries, for which rows are stored."""
     all_rows = streams_with_all_rows(queries, left_out)
-    plan = _joined(occasion, streams, queries, options, statistics, in_force, sample, all_rows)
+    plan = joined_plan(occasion, streams, queries, options, statistics, in_force, sample, all_rows)
     plan = replace(plan, left_out=tuple(left_out))
     if not plan.windowed:
         return plan
@@ -141,7 +139,7 @@ def make_plan(
     return replace(plan, windows=windows, rules=with_windows(plan.rules, windows))
 
 
-def _joined(
+def joined_plan(
     occasion: Occasion,
     streams: Sequence[Stream],
     queries: Sequence[Query],
@@ -156,7 +154,7 @@ def _joined(
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, in_force)
         solution = _solution(occasion, streams, queries, options, problem, in_force)
-        return _compiled(streams, queries, options, problem, solution, groups, all_rows)
+        return compiled_plan(streams, queries, options, problem, solution, groups, all_rows)
 
 
 def problem_of(
@@ -173,15 +171,15 @@ def problem_of(
         return before[1] if before and before[0].definition == part.definition else part.graph
 
     problem = Problem(
-        tuple(graph(part) for part in parts),
-        statistics,
-        options.partitions,
-        options.materialize == "on",
-        research.layouts,
-        None,
-        research.parallelism,
-        PAPER if research.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
-        {} if research.costs == "paper" else demands_of(parts),
+        queries=tuple(graph(part) for part in parts),
+        statistics=statistics,
+        partitions=options.partitions,
+        materialize=options.materialize == "on",
+        layouts=research.layouts,
+        storage_budget=None,
+        parallelism=research.parallelism,
+        weights=PAPER if research.costs == "paper" else bounded(statistics.weights, shipped(options.executor)),
+        demands={} if research.costs == "paper" else demands_of(parts),
     )
     if not options.storage_budget:
         return problem
@@ -220,7 +218,7 @@ def longest_windows(joins: Iterable[JoinForm]) -> dict[str, int | None]:
     return found
 
 
-def _compiled(
+def compiled_plan(
     streams: Sequence[Stream],
     queries: Sequence[Query],
     options: Options,
@@ -310,62 +308,6 @@ def _with_kept_paths(
         return stores[store].serves(part, Aliases([part]), by_name)
 
     return extended(problem, in_force.solution, staying, readable)
-
-
-@dataclass(frozen=True)
-class Request:
-    """All that a proposal depends on, as a small message to the process that makes it."""
-
-    streams: tuple[Stream, ...]
-    queries: tuple[Query, ...]
-    options: Options
-    statistics: Statistics
-    renewed: float  # share of the windows that an epoch renews
-    solution: Solution  # the active plan
-    rules: Ruleset
-    groups: Groups = ()
-    samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
-    windows: Planned = field(default_factory=Planned)
-    left_out: tuple[Query, ...] = ()
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What the active plan could be replaced by, and whether that pays."""
-
-    solution: Solution
-    rules: Ruleset
-    groups: Groups
-    comparison: Comparison
-    regrouped: bool  # other groups alone are worth a change
-
-    @property
-    def differs(self) -> bool:
-        return self.regrouped or not isclose(self.comparison.before, self.comparison.after)
-
-    @property
-    def is_worth_it(self) -> bool:
-        return self.regrouped or self.comparison.pays
-
-
-def propose(request: Request) -> Proposal:
-    """A better plan for the data as it is after an epoch."""
-    streams, queries, options = request.streams, request.queries, request.options
-    problem = problem_of(queries, options, request.statistics)
-    in_force = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
-    sample = request.samples.get if request.samples else None
-    all_rows = streams_with_all_rows(queries, request.left_out)
-    found = _joined(EPOCH, streams, queries, options, request.statistics, in_force, sample, all_rows)
-    now = price(problem, request.solution.paths, request.solution.layouts)
-    cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
-    compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
-    regrouped = found.groups != request.groups
-    if regrouped and not compared.pays:
-        same = replace(now, searcher=request.solution.searcher)
-        found = _compiled(streams, queries, options, problem, same, found.groups, all_rows)
-        compared = Comparison(compared.before, compared.before)
-    rules = with_windows(found.rules, request.windows)
-    return Proposal(found.solution, rules, found.groups, compared, regrouped)
 
 
 def window_seconds(queries: Iterable[Query]) -> dict[str, float]:

@@ -30,7 +30,7 @@ from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
 from watersmeet.plan.units import SECONDS, TUPLES
-from watersmeet.plan.window_costs import WindowCosts
+from watersmeet.windows.costs import WindowCosts
 
 
 def render(
@@ -60,38 +60,38 @@ def render(
     costs = costs or WindowCosts()
     windows, slices = (shown_windows(rules, costs), shown_slices(rules, costs)) if rules else ((), ())
     return RenderedPlan(
-        solution.searcher,
-        problem.partitions,
-        TUPLES if problem.weights.once else SECONDS,
-        solution.probe_cost * unit,
-        solution.shipping * unit,
-        solution.storage,
-        solution.cost * unit,
-        solution.bound * unit,
-        individual_cost * unit,
-        solution.optimal,
-        solution.seconds,
-        tuple(stores),
-        tuple(steps.values()),
-        over_budget,
-        solution.tuples * (1.0 if problem.weights.once else 1 / problem.ticks),
-        solution.phases,
-        problem.ticks,
-        problem.statistics.seconds,
-        tick_estimate(problem, solution, queries, rules, costs),
-        tuple(
+        searcher=solution.searcher,
+        partitions=problem.partitions,
+        unit=TUPLES if problem.weights.once else SECONDS,
+        probe_cost=solution.probe_cost * unit,
+        shipping=solution.shipping * unit,
+        storage_cost=solution.storage,
+        cost=solution.cost * unit,
+        bound=solution.bound * unit,
+        individual_cost=individual_cost * unit,
+        optimal=solution.optimal,
+        seconds=solution.seconds,
+        stores=tuple(stores),
+        steps=tuple(steps.values()),
+        over_budget=over_budget,
+        tuples=solution.tuples * (1.0 if problem.weights.once else 1 / problem.ticks),
+        phases=solution.phases,
+        ticks=problem.ticks,
+        tick_seconds=problem.statistics.seconds,
+        estimate=tick_estimate(problem, solution, queries, rules, costs),
+        by_spark=tuple(
             (rule.name, text)
             for rule in (rules.by_spark if rules else ())
             for text in sorted(column.shown for column in rule.computed)
         ),
-        checks,
-        windows,
-        slices,
-        tuple(_starts(problem, serving)),
-        _sharing(problem, queries, steps.values(), stores, (windows, slices)),
-        assumed_by(problem, link_text),
-        tuple(window.name for window in windows) if problem.weights.once else (),
-        costs.total / 1e6,
+        checks=checks,
+        windows=windows,
+        slices=slices,
+        starts=tuple(_starts(problem, serving)),
+        sharing=_sharing(problem, queries, steps.values(), stores, (windows, slices)),
+        assumed=assumed_by(problem, link_text),
+        unpriced=tuple(window.name for window in windows) if problem.weights.once else (),
+        window_cost=costs.total / 1e6,
     )
 
 
@@ -162,19 +162,19 @@ def _step(
         for name in serving.get(want, ())
     }
     return RenderedStep(
-        number,
-        parent,
-        move.node[0],
-        str(move.node[1]),
-        str(move.store),
-        tuple(sorted(link_text(link) for link in links)),
-        looked_up_by(links),
-        priced.copies,
-        priced.cost * _unit(problem),
-        priced.flow * priced.copies / (1.0 if problem.weights.once else problem.ticks),
-        tuple(users),
-        serving.get((move.node[0], move.joined), ()),
-        is_assumed(problem, move.joined, users),
+        number=number,
+        parent=parent,
+        start=move.node[0],
+        joined=str(move.node[1]),
+        store=str(move.store),
+        on=tuple(sorted(link_text(link) for link in links)),
+        by=looked_up_by(links),
+        copies=priced.copies,
+        cost=priced.cost * _unit(problem),
+        tuples=priced.flow * priced.copies / (1.0 if problem.weights.once else problem.ticks),
+        serves=tuple(users),
+        ends=serving.get((move.node[0], move.joined), ()),
+        assumed=is_assumed(problem, move.joined, users),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from watersmeet.plan.ruleset import Ruleset, WindowRule
 from watersmeet.plan.units import length_text, seconds_text
-from watersmeet.plan.window_costs import WindowCosts
+from watersmeet.windows.costs import WindowCosts
 from watersmeet.windows.slices.plan import reads_of, slices_of
 from watersmeet.windows.table import operator_of
 
@@ -70,16 +70,18 @@ def shown_slices(rules: Ruleset, costs: WindowCosts) -> tuple[ShownSlices, ...]:
             serves.setdefault(read.store.name, []).append(rule.query.name)
     return tuple(
         ShownSlices(
-            store.name,
-            store.source,
-            store.width,
-            tuple(each.spelled(lambda column: column.shown) for each in store.filters),
-            tuple(each.spelled(lambda column: column.shown) for each in store.keys),
-            tuple(_part(part.function, str(part.argument or "*"), str(part.filter or "")) for part in store.parts),
-            tuple(sorted(set(serves.get(store.name, ())))),
-            costs.keys.get(store.name, 0.0),
-            costs.by_store.get(store.name, 0.0) / 1e6,
-            store.name in costs.assumed,
+            name=store.name,
+            source=store.source,
+            width=store.width,
+            filters=tuple(each.spelled(lambda column: column.shown) for each in store.filters),
+            keys=tuple(each.spelled(lambda column: column.shown) for each in store.keys),
+            parts=tuple(
+                _part(part.function, str(part.argument or "*"), str(part.filter or "")) for part in store.parts
+            ),
+            serves=tuple(sorted(set(serves.get(store.name, ())))),
+            keys_of_window=costs.keys.get(store.name, 0.0),
+            cost=costs.by_store.get(store.name, 0.0) / 1e6,
+            assumed=store.name in costs.assumed,
         )
         for store in slices_of(rules.windows).values()
     )
@@ -93,16 +95,16 @@ def _query(rule: WindowRule, costs: WindowCosts) -> ShownWindows:
     query, grid, operator = rule.query, rule.query.grid, operator_of(rule.query)
     assert operator is not None
     return ShownWindows(
-        query.name,
-        query.form.kind,
-        operator.in_words(query.form),
-        grid.range,
-        grid.slide,
-        query.streams,
-        tuple(dict.fromkeys(each.store.name for each in reads_of(rule))),
-        query.reason,
-        costs.by_query.get(query.name, 0.0) / 1e6,
-        query.name in costs.assumed,
+        name=query.name,
+        kind=query.form.kind,
+        form=operator.in_words(query.form),
+        range=grid.range,
+        slide=grid.slide,
+        streams=query.streams,
+        slices=tuple(dict.fromkeys(each.store.name for each in reads_of(rule))),
+        reason=query.reason,
+        cost=costs.by_query.get(query.name, 0.0) / 1e6,
+        assumed=query.name in costs.assumed,
     )
 
 

@@ -83,15 +83,15 @@ def _made(first: _Sum, second: _Sum, operator: str, bound: float | int, is_time:
     low = bound if operator in (">", ">=", "=") else None
     high = bound if operator in ("<", "<=", "=") else None
     return Difference(
-        _of_one_row(first.expression),
-        _of_one_row(second.expression),
-        low,
-        high,
-        operator == ">",
-        operator == "<",
-        is_time or first.is_time or second.is_time,
-        bool(first.offset or second.offset or first.is_time or second.is_time) or not compares,
-        compares,
+        left=_of_one_row(first.expression),
+        right=_of_one_row(second.expression),
+        low=low,
+        high=high,
+        low_open=operator == ">",
+        high_open=operator == "<",
+        is_time=is_time or first.is_time or second.is_time,
+        shifted=bool(first.offset or second.offset or first.is_time or second.is_time) or not compares,
+        compares=compares,
     )
 
 

@@ -28,8 +28,8 @@ from watersmeet.sql.syntax import Located
 from watersmeet.sql.tree import Call
 
 
-class Binder:
-    """Binds the expressions of one query."""
+class ExpressionCheck:
+    """Asks DuckDB for the types of the expressions of one query."""
 
     def __init__(self, site: Site, registered: Mapping[str, Registered]) -> None:
         self._site = site
@@ -48,6 +48,9 @@ class Binder:
                 )
             problem, hint = reason(call.name)
             self._site.fail(call.span, problem, hint=hint)
+
+    def is_registered(self, name: str) -> bool:
+        return name.lower() in self._registered
 
     def registered(self, name: str) -> Registered | None:
         return self._registered.get(name.lower())

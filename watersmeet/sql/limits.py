@@ -5,14 +5,15 @@ Sizes that a literal asks for (`repeat(x, 1000000000)`) are limited too: one row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from watersmeet.errors import SqlError
-from watersmeet.model.grid import Grid
 from watersmeet.model.limits import TextLimits
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
-from watersmeet.sql.windows import Windows
+from watersmeet.sql.tree import TableName
+from watersmeet.sql.windows import WindowClauses
 
 _CONNECTIVES = ("AND", "OR", "WHEN", "BETWEEN")
 _OPERATORS = ("+", "-", "*", "/", "%", "||", "DIV")
@@ -28,11 +29,20 @@ def check_length(name: str, text: str, limits: TextLimits) -> None:
         )
 
 
-def check_windows(site: Site, name: str, grid: Grid, windows: Windows, limits: TextLimits) -> None:
-    count = grid.windows_of_a_row
+def check_aliases(site: Site, name: str, tables: Collection[TableName], most: int) -> None:
+    if len(tables) > most:
+        site.fail(
+            list(tables)[most].alias.span,
+            f"query {name} joins {len(tables)} aliases; the limit is {most}",
+            hint="split it into two queries, or raise the option max_aliases",
+        )
+
+
+def check_windows(site: Site, name: str, window: SlidingWindow, clauses: WindowClauses, limits: TextLimits) -> None:
+    count = window.windows_of_a_row
     if count > limits.windows:
-        sliding = [bracket.span for bracket in (*windows.brackets, windows.overall) if bracket and bracket.slide]
-        called = [token.span for token in windows.tokens if token.is_word("WINDOW")]
+        sliding = [bracket.span for bracket in clauses.brackets if bracket.slide]
+        called = [token.span for token in clauses.tokens if token.is_word("WINDOW")]
         site.fail(
             [*sliding, *called, (0, len(site.text))][0],
             f"each row is in {count:,} windows of query {name}; the limit is {limits.windows:,}",

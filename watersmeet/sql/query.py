@@ -1,22 +1,24 @@
-"""From the text of a SELECT to a Query: cut windows, parse, resolve names, lower it to a form."""
+"""From the text of a SELECT to a Query: parse, check the rules, resolve names, lower it to a form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from itertools import pairwise
 
 from watersmeet.errors import ModelError, SourcePlace
 from watersmeet.model import Query, Registered, Sink, Stream
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
 from watersmeet.model.stream import check_name
-from watersmeet.sql.bind import Binder
-from watersmeet.sql.limits import check_length, check_tokens, check_windows
-from watersmeet.sql.lower.continuous import build_continuous
-from watersmeet.sql.lower.windowed import build_windowed, is_windowed
-from watersmeet.sql.parse import tokenize
+from watersmeet.sql.bind import ExpressionCheck
+from watersmeet.sql.limits import check_aliases, check_length, check_tokens, check_windows
+from watersmeet.sql.lower.forms import lowered
+from watersmeet.sql.lower.lowering import Lowering
+from watersmeet.sql.parse import parse_query, tokenize
+from watersmeet.sql.resolve.resolve import Resolver
+from watersmeet.sql.rules import Kind, check_rules
 from watersmeet.sql.site import Site
-from watersmeet.sql.windows import cut_windows
+from watersmeet.sql.windows import WindowClauses, cut_windows
 
 
 def build_query(
@@ -47,15 +49,32 @@ def build_query(
     while tokens[-1].means(";") and len(tokens) > 1:
         tokens = tokens[:-1]
     text = " " * tokens[0].start + select[tokens[0].start : tokens[-1].end]  # without a byte order mark
-    windows = cut_windows(site, tokens, text)
+    clauses = cut_windows(site, tokens)
+    kind = _kind_of(clauses)
+    check = ExpressionCheck(site, functions or {})
     try:
-        binder = Binder(site, functions or {})
-        build = build_windowed if is_windowed(windows) else build_continuous
-        query = build(name, text, streams, sink or Sink(), site, windows, binder, max_aliases)
+        written, check_all_read = parse_query(site, text, clauses.tokens)
+        check_rules(site, written, kind, clauses.tokens, check.is_registered)
+        resolver = Resolver(site, streams, kind)
+        resolved = resolver.whole(written)
+        check_aliases(site, name, resolver.tables.values(), max_aliases)
+        form, window, reason = lowered(Lowering(site, check, resolver, clauses, streams), kind, resolved)
+        check_all_read()
+        query = Query(name, form, window, sink or Sink(), text, backfill, reason=reason)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     except ModelError as error:
         site.adopt(tokens[0].span, error)
     if query.window is not None:
-        check_windows(site, name, query.window, windows, limits)
-    return replace(query, backfill=backfill)
+        check_windows(site, name, query.window, clauses, limits)
+    return query
+
+
+def _kind_of(clauses: WindowClauses) -> Kind:
+    """Windowed, if a window slides or Spark's window(…) is called; over results, if result_time() is called as well."""
+    called = {
+        token.text.upper() for token, after in pairwise(clauses.tokens) if token.kind == "word" and after.means("(")
+    }
+    if all(bracket.slide is None for bracket in clauses.brackets) and "WINDOW" not in called:
+        return Kind.CONTINUOUS
+    return Kind.JOIN_AGGREGATES if "RESULT_TIME" in called else Kind.WINDOWED

@@ -7,6 +7,9 @@ from typing import Protocol
 
 from watersmeet.sql.site import Span
 
+WINDOW = "window()"  # the name of Spark's window(…) and window.start in the tree, which no column has
+WINDOW_FIELDS = {"start": False, "end": True}  # of window(…), and whether each is its end
+
 
 @dataclass(frozen=True)
 class Token:
@@ -30,15 +33,6 @@ class Token:
 @dataclass(frozen=True)
 class Name:
     text: str
-    span: Span
-
-
-@dataclass(frozen=True)
-class UnsupportedClause:
-    """Something that is not supported: its kind, what was written, and where."""
-
-    what: str
-    written: str
     span: Span
 
 

@@ -28,10 +28,10 @@ from watersmeet.sql.tree import (
     CastTo,
     Field,
     Interval,
-    Node,
     Null,
     Number,
     Parenthesized,
+    Scalar,
     Text,
     Truth,
     Unknown,
@@ -44,11 +44,11 @@ _LONGEST = 200_000  # characters of DuckDB text
 class Typing:
     """Types the expressions of one query. `leaf` says what a column stands for; for other nodes it may return None."""
 
-    def __init__(self, site: Site, leaf: Callable[[Node], Expression | None]) -> None:
+    def __init__(self, site: Site, leaf: Callable[[Scalar], Expression | None]) -> None:
         self._site = site
         self._leaf = leaf
 
-    def whole(self, node: Node) -> Expression:
+    def whole(self, node: Scalar) -> Expression:
         found = self.typed(node)
         if len(found.text) > _LONGEST:
             self._site.fail(
@@ -56,7 +56,7 @@ class Typing:
             )
         return found
 
-    def typed(self, node: Node) -> Expression:
+    def typed(self, node: Scalar) -> Expression:
         found = self._leaf(node)
         if found is not None:
             return found
@@ -65,7 +65,7 @@ class Typing:
         except Unsupported as error:
             self._site.fail(node.span, error.problem, hint=error.hint)
 
-    def _typed(self, node: Node) -> Expression:
+    def _typed(self, node: Scalar) -> Expression:
         match node:
             case Call():
                 return self.call(node, [self.typed(argument) for argument in self._known(node).arguments])

@@ -1,17 +1,19 @@
 """The windows of a SELECT: `[RANGE 10 SECONDS]` or `[UNBOUNDED]` at a stream, `WINDOW …` at the end.
 
 With SLIDE, or as `[TUMBLE 1 MINUTE]`, they make a windowed query. Windows are not part of any SQL
-dialect. They are cut out before the text is parsed, with spaces in their place, so that every position that the
-parser reports is still a position in the user's text.
+dialect: their tokens are left out of what is parsed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from watersmeet.sql.duration import duration
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Token
+from watersmeet.sql.tree import TableName
 
 
 @dataclass(frozen=True)
@@ -25,21 +27,40 @@ class Bracket:
 
 
 @dataclass(frozen=True)
-class Windows:
-    brackets: tuple[Bracket, ...]
+class WindowClauses:
+    """The windows of one SELECT, and its other tokens."""
+
+    at_streams: tuple[Bracket, ...]
     overall: Bracket | None  # of aliases without brackets
-    blanked: str
-    tokens: tuple[Token, ...]  # without those of the windows
+    tokens: tuple[Token, ...]
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        return (*self.at_streams, *([self.overall] if self.overall else ()))
+
+    def of_tables(self, site: Site, tables: Iterable[TableName]) -> list[Bracket | None]:
+        """The window of each table: the one behind its name or alias, or else the one at the end of the query."""
+        found: list[Bracket | None] = []
+        used: set[Span] = set()
+        for table in tables:
+            own = [each for each in self.at_streams if each.after in (table.name.span[1], table.alias.span[1])]
+            if len(own) > 1:
+                site.fail(own[1].span, f"alias {table.alias.text} has two windows", hint="remove one of them")
+            used.update(bracket.span for bracket in own)
+            found.append(own[0] if own else self.overall)
+        for bracket in self.at_streams:
+            if bracket.span not in used:
+                _no_stream(site, bracket.span)
+        return found
 
 
 _KINDS = "RANGE r, RANGE r SLIDE s, TUMBLE r or UNBOUNDED"
 
 
-def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
-    """Find all windows of one SELECT and blank them in `text`."""
+def cut_windows(site: Site, tokens: tuple[Token, ...]) -> WindowClauses:
+    """Find all windows of one SELECT."""
     kept: list[Token] = []
     brackets: list[Bracket] = []
-    spans: list[Span] = []
     at = 0
     while at < len(tokens):
         token = tokens[at]
@@ -49,9 +70,8 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
                 site.fail((token.start, tokens[at + 1].end), "this window has no closing bracket", hint="add ]")
             span = (token.start, tokens[close].end)
             if not kept:
-                site.fail(span, "this window belongs to no stream", hint="move it after a stream's name or alias")
+                _no_stream(site, span)
             brackets.append(_bracket(site, tokens[at + 1 : close], span, kept[-1].end))
-            spans.append(span)
             at = close + 1
             continue
         _check_word(site, tokens[at : at + 3])
@@ -64,11 +84,12 @@ def cut_windows(site: Site, tokens: tuple[Token, ...], text: str) -> Windows:
         clause = tuple(kept[start + 1 :])
         _check_last(site, clause)
         overall = _bracket(site, clause, span, span[0])
-        spans.append(span)
         kept = kept[:start]
-    for begin, end in spans:
-        text = text[:begin] + "".join(char if char == "\n" else " " for char in text[begin:end]) + text[end:]
-    return Windows(tuple(brackets), overall, text, tuple(kept))
+    return WindowClauses(tuple(brackets), overall, tuple(kept))
+
+
+def _no_stream(site: Site, span: Span) -> NoReturn:
+    site.fail(span, "this window belongs to no stream", hint="move it after a stream's name or alias")
 
 
 def _check_word(site: Site, tokens: tuple[Token, ...]) -> None:

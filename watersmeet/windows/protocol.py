@@ -21,6 +21,7 @@ from watersmeet.model import Query
 from watersmeet.model.forms import Form
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.store.placement import Store
+from watersmeet.windows.costs import TickFacts, WindowCosts
 
 Origins = Mapping[str, Any]  # by store of windows, what it was made for; an operator keeps it from plan to plan
 
@@ -74,3 +75,6 @@ class Planning(Protocol):
 
     def planned(self, queries: Sequence[Query], stored: StoredWindows, partitions: int) -> Planned:
         """What queries of such forms add to a plan, all of them together."""
+
+    def cost(self, rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
+        """What the windows of such rules cost in a tick, all of them together; what they share is divided."""

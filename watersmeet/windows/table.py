@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from watersmeet.model import Query
 from watersmeet.plan.ruleset import Ruleset, WindowRule
+from watersmeet.windows.costs import TickFacts, WindowCosts
 from watersmeet.windows.protocol import Planned, Planning, StoredWindows
 from watersmeet.windows.slices.plan import SlicesPlanning
 from watersmeet.windows.sql.plan import SqlPlanning
@@ -26,6 +27,14 @@ def planned_windows(queries: Sequence[Query], stored: StoredWindows, partitions:
     found = Planned.of(each.planned(asked[each.name], stored, partitions) for each in OPERATORS if asked[each.name])
     order = {query.name: at for at, query in enumerate(queries)}
     return replace(found, rules=tuple(sorted(found.rules, key=lambda rule: order[rule.query.name])))
+
+
+def cost_of(rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
+    """What the windows of a plan cost in a tick."""
+    found = WindowCosts()
+    for operator in OPERATORS:
+        found.include(operator.cost([rule for rule in rules if rule.operator == operator.name], facts))
+    return found
 
 
 def with_windows(rules: Ruleset, planned: Planned) -> Ruleset:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.model import Query
 from watersmeet.model.expression import Expression
-from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member, Partial, SliceAggregates
+from watersmeet.model.forms import FactorizedAggregates, JoinPartial, Member, PartialAggregate, SliceAggregates
 from watersmeet.private_duckdb import connect
 from watersmeet.sql.spark_types import is_decimal, shape
 
@@ -58,7 +58,7 @@ def _sliced(body: SliceAggregates) -> str:
     return _grouped([*names, *partials], f"(SELECT {inner} FROM {body.stream}{where})", names)
 
 
-def _partial(at: int, partial: Partial) -> list[str]:
+def _partial(at: int, partial: PartialAggregate) -> list[str]:
     chosen = f" FILTER (WHERE TRY({partial.filter.text}))" if partial.filter is not None else ""
     value = f"TRY({partial.argument.text})" if partial.argument is not None else "*"
     if partial.distinct:

@@ -8,7 +8,7 @@ from tests.sql.windowed.conftest import Build
 from watersmeet.errors import SqlError
 from watersmeet.model import Stream
 from watersmeet.model.forms import FactorizedAggregates, JoinAggregates, SliceAggregates, WindowSql
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.sql import build_query
 from watersmeet.sql.registration import register
 
@@ -78,7 +78,7 @@ BATCH = {
 def test_slices(sql: str, query: Build) -> None:
     built = query(sql)
     assert isinstance(built.form, SliceAggregates)
-    assert (built.form.kind, built.reason, built.grid) == ("slices", "", Grid(60 * MINUTE, MINUTE))
+    assert (built.form.kind, built.reason, built.grid) == ("slices", "", SlidingWindow(60 * MINUTE, MINUTE))
     assert built.streams == ("bids",)
 
 
@@ -145,7 +145,7 @@ def test_a_limit_is_decided_by_all_outputs(query: Build) -> None:
     ],
 )
 def test_ways_to_write_a_grid(sql: str, query: Build) -> None:
-    assert query(sql).grid == Grid(60 * MINUTE, MINUTE)
+    assert query(sql).grid == SlidingWindow(60 * MINUTE, MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_ways_to_write_a_grid(sql: str, query: Build) -> None:
     ["FROM bids [TUMBLE 1 MINUTE]", "FROM bids WINDOW TUMBLE 1 MINUTE", "FROM bids GROUP BY window(at, '1 minute')"],
 )
 def test_tumbling_windows(sql: str, query: Build) -> None:
-    assert query(f"SELECT count(*) AS n {sql}").grid == Grid(MINUTE, MINUTE)
+    assert query(f"SELECT count(*) AS n {sql}").grid == SlidingWindow(MINUTE, MINUTE)
 
 
 def test_aggregates_over_a_continuous_join(query: Build) -> None:
@@ -167,5 +167,5 @@ def test_aggregates_over_a_continuous_join(query: Build) -> None:
     assert [output.name for output in inner.outputs] == ["a.category", "b.price"]
     assert [str(key) for key in built.form.keys] == ['"a.category"']
     assert str(built.form.partials[0].argument) == '"b.price" + 1'
-    assert (built.grid, built.streams) == (Grid(MINUTE, MINUTE), ("bids", "auctions"))
+    assert (built.grid, built.streams) == (SlidingWindow(MINUTE, MINUTE), ("bids", "auctions"))
     assert "continuous join" in built.reason

@@ -15,11 +15,11 @@ from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.random_queries import Generator
 from tests.sql.windowed.test_workloads import CLASSES, FOLDER
 from tests.support.declarations import streams_of
+from tests.support.window_sql import as_window_sql
 from watersmeet.errors import SqlError
 from watersmeet.model import Stream
 from watersmeet.sql import build_query
 from watersmeet.sql.functions.aggregates import aggregate_entries
-from watersmeet.sql.lower.windowed import as_batch
 
 QUERIES = [
     text.strip().replace("\n  ", " ")
@@ -70,7 +70,7 @@ def _schema(session: Any, text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("sql", QUERIES)
 def test_queries(sql: str, query: Build, session: Any, streams: dict[str, Stream]) -> None:
     built = query(sql)
-    text = as_batch(built, streams).text
+    text = as_window_sql(built, streams).text
     assert _schema(session, text) == [(output.name, output.type) for output in built.outputs]
     planned = session.sql(text, {"window_start": 0, "window_end": 1})._jdf.queryExecution().executedPlan()
     assert planned is not None
@@ -92,7 +92,7 @@ def test_every_aggregate_of_every_type(query: Build, session: Any, streams: dict
                 except SqlError:
                     continue
                 accepted += 1
-                found = _schema(session, as_batch(built, streams).text)
+                found = _schema(session, as_window_sql(built, streams).text)
                 if found != [("v", built.outputs[0].type)]:
                     wrong.append(f"{called}: {built.outputs[0].type} here, {found} in Spark")
     assert not wrong, "\n".join(wrong)
@@ -114,7 +114,7 @@ def test_random_queries(query: Build, session: Any, streams: dict[str, Stream]) 
             continue
         kinds[built.form.kind] += 1
         try:
-            found = _schema(session, as_batch(built, streams).text)
+            found = _schema(session, as_window_sql(built, streams).text)
         except Exception as error:
             wrong.append(f"{sql}\n  {str(error).partition('JVM')[0][:300]}")
             continue
@@ -133,5 +133,5 @@ def test_workloads(workload: str, spark: Any) -> None:
     for name in CLASSES[workload]:
         built = build_query(name, (FOLDER / workload / f"{name}.sql").read_text(), streams)
         assert built.is_windowed
-        text = as_batch(built, streams).text
+        text = as_window_sql(built, streams).text
         assert _schema(session, text) == [(output.name, output.type) for output in built.outputs], name

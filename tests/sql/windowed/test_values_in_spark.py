@@ -13,9 +13,9 @@ import pytest
 
 from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.model_answers import answers
+from tests.support.window_sql import as_window_sql
 from watersmeet.model import Stream
 from watersmeet.model.forms import WindowSql
-from watersmeet.sql.lower.windowed import as_batch
 
 ROWS = 300
 QUERIES = [
@@ -154,7 +154,7 @@ def test_as_in_spark(
 ) -> None:
     built = query(sql)
     assert built.form.kind in ("slices", "factorized")
-    found = session.sql(as_batch(built, streams).text, {"window_start": 0, "window_end": built.grid.range})
+    found = session.sql(as_window_sql(built, streams).text, {"window_start": 0, "window_end": built.grid.range})
     expected = [tuple(row.values()) for row in found.toArrow().to_pylist()]
     mine = answers(built, rows, 0)
     assert Counter(map(_comparable, mine)) == Counter(map(_comparable, expected))

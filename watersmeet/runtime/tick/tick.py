@@ -126,17 +126,17 @@ class Tick:
         if phase == 0:
             starts = tuple(start for start in starts if self._is_due(start))
         order = ProbeOrder(
-            self.home,
-            self.number,
-            self.attempt,
-            self.rules,
-            phase,
-            starts,
-            {store: tuple(infos) for store, infos in buckets.items()},
-            (),
-            self.off.union(*(report.off for report in probed)),
-            self.suspended(probed),
-            self.absences(gathered),
+            home=self.home,
+            tick=self.number,
+            attempt=self.attempt,
+            rules=self.rules,
+            phase=phase,
+            starts=starts,
+            buckets={store: tuple(infos) for store, infos in buckets.items()},
+            work=(),
+            off=self.off.union(*(report.off for report in probed)),
+            suspended=self.suspended(probed),
+            absences=self.absences(gathered),
         )
         source = [bucket for bucket in (*self.standing(), *new) if any(_begins(order, s, bucket) for s in starts)]
         return replace(order, work=split(source, tasks))

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from watersmeet.model.expression import Cast, ColumnRef, Expression
-from watersmeet.model.forms import Partial
+from watersmeet.model.forms import PartialAggregate
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import sql
+from watersmeet.sql.lower.lowering import DoesNotFit
 from watersmeet.sql.spark_types import INTEGERS, is_decimal, shape
 
 _WHOLE_SUM = "decimal(38,0)"
@@ -34,10 +35,6 @@ _SAME |= {"try_sum": "sum", "bool_and": "min", "every": "min", "bool_or": "max",
 FACTORS = ("count", "sum", "avg", "min", "max")  # what can be pushed below a join
 
 Add = Callable[[str, Expression | None, str], Expression]  # a function, its argument and the type that is stored
-
-
-class NotThisClass(Exception):
-    """Why a query cannot be computed in a certain way: a sentence without its end."""
 
 
 def plain_name(name: str) -> str:
@@ -60,7 +57,7 @@ def combined(name: str, argument: Expression | None, kind: str, add: Add) -> Exp
             assert argument is not None
             total = add("sum", _addend(argument), stored_sum(argument.type))
             return average(argument.type, kind, total, add("count", argument, "bigint"))
-    raise NotThisClass(f"{name} has no partial aggregates that combine")
+    raise DoesNotFit(f"{name} has no partial aggregates that combine")
 
 
 def moments(name: str, n: ColumnRef, m2: ColumnRef) -> Expression | None:
@@ -79,7 +76,7 @@ def stored_sum(kind: str) -> str:
     if is_decimal(kind):
         digits, scale = shape(kind)
         if digits > _MOST_SUMMED:
-            raise NotThisClass(f"a sum of {kind.upper()} may need more than 38 digits")
+            raise DoesNotFit(f"a sum of {kind.upper()} may need more than 38 digits")
         return f"decimal(38,{scale})"
     return "double"
 
@@ -95,7 +92,7 @@ def average(kind: str, result: str, total: Expression, count: Expression) -> Exp
         return sql("CASE WHEN {1} > 0 THEN {0} / {1} END", "double", cast(total, "double"), cast(count, "double"))
     digits, scale = shape(kind)
     if digits > _MOST_AVERAGED or digits + scale > _MOST_SHOWN:
-        raise NotThisClass(f"an average of {kind.upper()} needs too many digits")
+        raise DoesNotFit(f"an average of {kind.upper()} needs too many digits")
     # As whole numbers: the sum in units of its last digit, with four digits more, divided and rounded half up.
     units = "CAST(replace(CAST({0} AS TEXT), '.', '') AS HUGEINT)"
     rounded = f"((abs({units}) * 20000 + {{1}}) // ({{1}} * 2))"
@@ -108,13 +105,13 @@ def average(kind: str, result: str, total: Expression, count: Expression) -> Exp
     return sql(text, result, total, cast(count, "bigint"))
 
 
-class Partials:
+class PartialList:
     """The partials of a query, each once."""
 
     def __init__(self) -> None:
-        self.listed: list[Partial] = []
+        self.listed: list[PartialAggregate] = []
 
-    def add(self, partial: Partial) -> tuple[ColumnRef, ...]:
+    def add(self, partial: PartialAggregate) -> tuple[ColumnRef, ...]:
         if partial not in self.listed:
             self.listed.append(partial)
         at = self.listed.index(partial)

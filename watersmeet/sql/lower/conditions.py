@@ -8,29 +8,29 @@ from watersmeet.model import Equality, Expression, KeyPart, Predicate
 from watersmeet.model.expression import all_of
 from watersmeet.sql.functions.logic import compared_in
 from watersmeet.sql.lower.predicates import call_predicate, cross_product, make_predicate
-from watersmeet.sql.lower.rows import Member, Scalars, comparisons, conjuncts, is_true, sides
+from watersmeet.sql.lower.rows import JoinAlias, JoinScalars, comparisons, is_true, sides
 from watersmeet.sql.site import Span
 from watersmeet.sql.spark_types import INTEGERS, Unsupported
-from watersmeet.sql.tree import Call, Node
+from watersmeet.sql.tree import Call, Scalar, conjuncts
 
 _PAIR = 2  # rows are joined two at a time
 
 
 class Condition:
-    def __init__(self, scalars: Scalars) -> None:
+    def __init__(self, scalars: JoinScalars) -> None:
         self._scalars = scalars
-        self._site, self._binder = scalars.site, scalars.binder
+        self._site, self._check = scalars.site, scalars.check
         self._filters: dict[str, dict[Expression, None]] = {}  # by alias, in the order of the text
         self._equalities: set[Equality] = set()
         self._predicates: set[Predicate] = set()
 
-    def add(self, node: Node | None) -> None:
+    def add(self, node: Scalar | None) -> None:
         for conjunct in conjuncts(node):
             self._add(conjunct)
 
-    def _add(self, conjunct: Node) -> None:
+    def _add(self, conjunct: Scalar) -> None:
         members = self._scalars.read(conjunct)
-        function = self._binder.registered(conjunct.name) if isinstance(conjunct, Call) and conjunct.function else None
+        function = self._check.registered(conjunct.name) if isinstance(conjunct, Call) and conjunct.function else None
         if isinstance(conjunct, Call) and function:
             if len(members) != _PAIR:
                 self._site.fail(
@@ -48,9 +48,7 @@ class Condition:
         both = sides(conjunct)
         read = [self._scalars.read(side) for side in both or ()]
         if both and all(len(each) == 1 for each in read):
-            keys = [
-                (each[0], self._binder.bound(side, self._bare(side))) for side, each in zip(both, read, strict=True)
-            ]
+            keys = [(each[0], self._check.bound(side, self._bare(side))) for side, each in zip(both, read, strict=True)]
             self.add_equality(conjunct.span, keys[0], keys[1])
         elif len(members) == _PAIR:
             self._predicates |= {make_predicate(self._scalars, members, part) for part in comparisons(conjunct)}
@@ -62,21 +60,21 @@ class Condition:
                 hint="split it into conditions over two aliases",
             )
 
-    def add_between(self, node: Node, left: Member, right: Member) -> None:
+    def add_between(self, node: Scalar, left: JoinAlias, right: JoinAlias) -> None:
         """A condition on a pair of rows, of which it may read only one."""
         self._scalars.check_functions(node)
         self._predicates.add(make_predicate(self._scalars, [left, right], node))
 
-    def joins(self, member: Member) -> bool:
+    def joins(self, member: JoinAlias) -> bool:
         """Whether something joins a member to others."""
         return bool(self._reached(member.alias) - {member.alias})
 
-    def add_cross(self, left: Member, right: Member) -> None:
+    def add_cross(self, left: JoinAlias, right: JoinAlias) -> None:
         """CROSS JOIN: needed as a predicate only where nothing else joins the two."""
         if right.alias not in self._reached(left.alias):
             self._predicates.add(cross_product(left, right))
 
-    def filter_of(self, member: Member) -> Expression | None:
+    def filter_of(self, member: JoinAlias) -> Expression | None:
         filters = self._filters.get(member.alias)
         if not filters:
             return None
@@ -109,7 +107,7 @@ class Condition:
             frontier.extend(found)
         return reached
 
-    def check_connected(self, members: Sequence[Member]) -> None:
+    def check_connected(self, members: Sequence[JoinAlias]) -> None:
         """Reject a cross product without CROSS JOIN, at the first alias that no predicate leads to."""
         reached = self._reached(members[0].alias)
         for member in members:
@@ -120,11 +118,11 @@ class Condition:
                     hint=f"add a predicate with {member.alias}, or write CROSS JOIN if you want every pair",
                 )
 
-    def add_filter(self, node: Node, member: Member) -> None:
-        condition = self._binder.condition(node, self._bare(node))
+    def add_filter(self, node: Scalar, member: JoinAlias) -> None:
+        condition = self._check.condition(node, self._bare(node))
         self._filters.setdefault(member.alias, {}).setdefault(condition)
 
-    def add_equality(self, span: Span, left: tuple[Member, Expression], right: tuple[Member, Expression]) -> None:
+    def add_equality(self, span: Span, left: tuple[JoinAlias, Expression], right: tuple[JoinAlias, Expression]) -> None:
         try:
             pair = compared_in(left[1], right[1])
         except Unsupported as error:
@@ -135,6 +133,6 @@ class Condition:
         keys = [KeyPart.of(expression, common) for _, expression in ends]
         self._equalities.add(Equality(ends[0][0].alias, ends[1][0].alias, keys[0], keys[1]))
 
-    def _bare(self, node: Node) -> Expression:
+    def _bare(self, node: Scalar) -> Expression:
         """What a scalar says of the only row that it reads."""
         return self._scalars.expression(node, lambda member: "")

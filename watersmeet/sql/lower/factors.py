@@ -1,28 +1,24 @@
-"""Class two: COUNT, SUM, AVG, MIN and MAX over an acyclic equality join, pushed below the join."""
+"""COUNT, SUM, AVG, MIN and MAX over an acyclic equality join, as partial aggregates below the join."""
 
 from __future__ import annotations
 
 from watersmeet.model import KeyPart
 from watersmeet.model.expression import all_of
 from watersmeet.model.forms import FactorizedAggregates, Member
-from watersmeet.sql.bind import Binder
-from watersmeet.sql.lower.combine import NotThisClass
-from watersmeet.sql.lower.final import LastStep, some_row
-from watersmeet.sql.lower.join_conditions import Join
+from watersmeet.sql.lower.final import FinalBuilder, some_row
+from watersmeet.sql.lower.join_conditions import FactorizedJoin
 from watersmeet.sql.lower.join_partials import JoinPartials
 from watersmeet.sql.lower.join_tree import equal_keys, join_tree
-from watersmeet.sql.lower.slices import Rows
+from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
 from watersmeet.sql.lower.spark_text import is_constant
-from watersmeet.sql.resolve.resolved import Select
-from watersmeet.sql.site import Site
+from watersmeet.sql.resolve.resolved import ResolvedSelect
 
 
-def as_factors(site: Site, binder: Binder, query: Select) -> FactorizedAggregates:
-    """The query with partial aggregates below its join; raises NotThisClass."""
+def factorized_aggregates(lowering: Lowering, query: ResolvedSelect) -> FactorizedAggregates:
+    """The query with partial aggregates below its join; raises DoesNotFit."""
     if not query.aggregated:
-        raise NotThisClass("it gives rows and not aggregates")
-    join = Join(Rows(site, binder, {}), {})
-    join.read(query)
+        raise DoesNotFit("it gives rows and not aggregates")
+    join = FactorizedJoin(lowering, query)
     nodes = tuple(node for node in query.group or () if not is_constant(node))
     owners = [join.alias_of(node, "a key of GROUP BY") for node in nodes]
     keys = [join.rows.key(node) for node in nodes]
@@ -31,9 +27,8 @@ def as_factors(site: Site, binder: Binder, query: Select) -> FactorizedAggregate
     parents = join_tree(list(join.scans), classes, root)
     position = {alias: at for at, alias in enumerate(parents)}
     partials = JoinPartials(join, position)
-    last = LastStep(
-        site,
-        binder,
+    last = FinalBuilder(
+        lowering,
         [(node, key.type) for node, key in zip(nodes, keys, strict=True)],
         partials.aggregate,
     )

@@ -7,31 +7,30 @@ from collections.abc import Callable, Sequence
 from watersmeet.errors import SqlError
 from watersmeet.model import Expression, Output
 from watersmeet.model.expression import ColumnRef, Operation, all_of
-from watersmeet.model.forms import END, START, Final, Order, key_column
-from watersmeet.sql.bind import Binder
+from watersmeet.model.forms import END, START, FinalStage, Order, key_column
+from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of
-from watersmeet.sql.lower.combine import NotThisClass
+from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
 from watersmeet.sql.resolve.groups import bare
-from watersmeet.sql.resolve.resolved import Bound, Nested, Select, WindowEnd
+from watersmeet.sql.resolve.resolved import Bound, Nested, ResolvedSelect, WindowEnd
 from watersmeet.sql.resolve.typing import only_spark
-from watersmeet.sql.site import Site
-from watersmeet.sql.tree import Aggregate, Call, Node, Over
+from watersmeet.sql.tree import Aggregate, Call, Over, Scalar
 from watersmeet.sql.typing import Typing
 
 
-class LastStep:
-    """`combine` gives an aggregate as an expression over partials."""
+class FinalBuilder:
+    """Builds the last step of one query; `combine` gives an aggregate as an expression over partials."""
 
     def __init__(
-        self, site: Site, binder: Binder, keys: Sequence[tuple[Node, str]], combine: Callable[[Aggregate], Expression]
+        self, lowering: Lowering, keys: Sequence[tuple[Scalar, str]], combine: Callable[[Aggregate], Expression]
     ) -> None:
-        self._binder = binder
+        self._check = lowering.check
         self._keys = {bare(node): key_column(at, kind) for at, (node, kind) in enumerate(keys)}
         self._combine = combine
-        self._typing = _LastTyping(site, self._leaf)
+        self._typing = _LastTyping(lowering.site, self._leaf)
 
-    def _leaf(self, node: Node) -> Expression | None:
+    def _leaf(self, node: Scalar) -> Expression | None:
         key = self._keys.get(bare(node))
         if key is not None:
             return key
@@ -40,11 +39,13 @@ class LastStep:
         if isinstance(node, WindowEnd):
             return ColumnRef(END if node.end else START, "timestamp")
         if isinstance(node, Nested | Over):
-            raise NotThisClass("it has a subquery" if isinstance(node, Nested) else "it has a function with OVER")
+            raise DoesNotFit("it has a subquery" if isinstance(node, Nested) else "it has a function with OVER")
         assert not isinstance(node, Bound), node
         return None
 
-    def read(self, query: Select, *, nonempty: Expression | None = None) -> tuple[tuple[Output, ...], Final]:
+    def read(
+        self, query: ResolvedSelect, *, nonempty: Expression | None = None
+    ) -> tuple[tuple[Output, ...], FinalStage]:
         """The outputs and the rest; `nonempty` is a condition without which there is no group at all."""
         outputs = tuple(
             Output(output.name, output.type, self.value(node))
@@ -59,10 +60,10 @@ class LastStep:
             known = [each.expression for each in order]
             order += [Order(each.expression, False, True) for each in outputs if each.expression not in known]
         having = all_of(conditions) if conditions else None
-        return outputs, Final(having, query.distinct, tuple(order), query.limit, query.offset)
+        return outputs, FinalStage(having, query.distinct, tuple(order), query.limit, query.offset)
 
-    def value(self, node: Node) -> Expression:
-        return proven(self._binder, node, self._typing)
+    def value(self, node: Scalar) -> Expression:
+        return proven(self._check, node, self._typing)
 
 
 class _LastTyping(Typing):
@@ -73,14 +74,23 @@ class _LastTyping(Typing):
         return found or super().call(node, arguments)
 
 
-def proven(binder: Binder, node: Node, typing: Typing) -> Expression:
-    """An expression that DuckDB computes as Spark does; raises NotThisClass."""
+def proven(check: ExpressionCheck, node: Scalar, typing: Typing) -> Expression:
+    """An expression that DuckDB computes as Spark does; raises DoesNotFit."""
     try:
-        found = binder.bound(node, typing.whole(node))
+        found = typing.whole(node)
     except SqlError as error:
-        raise NotThisClass(f"outside of Spark, {error.problem}") from None
+        raise DoesNotFit(f"outside of Spark, {error.problem}") from None
+    return checked(check, node, found)
+
+
+def checked(check: ExpressionCheck, node: Scalar, expression: Expression) -> Expression:
+    """The expression, if DuckDB gives it the same type; raises DoesNotFit."""
+    try:
+        found = check.bound(node, expression)
+    except SqlError as error:
+        raise DoesNotFit(f"outside of Spark, {error.problem}") from None
     if only_spark(found):
-        raise NotThisClass("it has a function that only Spark computes")
+        raise DoesNotFit("it has a function that only Spark computes")
     return found
 
 

@@ -15,12 +15,12 @@ from watersmeet.model import ColumnRef, Expression
 from watersmeet.model.expression import Cast, all_of
 from watersmeet.model.forms import JoinPartial
 from watersmeet.sql.functions.rendering import sql
-from watersmeet.sql.lower.combine import FACTORS, NotThisClass, combined, plain_name, stored_sum
-from watersmeet.sql.lower.join_conditions import Join
-from watersmeet.sql.lower.rows import conjuncts
+from watersmeet.sql.lower.combine import FACTORS, combined, plain_name, stored_sum
+from watersmeet.sql.lower.join_conditions import FactorizedJoin
+from watersmeet.sql.lower.lowering import DoesNotFit
 from watersmeet.sql.lower.slices import argument_of
 from watersmeet.sql.spark_types import FLOATS, is_decimal, shape
-from watersmeet.sql.tree import Aggregate, Call, Node, Null, Number, Parenthesized
+from watersmeet.sql.tree import Aggregate, Call, Null, Number, Parenthesized, Scalar, conjuncts, without_parentheses
 
 Parts = tuple[tuple[int, Expression], ...]  # expressions, each with the position of the member that it reads
 
@@ -35,7 +35,7 @@ class _Term:
 
 
 class JoinPartials:
-    def __init__(self, join: Join, position: dict[str, int]) -> None:
+    def __init__(self, join: FactorizedJoin, position: dict[str, int]) -> None:
         self._join = join
         self._position = position
         self.listed: list[JoinPartial] = []
@@ -52,12 +52,12 @@ class JoinPartials:
         value, condition = argument_of(node, self._join.rows)
         name = "count" if node.name == "count_if" else plain_name(node.name)
         if name not in FACTORS:
-            raise NotThisClass(f"{node.name} is not pushed below a join")
+            raise DoesNotFit(f"{node.name} is not pushed below a join")
         tests = list(conjuncts(condition)) if condition is not None else []
         if value is None:
             return self.add("count", (), self._filters(tests), "bigint")
         if name == "sum" and len(self._join.aliases_of(value)) > 1:
-            return self._sum(_bare(value), kind, tests)
+            return self._sum(without_parentheses(value), kind, tests)
         at, argument = self._one(value, node.name)
 
         def add(function: str, of: Expression | None, stored: str) -> Expression:
@@ -65,7 +65,7 @@ class JoinPartials:
 
         return combined(name, argument, kind, add)
 
-    def _sum(self, value: Node, kind: str, tests: list[Node]) -> Expression:
+    def _sum(self, value: Scalar, kind: str, tests: list[Scalar]) -> Expression:
         if isinstance(value, Call) and value.name == "case":
             return self._chosen(value, kind, tests)
         signed = list(_terms(value))
@@ -74,21 +74,21 @@ class JoinPartials:
         if len(terms) == 1 and (is_decimal(whole) or whole in FLOATS or len(terms[0].factors) == 1):
             return _as(self.add("sum", terms[0].factors, self._filters(tests), stored_sum(whole)), kind)
         if not is_decimal(whole) or not all(is_decimal(term.type) for term in terms):
-            raise NotThisClass("an argument of sum reads several aliases")
+            raise DoesNotFit("an argument of sum reads several aliases")
         if stored_sum(whole) != f"decimal(38,{_scale(terms)})":
-            raise NotThisClass("an argument of sum is rounded")
+            raise DoesNotFit("an argument of sum is rounded")
         return self._difference(terms, kind, tests)
 
-    def _product(self, node: Node) -> Parts:
+    def _product(self, node: Scalar) -> Parts:
         """The factors of a product, one for each alias that it reads."""
-        found: dict[str, Node] = {}
+        found: dict[str, Scalar] = {}
         for factor in _factors(node):
             alias = self._join.alias_of(factor, "an argument of sum")
             whole = Parenthesized(factor)
             found[alias] = Call("*", (found[alias], whole)) if alias in found else whole
         return tuple((self._position[alias], self._join.rows.value(factor)) for alias, factor in found.items())
 
-    def _difference(self, terms: list[_Term], kind: str, tests: list[Node]) -> Expression:
+    def _difference(self, terms: list[_Term], kind: str, tests: list[Scalar]) -> Expression:
         """Sums of products, added up."""
         present: dict[int, dict[Expression, None]] = {}
         for term in terms:
@@ -100,28 +100,28 @@ class JoinPartials:
         sums = [self.add("sum", term.factors, filters, stored_sum(term.type)) for term in terms]
         return Cast((sql(f"(CAST(0 AS {wide}){text})", f"decimal(38,{_scale(terms)})", *sums, raises=True),), kind)
 
-    def _chosen(self, value: Call, kind: str, tests: list[Node]) -> Expression:
+    def _chosen(self, value: Call, kind: str, tests: list[Scalar]) -> Expression:
         """CASE WHEN … THEN … [ELSE 0] END."""
         test, chosen, *otherwise = value.arguments
-        if len(otherwise) > 1 or (otherwise and _bare(otherwise[0]) not in (Number("0"), Null())):
-            raise NotThisClass("an argument of sum is a CASE over several aliases with other branches than 0")
+        if len(otherwise) > 1 or (otherwise and without_parentheses(otherwise[0]) not in (Number("0"), Null())):
+            raise DoesNotFit("an argument of sum is a CASE over several aliases with other branches than 0")
         also = [*tests, *conjuncts(test)]
         if len(self._join.aliases_of(chosen)) > 1:
-            found = self._sum(_bare(chosen), kind, also)
+            found = self._sum(without_parentheses(chosen), kind, also)
         else:
             at, argument = self._one(chosen, "sum")
             found = _as(self.add("sum", ((at, argument),), self._filters(also), stored_sum(argument.type)), kind)
-        if not otherwise or isinstance(_bare(otherwise[0]), Null):
+        if not otherwise or isinstance(without_parentheses(otherwise[0]), Null):
             return found
         everything, those = (self.add("count", (), self._filters(each), "bigint") for each in (tests, also))
         return sql("CASE WHEN {1} > {2} THEN coalesce({0}, 0) ELSE {0} END", kind, found, everything, those)
 
-    def _one(self, node: Node, function: str) -> tuple[int, Expression]:
+    def _one(self, node: Scalar, function: str) -> tuple[int, Expression]:
         """An argument that reads one alias."""
         alias = self._join.alias_of(node, f"an argument of {function}")
         return self._position[alias], self._join.rows.value(node)
 
-    def _filters(self, tests: list[Node], also: dict[int, list[Expression]] | None = None) -> Parts:
+    def _filters(self, tests: list[Scalar], also: dict[int, list[Expression]] | None = None) -> Parts:
         found: dict[int, list[Expression]] = {}
         for test in tests:
             at = self._position[self._join.alias_of(test, "FILTER or CASE")]
@@ -135,14 +135,8 @@ def _as(total: Expression, kind: str) -> Expression:
     return total if total.type == kind else Cast((total,), kind)
 
 
-def _bare(node: Node) -> Node:
-    while isinstance(node, Parenthesized):
-        node = node.inner
-    return node
-
-
-def _terms(node: Node, sign: str = "+") -> Iterator[tuple[str, Node]]:
-    node = _bare(node)
+def _terms(node: Scalar, sign: str = "+") -> Iterator[tuple[str, Scalar]]:
+    node = without_parentheses(node)
     if isinstance(node, Call) and node.name in ("+", "-") and len(node.arguments) > 1:
         left, right = node.arguments
         yield from _terms(left, sign)
@@ -155,8 +149,8 @@ def _scale(terms: list[_Term]) -> int:
     return max(shape(term.type)[1] for term in terms)
 
 
-def _factors(node: Node) -> Iterator[Node]:
-    node = _bare(node)
+def _factors(node: Scalar) -> Iterator[Scalar]:
+    node = without_parentheses(node)
     if isinstance(node, Call) and node.name == "*" and not node.function:
         for each in node.arguments:
             yield from _factors(each)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from watersmeet.model import Expression
-from watersmeet.sql.lower.combine import NotThisClass
+from watersmeet.sql.lower.lowering import DoesNotFit
 from watersmeet.sql.spark_types import INTEGERS
 
 Side = tuple[str, Expression]  # an alias and a key over its rows
@@ -25,17 +25,17 @@ def equal_keys(equalities: Iterable[tuple[Side, Side]]) -> tuple[Keys, list[str]
     for number, sides in enumerate(classes):
         kinds = {side[1].type for side in sides}
         if len(kinds) > 1 and not kinds <= set(INTEGERS):
-            raise NotThisClass("a join compares keys of different types")
+            raise DoesNotFit("a join compares keys of different types")
         types.append(max(kinds, key=lambda kind: INTEGERS.index(kind) if kind in INTEGERS else 0))
         for alias, key in sides:
             if number in keys.setdefault(alias, {}):
-                raise NotThisClass(f"two keys of {alias} have to be equal")
+                raise DoesNotFit(f"two keys of {alias} have to be equal")
             keys[alias][number] = key
     return keys, types
 
 
 def join_tree(aliases: Sequence[str], keys: Mapping[str, Mapping[int, Expression]], root: str) -> dict[str, str | None]:
-    """The parent of each alias, in an order in which parents come first; raises NotThisClass."""
+    """The parent of each alias, in an order in which parents come first; raises DoesNotFit."""
     shared = {pair: len(set(keys.get(pair[0], ())) & set(keys.get(pair[1], ()))) for pair in combinations(aliases, 2)}
     edges: list[tuple[str, str]] = []
     component = {alias: alias for alias in aliases}
@@ -45,13 +45,13 @@ def join_tree(aliases: Sequence[str], keys: Mapping[str, Mapping[int, Expression
             old = component[other]
             component = {alias: component[one] if at == old else at for alias, at in component.items()}
     if len(set(component.values())) > 1:
-        raise NotThisClass("not all aliases are joined by equalities")
+        raise DoesNotFit("not all aliases are joined by equalities")
     classes = {number for alias in aliases for number in keys.get(alias, ())}
     for number in classes:
         having = [alias for alias in aliases if number in keys.get(alias, ())]
         links = sum(number in keys[one] and number in keys[other] for one, other in edges)
         if links != len(having) - 1:
-            raise NotThisClass("the join is cyclic")
+            raise DoesNotFit("the join is cyclic")
     parents: dict[str, str | None] = {root: None}
     waiting = [root]
     while waiting:

@@ -7,7 +7,7 @@ without one it says what it says if all columns of the leaf are NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from watersmeet.model import Equality, Leaf, Predicate, SparkCall
@@ -15,26 +15,27 @@ from watersmeet.model.expression import Expression, all_of, column_ref
 from watersmeet.model.join import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
 from watersmeet.sql.functions.rendering import null
 from watersmeet.sql.lower.conditions import Condition
-from watersmeet.sql.lower.rows import Member, Scalars, conjuncts, is_true
+from watersmeet.sql.lower.rows import JoinAlias, JoinScalars, is_true
 from watersmeet.sql.resolve.resolved import Bound
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Node
+from watersmeet.sql.tree import Scalar, conjuncts
 
 _NO_NAME = Name("", (0, 1))
 _KINDS = {"left": LEFT_JOIN, "right": LEFT_JOIN, "semi": SEMI_JOIN, "anti": ANTI_JOIN}
 
 
 @dataclass(frozen=True)
-class Table:
+class JoinedTable:
     """One alias with what joins it to those before it."""
 
-    member: Member
+    member: JoinAlias
     kind: str = ""  # left, right, semi or anti; "": an inner join
-    on: tuple[Node, ...] = ()
+    on: tuple[Scalar, ...] = ()
     written: Name = _NO_NAME
     is_cross: bool = False
     is_nested: bool = False  # of a subquery
+    before: int = 0  # tables on the left of its join
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class LeafTable:
     written: Name
 
 
-def find_leaf(site: Site, tables: Sequence[Table]) -> LeafTable | None:
+def find_leaf(site: Site, tables: Sequence[JoinedTable]) -> LeafTable | None:
     found = [(at, table) for at, table in enumerate(tables) if table.kind]
     if not found:
         return None
@@ -59,22 +60,22 @@ def find_leaf(site: Site, tables: Sequence[Table]) -> LeafTable | None:
             detail=f"The first is {table.written.text}.",
             hint="write one query for each, or join the other streams with JOIN",
         )
-    if table.kind == "right" and at != 1:
+    if table.kind == "right" and table.before != 1:
         site.fail(
             table.written.span,
             "RIGHT JOIN has more than one stream on its left",
             detail="Of a join whose rows may be missing, the missing side has to be one stream.",
             hint=f"write {table.member.stream} {table.member.alias} LEFT JOIN … and the other streams with JOIN",
         )
-    return LeafTable(0 if table.kind == "right" else at, at, _KINDS[table.kind], table.written)
+    return LeafTable(at - 1 if table.kind == "right" else at, at, _KINDS[table.kind], table.written)
 
 
 class LeafCondition:
     """What a query with a leaf asks, conjunct by conjunct."""
 
-    def __init__(self, scalars: Scalars, table: LeafTable, whole: Condition) -> None:
+    def __init__(self, scalars: JoinScalars, table: LeafTable, whole: Condition) -> None:
         """`whole` takes what is about the preserved side alone."""
-        self._scalars, self._site, self._binder = scalars, scalars.site, scalars.binder
+        self._scalars, self._site, self._check = scalars, scalars.site, scalars.check
         self.table = table
         self.whole = whole
         self.on = Condition(scalars)
@@ -82,14 +83,14 @@ class LeafCondition:
         self._missing: dict[str, list[Expression]] = {}  # of results without one, by alias
 
     @property
-    def member(self) -> Member:
+    def member(self) -> JoinAlias:
         return self._scalars.members[self.table.at]
 
     @property
-    def preserved(self) -> list[Member]:
+    def preserved(self) -> list[JoinAlias]:
         return [member for member in self._scalars.members if member is not self.member]
 
-    def add(self, tables: Sequence[Table], where: Iterable[Node]) -> None:
+    def add(self, tables: Sequence[JoinedTable], where: Iterable[Scalar]) -> None:
         for at, table in enumerate(tables):
             for conjunct in (each for condition in table.on for each in conjuncts(condition)):
                 if at == self.table.joined_at:
@@ -114,7 +115,7 @@ class LeafCondition:
                 )
             self.on.add_cross(self.preserved[0], self.member)
 
-    def _add_inner(self, conjunct: Node) -> None:
+    def _add_inner(self, conjunct: Scalar) -> None:
         if self.member in self._scalars.read(conjunct):
             self._site.fail(
                 conjunct.span,
@@ -126,7 +127,7 @@ class LeafCondition:
             )
         self.whole.add(conjunct)
 
-    def _add_on(self, conjunct: Node) -> None:
+    def _add_on(self, conjunct: Scalar) -> None:
         read = self._scalars.read(conjunct)
         preserved = [member for member in read if member is not self.member]
         if self.member in read:
@@ -147,7 +148,7 @@ class LeafCondition:
                 hint="use conditions on one of them, or move it to WHERE if it is to leave out results",
             )
 
-    def _add_after(self, conjunct: Node) -> None:
+    def _add_after(self, conjunct: Scalar) -> None:
         self.check_computed(conjunct)
         self._after.add(conjunct)
         reader = next((member for member in self._scalars.read(conjunct) if member is not self.member), None)
@@ -156,11 +157,11 @@ class LeafCondition:
             is_leaf = self._scalars.member(found) is self.member
             return null(found.type) if is_leaf else column_ref(found.column, found.type, "")
 
-        without = self._binder.condition(conjunct, self._scalars.with_columns(conjunct, column))
+        without = self._check.condition(conjunct, self._scalars.with_columns(conjunct, column))
         self._missing.setdefault((reader or self.preserved[0]).alias, []).append(without)
 
-    def check(self, lengths: Sequence[int | None], outputs: Iterable[Node]) -> None:
-        windows = [length for at, length in enumerate(lengths) if at != self.table.at]
+    def check(self, lengths: Mapping[str, int | None], outputs: Iterable[Scalar]) -> None:
+        windows = [lengths[member.alias] for member in self.preserved]
         if self.table.kind != SEMI_JOIN and all(window is None for window in windows):
             self._site.fail(
                 self.preserved[0].span,
@@ -172,7 +173,7 @@ class LeafCondition:
         for output in outputs if self.table.kind == LEFT_JOIN else ():
             self.check_computed(output)
 
-    def check_computed(self, node: Node) -> None:
+    def check_computed(self, node: Scalar) -> None:
         """Reject what Spark would have to compute from a row that is not there."""
         for column in self._scalars.expression(node, lambda member: member.alias).columns:
             if isinstance(column, SparkCall) and column.row == self.member.alias:

@@ -10,34 +10,36 @@ from watersmeet.model.expression import call
 from watersmeet.model.predicate import LEFT, RIGHT
 from watersmeet.model.types import is_integer
 from watersmeet.sql.bands import Difference, difference_of
-from watersmeet.sql.lower.rows import Member, Scalars
+from watersmeet.sql.lower.rows import JoinAlias, JoinScalars
 from watersmeet.sql.programs import program_of
 from watersmeet.sql.spark_types import FLOATS, wider
-from watersmeet.sql.tree import Node
+from watersmeet.sql.tree import Scalar
 
 
-def cross_product(left: Member, right: Member) -> Predicate:
+def cross_product(left: JoinAlias, right: JoinAlias) -> Predicate:
     return Predicate(left.alias, right.alias, CROSS, CROSS)
 
 
-def make_predicate(scalars: Scalars, pair: Sequence[Member], node: Node) -> Predicate:
+def make_predicate(scalars: JoinScalars, pair: Sequence[JoinAlias], node: Scalar) -> Predicate:
     """`pair` has the two members in the order of FROM."""
-    condition = scalars.binder.condition(node, _expression(scalars, pair, node))
+    condition = scalars.check.condition(node, _expression(scalars, pair, node))
     thetas = [_theta(each) for each in (condition, _mirrored(condition))]
     return Predicate(pair[0].alias, pair[1].alias, thetas[0], thetas[1])
 
 
-def call_predicate(scalars: Scalars, pair: Sequence[Member], function: Registered, nodes: Sequence[Node]) -> Predicate:
+def call_predicate(
+    scalars: JoinScalars, pair: Sequence[JoinAlias], function: Registered, nodes: Sequence[Scalar]
+) -> Predicate:
     """A call of a registered predicate."""
     arguments = []
     for node in nodes:
         scalars.check_functions(node)
-        arguments.append(scalars.binder.bound(node, _expression(scalars, pair, node)))
+        arguments.append(scalars.check.bound(node, _expression(scalars, pair, node)))
     thetas = [_call(function, each) for each in (tuple(arguments), tuple(map(_mirrored, arguments)))]
     return Predicate(pair[0].alias, pair[1].alias, thetas[0], thetas[1])
 
 
-def _expression(scalars: Scalars, pair: Sequence[Member], node: Node) -> Expression:
+def _expression(scalars: JoinScalars, pair: Sequence[JoinAlias], node: Scalar) -> Expression:
     return scalars.expression(node, lambda member: LEFT if member is pair[0] else RIGHT)
 
 

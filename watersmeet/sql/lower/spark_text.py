@@ -14,17 +14,17 @@ from watersmeet.sql.resolve.groups import bare
 from watersmeet.sql.resolve.resolved import (
     Bound,
     Nested,
-    Query,
+    ResolvedQuery,
+    ResolvedSelect,
+    ResolvedSource,
     Scan,
-    Select,
-    Source,
     Subselect,
     WindowEnd,
 )
 from watersmeet.sql.resolve.typing import SparkTyping
 from watersmeet.sql.site import in_backticks
 from watersmeet.sql.spark_types import nested, wider
-from watersmeet.sql.tree import Aggregate, Call, Node, Ordered, Over, SortKey
+from watersmeet.sql.tree import Aggregate, Call, Ordered, Over, Scalar, SortKey
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 _INFIX = (*_COMPARISONS, "&", "|", "^", "||")
@@ -41,7 +41,7 @@ _JOINS = {
 }
 
 
-def spark_text(query: Query, views: Mapping[str, str], typing: SparkTyping) -> str:
+def spark_text(query: ResolvedQuery, views: Mapping[str, str], typing: SparkTyping) -> str:
     """The text, where the rows of each stream in the window are a view."""
     return _Writer(views, typing).query(query)
 
@@ -53,14 +53,14 @@ class _Writer:
 
     # Queries -------------------------------------------------------------------------------------
 
-    def query(self, query: Query) -> str:
+    def query(self, query: ResolvedQuery) -> str:
         if query.limit is None and not query.offset:
             return self._plain(query)
         prefix = "s"
         while any(output.label.lower().startswith(prefix) for output in query.outputs):
             prefix += "_"
         shown = ", ".join(in_backticks(output.label) for output in query.outputs)
-        if isinstance(query, Select) and not query.distinct:
+        if isinstance(query, ResolvedSelect) and not query.distinct:
             inner = self._select(query, self._sorting(prefix, [self._value(each.value) for each in query.order]))
         else:  # what it is ordered by is a matter of its outputs
             sorting = self._sorting(prefix, [self._of_outputs(query, each.value) for each in query.order])
@@ -74,15 +74,15 @@ class _Writer:
     def _sorting(self, prefix: str, values: list[str]) -> str:
         return "".join(f", {value} AS `{prefix}{at}`" for at, value in enumerate(values))
 
-    def _of_outputs(self, query: Query, value: Node) -> str:
-        if isinstance(query, Select):
+    def _of_outputs(self, query: ResolvedQuery, value: Scalar) -> str:
+        if isinstance(query, ResolvedSelect):
             place = [bare(known) for known in query.values].index(bare(value))
             return in_backticks(query.outputs[place].label)
         return self._value(value)
 
-    def _plain(self, query: Query) -> str:
+    def _plain(self, query: ResolvedQuery) -> str:
         """Without ORDER BY and LIMIT."""
-        if isinstance(query, Select):
+        if isinstance(query, ResolvedSelect):
             return self._select(query, "")
         # The names of outputs are those of the left side.
         left, right = self.query(query.left), self.query(query.right)
@@ -92,7 +92,7 @@ class _Writer:
         )
         return f"SELECT {listed} FROM (({left}) {query.operator} ({right}))"
 
-    def _select(self, query: Select, more: str) -> str:
+    def _select(self, query: ResolvedSelect, more: str) -> str:
         pairs = zip(query.values, query.outputs, strict=True)
         listed = ", ".join(f"{self._value(value)} AS {in_backticks(output.label)}" for value, output in pairs)
         text = f"SELECT {'DISTINCT ' if query.distinct else ''}{listed}{more}"
@@ -107,7 +107,7 @@ class _Writer:
             text += f" HAVING {self._value(query.having)}"
         return text
 
-    def _source(self, source: Source) -> str:
+    def _source(self, source: ResolvedSource) -> str:
         if isinstance(source, Scan):
             return f"{in_backticks(self._views[source.stream])} AS {in_backticks(source.label)}"
         if isinstance(source, Subselect):
@@ -115,9 +115,9 @@ class _Writer:
         text = f"({self._source(source.left)} {_JOINS[source.kind]} {self._source(source.right)}"
         return f"{text} ON {self._value(source.on)})" if source.on is not None else f"{text})"
 
-    # Scalars -------------------------------------------------------------------------------------
+    # JoinScalars -------------------------------------------------------------------------------------
 
-    def _value(self, node: Node) -> str:
+    def _value(self, node: Scalar) -> str:
         match node:
             case Bound():
                 return (
@@ -198,7 +198,7 @@ class _Writer:
         return f"({self._value(node.value)} IN ({query}))" if node.value is not None else f"({query})"
 
 
-def is_constant(node: Node) -> bool:
+def is_constant(node: Scalar) -> bool:
     """Whether it is the same for all rows of a window."""
     return not any(isinstance(each, Bound | Nested | Aggregate | Over) for each in node.walk())
 
@@ -234,7 +234,7 @@ def _operator(name: str, written: list[str], node: Call) -> str:
     return f"{name}({', '.join(written)})"  # which the grammar has other words for: if, substring, trim, locate
 
 
-def _constant(node: Node) -> str:
+def _constant(node: Scalar) -> str:
     match node:
         case tree.Number():
             return node.text

@@ -14,13 +14,13 @@ from watersmeet.sql.site import Site, Span
 from watersmeet.sql.tree import (
     Call,
     CastTo,
-    Column,
+    ColumnName,
     Field,
     Interval,
-    Node,
     Null,
     Number,
     Parenthesized,
+    Scalar,
     Text,
     Truth,
     Unknown,
@@ -68,7 +68,7 @@ class Reader:
         self._site = site
         self._locate = locate
 
-    def read(self, node: Any, depth: int = 0) -> Node:
+    def read(self, node: Any, depth: int = 0) -> Scalar:
         if depth >= _DEEPEST:
             self._site.fail(
                 self._locate(node),
@@ -77,10 +77,10 @@ class Reader:
             )
         return self._read(node, depth + 1, partial(self._locate, node))
 
-    def _read(self, node: Any, depth: int, where: Where) -> Node:
+    def _read(self, node: Any, depth: int, where: Where) -> Scalar:
         kind = type(node)
         if kind is exp.Column:
-            return Column(tuple(part.name for part in node.parts), where=where)
+            return ColumnName(tuple(part.name for part in node.parts), where=where)
         if kind is exp.Paren:
             return Parenthesized(self.read(node.this, depth), where=where)
         if kind in _CHAINED:
@@ -113,7 +113,7 @@ class Reader:
                     hint="put the inner part in parentheses",
                 )
 
-    def _constant(self, node: Any, where: Where) -> Node | None:
+    def _constant(self, node: Any, where: Where) -> Scalar | None:
         if isinstance(node, exp.Null):
             return Null(where=where)
         if isinstance(node, exp.Boolean):
@@ -129,8 +129,8 @@ class Reader:
             return Text(node.name, where=where) if node.is_string else Number(node.name, where=where)
         return None
 
-    def _other(self, node: Any, depth: int, where: Where) -> Node:
-        def call(name: str, *inner: Any) -> Node:
+    def _other(self, node: Any, depth: int, where: Where) -> Scalar:
+        def call(name: str, *inner: Any) -> Scalar:
             return Call(name, tuple(self.read(each, depth) for each in inner if each is not None), where=where)
 
         match node:
@@ -172,7 +172,7 @@ class Reader:
         what = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
         return Unknown(what, where=where)
 
-    def _case(self, node: Any, depth: int, where: Where) -> Node:
+    def _case(self, node: Any, depth: int, where: Where) -> Scalar:
         parts = []
         for branch in node.args["ifs"]:
             test = exp.EQ(this=node.this, expression=branch.this) if node.this else branch.this
@@ -181,8 +181,8 @@ class Reader:
             parts.append(node.args["default"])
         return Call("case", tuple(self.read(part, depth) for part in parts), where=where)
 
-    def _like(self, node: Any, depth: int, where: Where) -> Node:
-        escape: tuple[Node, ...] = ()
+    def _like(self, node: Any, depth: int, where: Where) -> Scalar:
+        escape: tuple[Scalar, ...] = ()
         inner = node
         if isinstance(node, exp.Escape):
             escape, inner = (self.read(node.expression, depth),), node.this
@@ -191,7 +191,7 @@ class Reader:
         pattern = inner.expression
         negated = bool(inner.args.get("negate"))
 
-        def matches(pattern: Any) -> Node:
+        def matches(pattern: Any) -> Scalar:
             found = Call(name, (value, self.read(pattern, depth), *escape), where=where)
             return Call("not", (found,), where=where) if negated else found
 

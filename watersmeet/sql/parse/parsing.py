@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
 from watersmeet.sql.parse.fields import remember_reads
-from watersmeet.sql.parse.tokens import SPARK, backslashed
+from watersmeet.sql.parse.tokens import parser_tree
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
@@ -33,7 +33,7 @@ def parsed(site: Site, text: str, tokens: tuple[Token, ...]) -> Any:
             problem, hint = _NOT_SPARKS[token.text]
             site.fail(token.span, problem, hint=hint)
     try:
-        roots = SPARK.parse(backslashed(text))
+        roots = parser_tree(text, tokens)
     except ParseError as error:
         _syntax_error(site, text, tokens, error)
     except Exception as error:  # whatever the parser raises concerns this text alone

@@ -15,9 +15,9 @@ from watersmeet.sql.parse.fields import check_all_read
 from watersmeet.sql.parse.joins import join_fields
 from watersmeet.sql.parse.parsing import name_units, parsed, unsupported_kind
 from watersmeet.sql.parse.places import Places
+from watersmeet.sql.rules import reject
 from watersmeet.sql.site import Site, Span
-from watersmeet.sql.syntax import Name, Token, UnsupportedClause
-from watersmeet.sql.unsupported import reject
+from watersmeet.sql.syntax import Name, Token
 
 # Clauses by sqlglot's name for them, with the words that open each.
 CLAUSES = {
@@ -34,7 +34,7 @@ _OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEP
 
 
 def parse_query(site: Site, text: str, tokens: tuple[Token, ...]) -> tuple[tree.Query, Callable[[], None]]:
-    """Parse one query whose windows are blanked in `text`; raises SqlError at what no windowed query may say.
+    """Parse the query of these tokens, which are those of `text` without windows; raises SqlError at what none may say.
 
     The function rejects what was written and has not been read. It is called last, since other messages say more.
     """
@@ -62,7 +62,7 @@ class _QueryReader(Places):
         self._reject("statement", word, self.word(word))
 
     def _reject(self, what: str, written: str, span: Span) -> NoReturn:
-        reject(self.site, UnsupportedClause(what, written, span))
+        reject(self.site, what, written, span)
 
     def _in_parentheses(self, node: Any) -> tree.Query:
         """(SELECT … LIMIT 3) ORDER BY …: both endings, the inner one first."""
@@ -71,7 +71,7 @@ class _QueryReader(Places):
         common = self._common(node)
         if ending == tree.Ending() and not common:
             return query
-        inner = tree.Derived(query, Name("q", self.span(node)))
+        inner = tree.FromQuery(query, Name("q", self.span(node)))
         star = tree.Item(tree.Star(where=partial(self.span, node)), None)
         return tree.Select((star,), inner, self.span(node), ending=ending, common=common)
 
@@ -195,7 +195,7 @@ class _QueryReader(Places):
         if isinstance(node, exp.Subquery):
             unnamed = Name("", self.span(node))
             if not _is_from(node.this):
-                return tree.Derived(self._in_parentheses(node), named or unnamed, self._columns(alias))
+                return tree.FromQuery(self._in_parentheses(node), named or unnamed, self._columns(alias))
             joins = node.this.args.get("joins") or []
             for comma in (join for join in joins if join_fields(join).kind == "comma"):  # as Spark's grammar
                 self._reject("comma in parentheses", ",", self.join_words(comma))
@@ -203,7 +203,7 @@ class _QueryReader(Places):
             if named is None:
                 return inner
             star = tree.Item(tree.Star(where=self.located(node)), None)
-            return tree.Derived(tree.Select((star,), inner, self.span(node)), named, self._columns(alias))
+            return tree.FromQuery(tree.Select((star,), inner, self.span(node)), named, self._columns(alias))
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             written = {"table": "table function"}.get(node.key, node.key)
             self.site.fail(self.span(node), f"FROM accepts no {written}", hint="name a stream")
@@ -245,24 +245,24 @@ class _ScalarReader(Reader):
         super().__init__(site, queries.span)
         self._queries = queries
 
-    def value(self, node: Any) -> tree.Node:
+    def value(self, node: Any) -> tree.Scalar:
         name_units(node)
         return self.read(node)
 
-    def _read(self, node: Any, depth: int, where: tree.Where) -> tree.Node:
+    def _read(self, node: Any, depth: int, where: tree.Where) -> tree.Scalar:
         if isinstance(node, exp.Window):
             return self._over(node, depth, where)
         what = unsupported_kind(node)
         if what and what not in _ALLOWED_KINDS:
             word = node.name if isinstance(node, exp.Anonymous | exp.Column) else node.key
-            reject(self._site, UnsupportedClause(what, word, where()))
+            reject(self._site, what, word, where())
         if isinstance(node, exp.Query):
             return tree.SubqueryValue(self._queries.query(node), where=where)
         if isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
             return tree.Exists(self._queries.query(node.this), where=where)
         if isinstance(node, exp.In) and node.args.get("query") is not None:
             if isinstance(node.this, exp.Tuple):
-                reject(self._site, UnsupportedClause("tuple", "", where()))
+                reject(self._site, "tuple", "", where())
             return tree.InSubquery(self.read(node.this, depth), self._queries.query(node.args["query"]), where=where)
         if isinstance(node, exp.Any) and what == "aggregate":
             return tree.Aggregate("any", (self.read(node.this.unnest(), depth),), where=where)
@@ -285,7 +285,7 @@ class _ScalarReader(Reader):
             return tree.Aggregate(node.name.lower(), arguments, distinct, where=where)
         return super()._read(node, depth, where)
 
-    def _over(self, node: Any, depth: int, where: tree.Where) -> tree.Node:
+    def _over(self, node: Any, depth: int, where: tree.Where) -> tree.Scalar:
         if node.args.get("spec") or node.args.get("alias"):
             hint = "leave out ROWS and RANGE, and write PARTITION BY and ORDER BY behind OVER"
             return tree.Unknown("a frame or a named window", hint, where=where)

@@ -11,7 +11,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Token
+from watersmeet.sql.syntax import WINDOW, Token
 
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "TRIM", "POSITION")  # with words between arguments
 
@@ -115,12 +115,23 @@ def _unclosed(text: str) -> int:
     return max(0, len(text) - 1)
 
 
-def backslashed(text: str) -> str:
-    # sqlglot reads 'it''s' as two strings side by side; \' is as long and means the quote.
-    chars = list(text)
-    found = SPARK.tokenize(text)
-    for before, after in pairwise(found):
-        both = before.token_type == after.token_type == TokenType.STRING
-        if both and before.end + 1 == after.start and text[before.end] == text[after.start]:
-            chars[before.end] = "\\"
-    return "".join(chars)
+def parser_tree(text: str, tokens: tuple[Token, ...]) -> list[Any]:
+    """What the parser makes of these tokens of a text; raises its own errors."""
+    return list(SPARK.parser().parse(_for_parser(text, tokens), text))
+
+
+def _for_parser(text: str, tokens: tuple[Token, ...]) -> list[Any]:
+    """The parser's own tokens for these. `window` before ( or . is a name, where the parser would begin a clause."""
+    starts = {token.start: token for token in tokens}
+    names = {token.start for token, after in pairwise(tokens) if token.is_word("WINDOW") and after.means("(", ".")}
+    found: list[Any] = []
+    for token in SPARK.tokenize(text):
+        known = starts.get(token.start)
+        if known is None:  # of a window, or the rest of a string with a doubled quote
+            continue
+        if token.start in names:
+            token.token_type, token.text = TokenType.VAR, WINDOW
+        elif known.kind == "string":
+            token.text, token.end = known.text, known.end - 1
+        found.append(token)
+    return found

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from watersmeet.sql.resolve.resolved import Bound, Nested, Select, all_nodes
-from watersmeet.sql.resolve.scope import Names
+from watersmeet.sql.resolve.resolved import Bound, Nested, ResolvedSelect, all_nodes
+from watersmeet.sql.resolve.scope import Scope
 from watersmeet.sql.site import Site
-from watersmeet.sql.tree import Aggregate, Node, Over
+from watersmeet.sql.tree import Aggregate, Over, Scalar
 
 
-def check_correlation(site: Site, query: Select, names: Names) -> None:
+def check_correlation(site: Site, query: ResolvedSelect, names: Scope) -> None:
     """Reject columns of the query around this one, and subqueries that read this one's, where Spark rejects them."""
     own = {each.label for each in names.relations}
     order = [each.value for each in query.order]
@@ -37,13 +37,13 @@ def check_correlation(site: Site, query: Select, names: Names) -> None:
         _reject_correlated(site, nested, own, "ORDER BY")
 
 
-def _outer(root: Node, own: set[str]) -> Iterator[Bound]:
+def _outer(root: Scalar, own: set[str]) -> Iterator[Bound]:
     for node in root.walk():
         if isinstance(node, Bound) and node.relation and node.relation not in own:
             yield node
 
 
-def _beside_aggregates(node: Node) -> Iterator[Nested]:
+def _beside_aggregates(node: Scalar) -> Iterator[Nested]:
     if isinstance(node, Nested):
         yield node
     elif not isinstance(node, Aggregate):

@@ -1,4 +1,4 @@
-"""FROM of a windowed query: streams, subqueries and joins of every kind, with the names that they give."""
+"""FROM: streams, subqueries and joins of every kind, with the names that they give."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from watersmeet.errors import ModelError
 from watersmeet.model import Stream
 from watersmeet.model.stream import check_name
 from watersmeet.sql import tree
-from watersmeet.sql.resolve import resolved
-from watersmeet.sql.resolve.resolved import OutColumn
-from watersmeet.sql.resolve.scope import Names, Relation, Visible
+from watersmeet.sql.resolve.resolved import OutColumn, ResolvedJoin, ResolvedQuery, ResolvedSource, Scan, Subselect
+from watersmeet.sql.resolve.scope import Scope, ScopedTable, Visible
 from watersmeet.sql.resolve.typing import SparkTyping, Untyped
 from watersmeet.sql.site import Site, did_you_mean
 from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Call, Node
+from watersmeet.sql.tree import Call, Scalar
 
 Environment = Mapping[str, tuple[tree.Common, "Environment"]]  # names of WITH, by lower case, each with what it sees
-ResolveQuery = Callable[[tree.Query, Names | None, Environment], resolved.Query]
-ResolveCondition = Callable[[Node, Names], Node]
+ResolveQuery = Callable[[tree.Query, Scope | None, Environment], ResolvedQuery]
+ResolveCondition = Callable[[Scalar, Scope], Scalar]
 
 
 class Labels:
-    """Names for the text for Spark, each used once, whatever the case."""
+    """Names of relations and columns in a resolved query, each used once, whatever the case."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -39,6 +38,8 @@ class Labels:
 
 
 class FromClause:
+    """Reads the FROM clauses of one query and of its subqueries."""
+
     def __init__(
         self,
         site: Site,
@@ -53,10 +54,9 @@ class FromClause:
         self._query = query
         self._on = on
         self._labels = Labels()
-        self.tables: list[tree.TableName] = []  # all uses of streams
-        self.aliases: dict[str, Name] = {}  # by label
+        self.tables: dict[str, tree.TableName] = {}  # all uses of streams, by label
 
-    def read(self, source: tree.Source, parent: Names | None, known: Environment) -> tuple[resolved.Source, Names]:
+    def read(self, source: tree.Source, parent: Scope | None, known: Environment) -> tuple[ResolvedSource, Scope]:
         if isinstance(source, tree.Join):
             return self._join(source, parent, known)
         if isinstance(source, tree.TableName):
@@ -70,10 +70,10 @@ class FromClause:
         alias = source.alias
         label = self._labels.new(alias.text or "subquery")
         columns = self._renamed(query.outputs, renamed, alias)
-        relation = Relation(alias.text, label, columns)
-        return resolved.Subselect(label, query), Names.of(self._site, relation, parent)
+        relation = ScopedTable(alias.text, label, columns)
+        return Subselect(label, query), Scope.of(self._site, relation, parent)
 
-    def _stream(self, table: tree.TableName, parent: Names | None) -> tuple[resolved.Source, Names]:
+    def _stream(self, table: tree.TableName, parent: Scope | None) -> tuple[ResolvedSource, Scope]:
         stream = self._streams.get(table.name.text.lower())
         if stream is None:
             known = sorted(each.name for each in self._streams.values())
@@ -87,13 +87,12 @@ class FromClause:
             check_name("alias", table.alias.text)
         except ModelError as error:
             self._site.adopt(table.alias.span, error)
-        self.tables.append(table)
         label = self._labels.new(table.alias.text)
-        self.aliases[label] = table.alias
+        self.tables[label] = table
         plain = tuple(OutColumn(column.name, column.name, column.type) for column in stream.columns)
         columns = self._renamed(plain, table.columns, table.alias)
-        scan = resolved.Scan(label, table.alias.text, stream.name, columns)
-        return scan, Names.of(self._site, Relation(table.alias.text, label, columns, stream.name), parent)
+        scan = Scan(label, table.alias.text, stream.name, columns)
+        return scan, Scope.of(self._site, ScopedTable(table.alias.text, label, columns, stream.name), parent)
 
     def _renamed(self, columns: tuple[OutColumn, ...], names: tuple[Name, ...], alias: Name) -> tuple[OutColumn, ...]:
         if not names:
@@ -108,15 +107,15 @@ class FromClause:
             OutColumn(name.text, column.label, column.type) for name, column in zip(names, columns, strict=True)
         )
 
-    def _join(self, join: tree.Join, parent: Names | None, known: Environment) -> tuple[resolved.Source, Names]:
+    def _join(self, join: tree.Join, parent: Scope | None, known: Environment) -> tuple[ResolvedSource, Scope]:
         left, names = self.read(join.left, parent, known)
         right, others = self.read(join.right, parent, known)
         for relation in others.relations:
             if relation.alias and any(relation.alias.lower() == each.alias.lower() for each in names.relations):
                 self._used_twice(join.right, relation.alias)
         visible = [*names.visible, *others.visible]
-        both = Names(self._site, [*names.relations, *others.relations], parent, visible)
-        using = join.using or (self._common_names(names, others) if join.natural else ())
+        both = Scope(self._site, [*names.relations, *others.relations], parent, visible)
+        using = join.using or (_common_names(join.written, names, others) if join.natural else ())
         on = self._on(join.on, both) if join.on is not None else None
         keys: list[Visible] = []
         for name in using:
@@ -126,7 +125,7 @@ class FromClause:
             keys.append(self._merged(join.kind, one, other))
             both.hidden += [each for each in (one, other) if each.relation and each.relation is not keys[-1].relation]
         kind = "cross" if on is None and join.kind == "inner" else join.kind
-        source = resolved.Joined(kind, left, right, on, join.written)
+        source = ResolvedJoin(kind, left, right, on, join.written)
         if kind in ("semi", "anti"):
             names.put_first(keys)
             return source, names
@@ -134,12 +133,7 @@ class FromClause:
         both.hidden += [*names.hidden, *others.hidden]
         return source, both
 
-    def _common_names(self, left: Names, right: Names) -> tuple[Name, ...]:
-        theirs = {each.column.name.lower() for each in right.visible}
-        mine = [each.column.name for each in left.visible]
-        return tuple(Name(name, (0, 1)) for name in mine if name.lower() in theirs)
-
-    def _equal(self, name: Name, one: Visible, other: Visible) -> Node:
+    def _equal(self, name: Name, one: Visible, other: Visible) -> Scalar:
         equal = Call("=", (one.value, other.value), where=lambda: name.span)
         self._typing.condition(equal)
         return equal
@@ -155,4 +149,12 @@ class FromClause:
         last = source
         while isinstance(last, tree.Join):
             last = last.right
-        self._site.fail(last.alias.span, f"alias {alias} is used twice", hint="give each use another name with AS")
+        hint = "give each use another name with AS"
+        if isinstance(last, tree.TableName):
+            hint = f"name each use of a stream, for example {last.name.text} AS {alias}{len(self.tables)}"
+        self._site.fail(last.alias.span, f"alias {alias} is used twice", hint=hint)
+
+
+def _common_names(join: Name, left: Scope, right: Scope) -> tuple[Name, ...]:
+    theirs = {each.column.name.lower() for each in right.visible}
+    return tuple(Name(each.column.name, join.span) for each in left.visible if each.column.name.lower() in theirs)

@@ -6,21 +6,21 @@ from collections.abc import Collection, Sequence
 
 from watersmeet.sql.resolve.resolved import Bound, Nested, all_nodes
 from watersmeet.sql.site import Site
-from watersmeet.sql.tree import Aggregate, Node, Parenthesized
+from watersmeet.sql.tree import Aggregate, Parenthesized, Scalar
 
 
-def bare(node: Node) -> Node:
+def bare(node: Scalar) -> Scalar:
     """Without parentheses, to be compared with another."""
     if isinstance(node, Parenthesized):
         return bare(node.inner)
     return node.rebuilt(bare)
 
 
-def check_grouped(site: Site, roots: Sequence[Node], keys: Sequence[Node], relations: Collection[str]) -> None:
+def check_grouped(site: Site, roots: Sequence[Scalar], keys: Sequence[Scalar], relations: Collection[str]) -> None:
     """Reject columns of these relations that are neither in a key nor in an aggregate."""
     known = {bare(key) for key in keys}
 
-    def check(node: Node) -> None:
+    def check(node: Scalar) -> None:
         if isinstance(node, Aggregate) or bare(node) in known:
             return
         if isinstance(node, Bound) and node.relation in relations:

@@ -1,69 +1,86 @@
-"""Resolves a windowed query: every name, every type, and what stands where it may not."""
+"""Resolves a query: every name, the types of a windowed query, and what stands where it may not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from typing import NoReturn
 
 from watersmeet.model import Stream
 from watersmeet.sql import tree
-from watersmeet.sql.bind import Binder
 from watersmeet.sql.functions.aggregates import is_orderable
-from watersmeet.sql.resolve import resolved
 from watersmeet.sql.resolve.correlation import check_correlation
 from watersmeet.sql.resolve.from_clause import Environment, FromClause, Labels
 from watersmeet.sql.resolve.groups import bare, check_grouped
-from watersmeet.sql.resolve.resolved import Bound, Nested, OutColumn
-from watersmeet.sql.resolve.scope import WINDOW, Names, Relation, field_of_window
+from watersmeet.sql.resolve.resolved import (
+    Bound,
+    Nested,
+    OutColumn,
+    ResolvedQuery,
+    ResolvedSelect,
+    ResolvedSetOperation,
+    WindowEnd,
+)
+from watersmeet.sql.resolve.scope import Scope, ScopedTable
 from watersmeet.sql.resolve.typing import SparkTyping, Untyped
+from watersmeet.sql.rules import Kind
 from watersmeet.sql.site import Site, name_hint
 from watersmeet.sql.spark_types import Unsupported, shown, widest
-from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Aggregate, Call, Column, Node, Number, Ordered, Over, without_parentheses
+from watersmeet.sql.syntax import WINDOW, WINDOW_FIELDS
+from watersmeet.sql.tree import (
+    Aggregate,
+    Call,
+    ColumnName,
+    Number,
+    Ordered,
+    Over,
+    Scalar,
+    as_operand,
+    without_parentheses,
+)
 
 _MOST_QUERIES = 200
-Aliases = Mapping[str, Node]  # of the SELECT list, by lower case
+Aliases = Mapping[str, Scalar]  # of the SELECT list, by lower case
+
+
+class _Role(Enum):
+    """Where a query stands: an outermost one has the names of the results, columns of one in FROM have types."""
+
+    OUTERMOST = "outermost"
+    IN_FROM = "in FROM"
+    NESTED = "in an expression"
 
 
 class Resolver:
     """Resolves one query. `window_calls` are the calls of window(…) that it met, each with what it reads resolved."""
 
-    def __init__(
-        self, site: Site, streams: Mapping[str, Stream], binder: Binder | None = None, *, continuous: bool = False
-    ) -> None:
-        """`continuous`: a query without windows of its own, whose scalars get their types when it is lowered."""
+    def __init__(self, site: Site, streams: Mapping[str, Stream], kind: Kind) -> None:
+        """Scalars of a continuous query get their types when it is lowered, over the rows that it joins."""
         self._site = site
-        self._registered = binder.registered if binder else lambda name: None
-        self._continuous = continuous
-        self._typing: SparkTyping | Untyped = Untyped() if continuous else SparkTyping(site)
+        self._continuous = kind is Kind.CONTINUOUS
+        self.typing = SparkTyping(site)
+        self._typing: SparkTyping | Untyped = Untyped() if self._continuous else self.typing
         self._from = FromClause(site, streams, self._typing, self._inner, self._condition_of_join)
         self._resolved = 0
         self._known: Environment = {}  # of the query whose scalars are read
-        self.window_calls: list[tuple[Call, tuple[Node, ...]]] = []
+        self.window_calls: list[tuple[Call, tuple[Scalar, ...]]] = []
 
     @property
-    def tables(self) -> list[tree.TableName]:
-        """All uses of streams."""
+    def tables(self) -> Mapping[str, tree.TableName]:
+        """All uses of streams as written, by the labels of their scans."""
         return self._from.tables
 
-    @property
-    def aliases(self) -> Mapping[str, Name]:
-        """By the label of a scan, its alias as written."""
-        return self._from.aliases
-
-    def whole(self, query: tree.Query) -> resolved.Query:
-        return self._query(query, None, {}, outermost=True)
+    def whole(self, query: tree.Query) -> ResolvedQuery:
+        return self._query(query, None, {}, _Role.OUTERMOST)
 
     # Queries -------------------------------------------------------------------------------------
 
-    def _inner(self, query: tree.Query, parent: Names | None, known: Environment) -> resolved.Query:
-        return self._query(query, parent, known)
+    def _inner(self, query: tree.Query, parent: Scope | None, known: Environment) -> ResolvedQuery:
+        return self._query(query, parent, known, _Role.IN_FROM)
 
-    def _query(
-        self, query: tree.Query, parent: Names | None, known: Environment, outermost: bool = False
-    ) -> resolved.Query:
+    def _query(self, query: tree.Query, parent: Scope | None, known: Environment, role: _Role) -> ResolvedQuery:
         self._resolved += 1
         if self._resolved > _MOST_QUERIES:
             self._site.fail(
@@ -72,14 +89,14 @@ class Resolver:
         for common in query.common:
             known = {**known, common.name.text.lower(): (common, known)}
         if isinstance(query, tree.Select):
-            return self._select(query, parent, known, outermost)
-        return self._set_operation(query, parent, known, outermost)
+            return self._select(query, parent, known, role)
+        return self._set_operation(query, parent, known, role)
 
     def _set_operation(
-        self, query: tree.SetOperation, parent: Names | None, known: Environment, outermost: bool
-    ) -> resolved.Query:
-        left = self._query(query.left, parent, known, outermost)
-        right = self._query(query.right, parent, known)
+        self, query: tree.SetOperation, parent: Scope | None, known: Environment, role: _Role
+    ) -> ResolvedQuery:
+        left = self._query(query.left, parent, known, role)
+        right = self._query(query.right, parent, known, _Role.NESTED)
         if len(left.outputs) != len(right.outputs):
             self._site.fail(
                 query.span,
@@ -94,22 +111,20 @@ class Resolver:
                 self._site.fail(query.span, f"column {one.name}: {error.problem}", hint=error.hint)
         if query.operator != "UNION ALL":
             self._check_comparable(outputs, query.operator, query.span)
-        names = Names.of(self._site, Relation("", "", tuple(outputs)))
-        values: list[Node] = [Bound("", output.label, output.type) for output in outputs]
+        names = Scope.of(self._site, ScopedTable("", "", tuple(outputs)))
+        values: list[Scalar] = [Bound("", output.label, output.type) for output in outputs]
         order = self._order(query.ending, names, {}, values)
         self._check_limit(query.ending, outputs, query.span)
         ending = query.ending
-        return resolved.SetOperation(tuple(outputs), query.operator, left, right, order, ending.limit, ending.offset)
+        return ResolvedSetOperation(tuple(outputs), query.operator, left, right, order, ending.limit, ending.offset)
 
-    def _select(self, query: tree.Select, parent: Names | None, known: Environment, outermost: bool) -> resolved.Select:
-        source, names = None, Names(self._site, [], parent)
+    def _select(self, query: tree.Select, parent: Scope | None, known: Environment, role: _Role) -> ResolvedSelect:
+        source, names = None, Scope(self._site, [], parent)
         if query.source is not None:
             source, names = self._from.read(query.source, parent, known)
-        elif outermost:
-            self._site.fail(query.span, "this SELECT has no FROM", hint="name the streams to read after FROM")
         self._known = known
         where = self._condition(query.where, names, {}, "WHERE") if query.where is not None else None
-        outputs, values, aliases = self._items(query, names, outermost)
+        outputs, values, aliases = self._items(query, names, role)
         group = self._group(query, names, aliases, values)
         having = self._condition(query.having, names, aliases) if query.having is not None else None
         order = self._order(query.ending, names, aliases, values)
@@ -128,7 +143,7 @@ class Resolver:
                     )
         self._check_limit(query.ending, outputs, query.span)
         ending = query.ending
-        found = resolved.Select(
+        found = ResolvedSelect(
             *(tuple(outputs), tuple(values), source, where, group, having),
             *(aggregated, query.distinct, order, ending.limit, ending.offset),
         )
@@ -136,10 +151,12 @@ class Resolver:
         return found
 
     def _items(
-        self, query: tree.Select, names: Names, outermost: bool
-    ) -> tuple[list[OutColumn], list[Node], dict[str, Node]]:
-        drafts: list[tuple[str, Node, tree.Item, str]] = []  # name, value, where from, and of which alias a star
-        aliases: dict[str, Node] = {}
+        self, query: tree.Select, names: Scope, role: _Role
+    ) -> tuple[list[OutColumn], list[Scalar], dict[str, Scalar]]:
+        typing = self.typing if role is _Role.IN_FROM else self._typing
+        outermost = role is _Role.OUTERMOST
+        drafts: list[tuple[str, Scalar, tree.Item, str]] = []  # name, value, where from, and of which alias a star
+        aliases: dict[str, Scalar] = {}
         for item in query.items:
             if isinstance(item.value, tree.Star):
                 for each in names.starred(item.value.qualifier):
@@ -148,7 +165,7 @@ class Resolver:
                 continue
             value = self._scalar(item.value, names, aliases)
             plain = without_parentheses(item.value)
-            written = plain.parts[-1] if isinstance(plain, Column) else ""
+            written = plain.parts[-1] if isinstance(plain, ColumnName) else ""
             name = item.name.text if item.name else written
             if not name and outermost:
                 self._site.fail(item.span, "a computed output needs a name", hint=name_hint(self._site, item.span))
@@ -170,13 +187,15 @@ class Resolver:
                     detail="Names of outputs ignore case.",
                     hint="give one of them another name with AS",
                 )
-            outputs.append(OutColumn(name, labels.new(name or "value"), self._typing.value(value).type))
+            outputs.append(OutColumn(name, labels.new(name or "value"), typing.value(value).type))
         return outputs, [value for _, value, *_ in drafts], aliases
 
-    def _group(self, query: tree.Select, names: Names, aliases: Aliases, values: list[Node]) -> tuple[Node, ...] | None:
+    def _group(
+        self, query: tree.Select, names: Scope, aliases: Aliases, values: list[Scalar]
+    ) -> tuple[Scalar, ...] | None:
         if query.group is None and not query.group_all:
             return None
-        keys: list[Node] = []
+        keys: list[Scalar] = []
         if query.group_all:
             keys = [value for value in values if not any(isinstance(node, Aggregate) for node in value.walk())]
         for node in query.group or ():
@@ -200,15 +219,15 @@ class Resolver:
             keys.append(key)
         return tuple(dict.fromkeys(keys))
 
-    def _order(self, ending: tree.Ending, names: Names, aliases: Aliases, values: list[Node]) -> tuple[Ordered, ...]:
+    def _order(self, ending: tree.Ending, names: Scope, aliases: Aliases, values: list[Scalar]) -> tuple[Ordered, ...]:
         found = []
         for each in ending.order:
             inner = without_parentheses(each.value)
             if isinstance(inner, Number) and inner.text.isdigit():
                 value = self._at(inner, values, "ORDER BY")
             else:
-                column = inner.parts[0].lower() if isinstance(inner, Column) else ""
-                simple = isinstance(inner, Column) and len(inner.parts) == 1 and column in aliases
+                column = inner.parts[0].lower() if isinstance(inner, ColumnName) else ""
+                simple = isinstance(inner, ColumnName) and len(inner.parts) == 1 and column in aliases
                 value = aliases[column] if simple else self._scalar(each.value, names, aliases)
             kind = self._typing.value(value).type
             if not is_orderable(kind):
@@ -218,7 +237,7 @@ class Resolver:
             found.append(replace(each, value=value))
         return tuple(found)
 
-    def _at(self, number: Number, values: list[Node], clause: str) -> Node:
+    def _at(self, number: Number, values: list[Scalar], clause: str) -> Scalar:
         place = int(number.text)
         if not 1 <= place <= len(values):
             self._site.fail(
@@ -241,10 +260,10 @@ class Resolver:
 
     # Scalars -------------------------------------------------------------------------------------
 
-    def _condition_of_join(self, node: Node, names: Names) -> Node:
+    def _condition_of_join(self, node: Scalar, names: Scope) -> Scalar:
         return self._condition(node, names, {}, "ON")
 
-    def _condition(self, node: Node, names: Names, aliases: Aliases, clause: str = "") -> Node:
+    def _condition(self, node: Scalar, names: Scope, aliases: Aliases, clause: str = "") -> Scalar:
         found = self._scalar(node, names, aliases)
         for below in found.walk():
             if isinstance(below, Over):
@@ -257,16 +276,16 @@ class Resolver:
         self._typing.condition(found)
         return found
 
-    def _scalar(self, node: Node, names: Names, aliases: Aliases) -> Node:
+    def _scalar(self, node: Scalar, names: Scope, aliases: Aliases) -> Scalar:
         known = self._known
 
-        def read(inner: Node) -> Node:
+        def read(inner: Scalar, of: Scalar | None = None) -> Scalar:
             match inner:
-                case Column():
-                    return self._column(inner, names, aliases)
+                case ColumnName():
+                    return as_operand(of, self._column(inner, names, aliases))
                 case tree.Field() if _is_window(inner.value):
                     self._window_call(inner.value, names)
-                    return field_of_window(inner, inner.name) or self._no_value(inner)
+                    return WindowEnd(WINDOW_FIELDS[inner.name.lower()], where=inner.where)
                 case tree.SubqueryValue():
                     return self._value_of(inner, self._subquery(inner.query, names, known))
                 case tree.Exists():
@@ -277,48 +296,19 @@ class Resolver:
                     if len(query.outputs) != 1:
                         self._one_column(inner, query)
                     return Nested("in", query, read(inner.value), where=inner.where)
-            if not self._continuous:
-                self._check_windowed(inner)
-            return inner.rebuilt(read)
+            return inner.rebuilt(partial(read, of=inner))
 
         return read(node)
 
-    def _check_windowed(self, node: Node) -> None:
-        """What is no value in a windowed query."""
-        if _is_window(node):
-            self._no_value(node)
-        if isinstance(node, Call) and node.name.lower() == "result_time":
-            self._site.fail(
-                node.span,
-                "result_time() belongs into window(…)",
-                hint="group by window(result_time(), '1 minute')",
-            )
-        if isinstance(node, Call) and node.function and self._registered(node.name):
-            self._site.fail(
-                node.span,
-                f"the registered predicate {node.name} cannot be called in a windowed query",
-                hint="join with it in a continuous query",
-            )
-        self._check_below(node)
-
-    def _check_below(self, node: Node) -> None:
-        """Reject aggregates and OVER where no row could have them."""
-        below = list(node.walk())[1:] if isinstance(node, Aggregate | Over) else []
-        for each in below:
-            if isinstance(each, Over):
-                self._no_over(each, "another function")
-            if isinstance(each, Aggregate) and isinstance(node, Aggregate):
-                self._site.fail(node.span, "an aggregate inside of an aggregate", hint="aggregate a subquery")
-
-    def _subquery(self, query: tree.Query, names: Names, known: Environment) -> resolved.Query:
-        found = self._query(query, names, known)
+    def _subquery(self, query: tree.Query, names: Scope, known: Environment) -> ResolvedQuery:
+        found = self._query(query, names, known, _Role.NESTED)
         self._known = known
         return found
 
-    def _value_of(self, node: tree.SubqueryValue, query: resolved.Query) -> Node:
+    def _value_of(self, node: tree.SubqueryValue, query: ResolvedQuery) -> Scalar:
         if len(query.outputs) != 1:
             self._one_column(node, query)
-        single = isinstance(query, resolved.Select) and query.aggregated and query.group is None
+        single = isinstance(query, ResolvedSelect) and query.aggregated and query.group is None
         if not single and query.limit not in (0, 1):
             self._site.fail(
                 node.span,
@@ -327,26 +317,23 @@ class Resolver:
             )
         return Nested("value", query, type=query.outputs[0].type, where=node.where)
 
-    def _one_column(self, node: Node, query: resolved.Query) -> NoReturn:
+    def _one_column(self, node: Scalar, query: ResolvedQuery) -> NoReturn:
         self._site.fail(node.span, f"this subquery gives {len(query.outputs)} columns", hint="select one")
 
-    def _column(self, written: Column, names: Names, aliases: Aliases) -> Node:
+    def _column(self, written: ColumnName, names: Scope, aliases: Aliases) -> Scalar:
         found = names.find(written)
         if found is None and len(written.parts) == 1 and written.parts[0].lower() in aliases:
             return aliases[written.parts[0].lower()]
         return found or names.column(written, windowed=not self._continuous)
 
-    def _window_call(self, call: Node, names: Names) -> None:
+    def _window_call(self, call: Scalar, names: Scope) -> None:
         assert isinstance(call, Call)
-        arguments = tuple(names.column(each) if isinstance(each, Column) else each for each in call.arguments)
+        arguments = tuple(names.column(each) if isinstance(each, ColumnName) else each for each in call.arguments)
         self.window_calls.append((call, arguments))
 
     def _no_over(self, node: Over, clause: str) -> NoReturn:
         self._site.fail(node.span, f"OVER inside of {clause}", hint="select it in a subquery, and read its column")
 
-    def _no_value(self, node: Node) -> NoReturn:
-        self._site.fail(node.span, "the window is no value of its own", hint="use window_start and window_end")
 
-
-def _is_window(node: Node) -> bool:
-    return isinstance(node, Call) and node.function and node.name.lower() == WINDOW
+def _is_window(node: Scalar) -> bool:
+    return isinstance(node, Call) and node.function and node.name == WINDOW

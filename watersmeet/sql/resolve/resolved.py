@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Node, Ordered
+from watersmeet.sql.tree import Ordered, Scalar
 
 
 @dataclass(frozen=True)
@@ -23,24 +23,24 @@ class OutColumn:
 
 
 @dataclass(frozen=True)
-class Bound(Node):
+class Bound(Scalar):
     relation: str  # its label
     column: str  # its label
     type: str
 
 
 @dataclass(frozen=True)
-class WindowEnd(Node):
+class WindowEnd(Scalar):
     end: bool
 
 
 @dataclass(frozen=True)
-class Nested(Node):
+class Nested(Scalar):
     """A subquery as a value, [a test whether it has rows, or whether it has a value]."""
 
     kind: str  # value, exists, in
-    query: Query
-    value: Node | None = None
+    query: ResolvedQuery
+    value: Scalar | None = None
     type: str = "boolean"
 
 
@@ -57,29 +57,29 @@ class Scan:
 @dataclass(frozen=True)
 class Subselect:
     label: str
-    query: Query
+    query: ResolvedQuery
 
 
 @dataclass(frozen=True)
-class Joined:
+class ResolvedJoin:
     kind: str
-    left: Source
-    right: Source
-    on: Node | None
+    left: ResolvedSource
+    right: ResolvedSource
+    on: Scalar | None
     written: Name
 
 
-Source = Scan | Subselect | Joined
+ResolvedSource = Scan | Subselect | ResolvedJoin
 
 
 @dataclass(frozen=True)
-class Select:
+class ResolvedSelect:
     outputs: tuple[OutColumn, ...]
-    values: tuple[Node, ...]  # one for each output
-    source: Source | None
-    where: Node | None
-    group: tuple[Node, ...] | None  # None: no GROUP BY
-    having: Node | None
+    values: tuple[Scalar, ...]  # one for each output
+    source: ResolvedSource | None
+    where: Scalar | None
+    group: tuple[Scalar, ...] | None  # None: no GROUP BY
+    having: Scalar | None
     aggregated: bool  # with GROUP BY, HAVING or an aggregate
     distinct: bool
     order: tuple[Ordered, ...]
@@ -88,20 +88,20 @@ class Select:
 
 
 @dataclass(frozen=True)
-class SetOperation:
+class ResolvedSetOperation:
     outputs: tuple[OutColumn, ...]
     operator: str
-    left: Query
-    right: Query
+    left: ResolvedQuery
+    right: ResolvedQuery
     order: tuple[Ordered, ...]  # over Bound columns of relation ""
     limit: int | None
     offset: int
 
 
-Query = Select | SetOperation
+ResolvedQuery = ResolvedSelect | ResolvedSetOperation
 
 
-def scans(query: Query) -> Iterator[Scan]:
+def scans(query: ResolvedQuery) -> Iterator[Scan]:
     """All uses of streams, also inside of subqueries."""
     for source in sources(query):
         if isinstance(source, Scan):
@@ -113,9 +113,9 @@ def scans(query: Query) -> Iterator[Scan]:
             yield from scans(node.query)
 
 
-def sources(query: Query) -> Iterator[Source]:
+def sources(query: ResolvedQuery) -> Iterator[ResolvedSource]:
     """Those of its own FROM, and of both sides of a set operation."""
-    if isinstance(query, SetOperation):
+    if isinstance(query, ResolvedSetOperation):
         yield from sources(query.left)
         yield from sources(query.right)
         return
@@ -123,24 +123,24 @@ def sources(query: Query) -> Iterator[Source]:
     while waiting:
         source = waiting.pop()
         yield source
-        if isinstance(source, Joined):
+        if isinstance(source, ResolvedJoin):
             waiting += [source.left, source.right]
 
 
-def nodes(query: Query) -> Iterator[Node]:
+def nodes(query: ResolvedQuery) -> Iterator[Scalar]:
     """All scalars of a query, each with what is below it, but not those of subqueries."""
-    if isinstance(query, SetOperation):
+    if isinstance(query, ResolvedSetOperation):
         yield from nodes(query.left)
         yield from nodes(query.right)
         return
     roots = [*query.values, query.where, *(query.group or ()), query.having, *(each.value for each in query.order)]
-    roots += [source.on for source in sources(query) if isinstance(source, Joined)]
+    roots += [source.on for source in sources(query) if isinstance(source, ResolvedJoin)]
     for root in roots:
         if root is not None:
             yield from root.walk()
 
 
-def all_nodes(query: Query) -> Iterator[Node]:
+def all_nodes(query: ResolvedQuery) -> Iterator[Scalar]:
     """All scalars of a query and of the subqueries inside."""
     for node in nodes(query):
         yield node

@@ -7,16 +7,16 @@ from typing import NoReturn
 
 from watersmeet.sql.resolve.resolved import Bound, OutColumn, WindowEnd
 from watersmeet.sql.site import Site, did_you_mean
-from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Column, Field, Node
+from watersmeet.sql.syntax import WINDOW, WINDOW_FIELDS, Name
+from watersmeet.sql.tree import ColumnName, Field, Scalar
 
-WINDOW = "wind0w"  # what `window` is called where the parser would take it for the beginning of a clause
 _ENDS = {"window_start": False, "window_end": True}
-_FIELDS = {"start": False, "end": True}
 
 
 @dataclass(frozen=True)
-class Relation:
+class ScopedTable:
+    """A stream or a subquery of FROM, with the columns that it gives."""
+
     alias: str
     label: str
     columns: tuple[OutColumn, ...]
@@ -33,9 +33,9 @@ class Relation:
 class Visible:
     """A column that can be named without an alias: a part of `*`."""
 
-    relation: Relation | None  # None: FULL JOIN … USING has made it of two
+    relation: ScopedTable | None  # None: FULL JOIN … USING has made it of two
     column: OutColumn
-    value: Node
+    value: Scalar
     merged: bool = False  # stands for the columns of several relations
 
     def has_name(self, name: str) -> bool:
@@ -43,15 +43,17 @@ class Visible:
 
 
 @dataclass
-class Names:
+class Scope:
+    """What can be named in one SELECT."""
+
     site: Site
-    relations: list[Relation]
-    parent: Names | None = None
+    relations: list[ScopedTable]
+    parent: Scope | None = None
     visible: list[Visible] = field(default_factory=list)  # in the order of Spark's `*`
     hidden: list[Visible] = field(default_factory=list)  # by USING: only with an alias, and first in `alias.*`
 
     @classmethod
-    def of(cls, site: Site, relation: Relation, parent: Names | None = None) -> Names:
+    def of(cls, site: Site, relation: ScopedTable, parent: Scope | None = None) -> Scope:
         visible = [Visible(relation, column, relation.bound(column)) for column in relation.columns]
         return cls(site, [relation], parent, visible)
 
@@ -60,7 +62,7 @@ class Names:
         names = {key.column.name.lower() for key in keys}
         self.visible = [*keys, *(each for each in self.visible if each.column.name.lower() not in names)]
 
-    def column(self, written: Column, *, windowed: bool = True) -> Node:
+    def column(self, written: ColumnName, *, windowed: bool = True) -> Scalar:
         """What a column stands for; raises SqlError."""
         found = self.find(written) or (_window_end(written) if windowed else None)
         if found is None and self.parent is not None:
@@ -91,13 +93,13 @@ class Names:
             self._no_column(name, self.relations)
         if len(having) > 1:
             self._ambiguous(name, [each.alias for each in self.relations if each.having(name.text)])
-        written = Column((name.text,), where=lambda: name.span)
+        written = ColumnName((name.text,), where=lambda: name.span)
         return replace(having[0], value=_fields(having[0].value, (), written))
 
-    def _relation(self, alias: str) -> Relation | None:
+    def _relation(self, alias: str) -> ScopedTable | None:
         return next((each for each in self.relations if each.alias and each.alias.lower() == alias.lower()), None)
 
-    def find(self, written: Column) -> Node | None:
+    def find(self, written: ColumnName) -> Scalar | None:
         """What a column of these relations stands for, if it is one."""
         first, *rest = written.parts
         relation = self._relation(first)
@@ -117,7 +119,7 @@ class Names:
             self._ambiguous(Name(first, written.span), [each.alias for each in self.relations if each.having(first)])
         return _fields(having[0].value, rest, written)
 
-    def _unknown(self, written: Column) -> NoReturn:
+    def _unknown(self, written: ColumnName) -> NoReturn:
         if written.parts[0] == WINDOW:
             self.site.fail(written.span, "the window is no value of its own", hint="use window_start and window_end")
         name = Name(written.parts[0], written.span)
@@ -130,7 +132,7 @@ class Names:
         detail = f"Aliases: {', '.join(known)}." if known else "There are no aliases."
         self.site.fail(name.span, f"unknown alias {name.text}", detail=detail, hint=did_you_mean(name.text, known))
 
-    def _no_column(self, name: Name, relations: list[Relation]) -> NoReturn:
+    def _no_column(self, name: Name, relations: list[ScopedTable]) -> NoReturn:
         detail = "\n".join(
             f"Columns of {each.alias or 'the subquery'}: {', '.join(column.name for column in each.columns)}."
             for each in relations
@@ -154,7 +156,7 @@ class Names:
         )
 
 
-def _fields(value: Node, names: list[str] | tuple[str, ...], written: Column) -> Node:
+def _fields(value: Scalar, names: list[str] | tuple[str, ...], written: ColumnName) -> Scalar:
     if isinstance(value, Bound):
         value = Bound(value.relation, value.column, value.type, where=written.where)
     for name in names:
@@ -162,16 +164,11 @@ def _fields(value: Node, names: list[str] | tuple[str, ...], written: Column) ->
     return value
 
 
-def _window_end(written: Column) -> Node | None:
+def _window_end(written: ColumnName) -> Scalar | None:
     """`window_start`, `window_end`, and Spark's `window.start` and `window.end`."""
     parts = [part.lower() for part in written.parts]
     if len(parts) == 1 and parts[0] in _ENDS:
         return WindowEnd(_ENDS[parts[0]], where=written.where)
-    if parts[0] == WINDOW and len(parts) > 1 and not parts[2:] and parts[1] in _FIELDS:
-        return WindowEnd(_FIELDS[parts[1]], where=written.where)
+    if parts[0] == WINDOW and len(parts) > 1 and not parts[2:] and parts[1] in WINDOW_FIELDS:
+        return WindowEnd(WINDOW_FIELDS[parts[1]], where=written.where)
     return None
-
-
-def field_of_window(node: Node, name: str) -> WindowEnd | None:
-    """`window(…).start` and `.end`."""
-    return WindowEnd(_FIELDS[name.lower()], where=node.where) if name.lower() in _FIELDS else None

@@ -1,4 +1,4 @@
-"""Types of the resolved scalars of a windowed query, by Spark's rules.
+"""Types of resolved scalars, by Spark's rules. Each scalar of a windowed query gets its type once.
 
 What only Spark computes is an `OnlySpark`: it has a type, and no text for DuckDB.
 """
@@ -16,7 +16,7 @@ from watersmeet.sql.functions.spark_rules import castable, spark_type
 from watersmeet.sql.resolve.resolved import Bound, Nested, WindowEnd
 from watersmeet.sql.site import Site
 from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported, comparable, is_numeric, shown
-from watersmeet.sql.tree import Aggregate, Call, Node, Number, Over, Star
+from watersmeet.sql.tree import Aggregate, Call, Number, Over, Scalar, Star
 from watersmeet.sql.typing import Typing
 
 
@@ -45,10 +45,10 @@ def only_spark(expression: Expression) -> bool:
 class Untyped:
     """In place of SparkTyping, where names are resolved and types come later."""
 
-    def value(self, node: Node) -> Expression:
+    def value(self, node: Scalar) -> Expression:
         return _UNTYPED
 
-    def condition(self, node: Node) -> Expression:
+    def condition(self, node: Scalar) -> Expression:
         return _UNTYPED
 
 
@@ -56,12 +56,19 @@ _UNTYPED = ColumnRef("", "")
 
 
 class SparkTyping(Typing):
-    """Types by what Spark computes; `leaf` decides first, if there is one."""
+    """Types by what Spark computes. It remembers what it has typed, for the forms that a query is lowered to."""
 
-    def __init__(self, site: Site, leaf: Callable[[Node], Expression | None] | None = None) -> None:
-        super().__init__(site, leaf or self._resolved_leaf)
+    def __init__(self, site: Site) -> None:
+        super().__init__(site, self._resolved_leaf)
+        self._typed_before: dict[int, tuple[Scalar, Expression]] = {}  # by identity of scalars
 
-    def value(self, node: Node) -> Expression:
+    def typed(self, node: Scalar) -> Expression:
+        known = self._typed_before.get(id(node))
+        if known is None:
+            known = self._typed_before[id(node)] = node, super().typed(node)
+        return known[1]
+
+    def value(self, node: Scalar) -> Expression:
         """The expression of something that is a value of its own: an output, a key."""
         found = self.typed(node)
         if found.type in (INTERVAL, MONTHS):
@@ -72,7 +79,7 @@ class SparkTyping(Typing):
             self._site.fail(node.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
         return found
 
-    def condition(self, node: Node) -> Expression:
+    def condition(self, node: Scalar) -> Expression:
         found = self.typed(node)
         if found.type not in ("boolean", VOID):
             self._site.fail(
@@ -97,7 +104,7 @@ class SparkTyping(Typing):
                 raise
             return OnlySpark(f"cast {kind}", (value,), kind)
 
-    def _resolved_leaf(self, node: Node) -> Expression | None:
+    def _resolved_leaf(self, node: Scalar) -> Expression | None:
         match node:
             case Bound():
                 return column_ref(node.column, node.type, node.relation)
@@ -137,7 +144,7 @@ class SparkTyping(Typing):
                 self._site.fail(each.span, f"OVER (… {shown(found)} …) is not supported", hint="use simple values")
         return OnlySpark(f"{node.name} over", tuple(arguments), kind)
 
-    def _argument(self, node: Node) -> Expression:
+    def _argument(self, node: Scalar) -> Expression:
         if isinstance(node, Call) and node.function and node.name.lower() == "array":
             shares = [self.typed(each) for each in node.arguments if isinstance(each, Number)]
             within = all(is_numeric(each.type) and 0 <= float(getattr(each, "value", -1)) <= 1 for each in shares)

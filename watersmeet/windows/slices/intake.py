@@ -13,7 +13,7 @@ from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import WatersmeetError
-from watersmeet.home.counters import SLICE_FILES, SLICE_VALUES, SLICED_ROWS, SLICED_VALUES, Counters
+from watersmeet.home.counters import SLICE_CALLS, SLICE_VALUES, SLICED_ROWS, SLICED_VALUES, Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
@@ -32,13 +32,14 @@ class Slicing:
         self._order, self._new = order, NewBuckets(order, f"{task}-a")
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
-        self._rows = 0  # that were looked at
+        self._rows = self._calls = 0  # that were looked at, and batches of them
 
     def __bool__(self) -> bool:
         return bool(self._made)
 
     def add(self, rows: pa.RecordBatch, tau: I64) -> None:
         self._rows += rows.num_rows
+        self._calls += 1
         for store, made in self._made.items():
             with self._confined(store):
                 found = partial_aggregates(store, rows, tau)
@@ -58,6 +59,7 @@ class Slicing:
             with self._confined(store):
                 rows = made[0] if len(made) == 1 else combined_buckets(store, made)
             counts.done[SLICED_ROWS] += self._rows
+            counts.done[SLICE_CALLS] += self._calls
             if rows is not None:
                 written = [info for _, info in self._new.write(store, rows, self._order.tick)]
                 yield from written
@@ -65,7 +67,7 @@ class Slicing:
                 counts.sliced[store.name] += sliced
                 counts.done[SLICED_VALUES] += sliced * len(store.schema)
                 counts.done[SLICE_VALUES] += len(rows) * len(store.schema)
-                counts.done[SLICE_FILES] += len(written)
+                counts.done[SLICE_CALLS] += len(written)
 
     @contextlib.contextmanager
     def _confined(self, store: SliceStore) -> Iterator[None]:

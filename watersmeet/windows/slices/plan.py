@@ -20,7 +20,9 @@ from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
 from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, SliceAggregates
 from watersmeet.plan.ruleset import WindowRule
+from watersmeet.windows.costs import TickFacts, WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
+from watersmeet.windows.slices.cost import slices_cost
 
 SLICES = "slices"  # the name of the operator
 _NEVER = 1 << 62
@@ -54,6 +56,9 @@ class SlicesPlanning:
         chosen = choose_slices(queries, stored).divided(partitions)
         rules = tuple(_rule(query, chosen.reads[query.name]) for query in queries)
         return Planned(rules, chosen.stores, chosen.origins)
+
+    def cost(self, rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
+        return slices_cost([(rule.query, reads_of(rule)) for rule in rules], facts)
 
 
 def _rule(query: Query, reads: tuple[SliceRead, ...]) -> WindowRule:

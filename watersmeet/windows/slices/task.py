@@ -23,7 +23,6 @@ from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import RunError, StateError
 from watersmeet.home.counters import (
-    JOINED_VALUES,
     READ_VALUES,
     READINGS,
     RESULT_BYTES,
@@ -161,13 +160,11 @@ class _Answering:
 
     def _count_work(self) -> None:
         counts, results = self._report.counts, self._report.results
-        joined = {store.name for each in self._wanted if len(each.readings) > 1 for store in each.stores}
         for name, cache in self._ready.items():
             counts.windows_read[name] += cache.windows_read
             counts.keys_read[name] += cache.keys_read
             counts.done[READINGS] += cache.readings
             counts.done[READ_VALUES] += cache.values_read
-            counts.done[JOINED_VALUES] += cache.values_read if name in joined else 0
         counts.done[RESULT_ROWS] += sum(file.rows for file in results)
         counts.done[RESULT_BYTES] += self._files.bytes
         counts.done[RESULT_FILES] += len(results)

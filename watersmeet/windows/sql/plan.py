@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from watersmeet.model import Query
 from watersmeet.model.forms import Form, WindowSql
 from watersmeet.plan.ruleset import WindowRule
+from watersmeet.windows.costs import TickFacts, WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
 
 SQL = "sql"  # the name of the operator
@@ -27,3 +28,16 @@ class SqlPlanning:
         reads = {query.name: tuple((stream, stream) for stream in query.streams) for query in queries}
         rules = [WindowRule(each.definition, self.name, reads[each.name], details=(each.form,)) for each in queries]
         return Planned(tuple(rules))
+
+    def cost(self, rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
+        """A job for each window, and its rows."""
+        found = WindowCosts()
+        for rule in rules:
+            query, weights = rule.query, facts.weights
+            lasts = query.grid.range / facts.progress(query)  # ticks
+            rows = sum(facts.arrivals(stream) * lasts for _, stream in rule.reads)
+            job = weights.window_job + rows * weights.window_row
+            found.add("windows by Spark", query.name, facts.windows(query) * job)
+            if not facts.knows(query):
+                found.assumed.add(query.name)
+        return found

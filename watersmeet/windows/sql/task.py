@@ -10,7 +10,7 @@ import numpy as np
 
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.errors import WatersmeetError
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, WritingOrder
 from watersmeet.store.kernels import I64
 from watersmeet.windows.life import DueWindows
@@ -50,7 +50,7 @@ class SqlWorking:
         return found
 
 
-def occupied(grid: Grid, due: DueWindows, times: Iterable[I64], most: int = _ALL) -> list[int]:
+def occupied(grid: SlidingWindow, due: DueWindows, times: Iterable[I64], most: int = _ALL) -> list[int]:
     """The first windows, at most so many, among those that are due which contain one of these event times, in order."""
     opened = max(due.opened, grid.first(TAU_MIN))
     until = min(due.until, TAU_MAX + grid.slide)

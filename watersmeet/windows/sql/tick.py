@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query
 from watersmeet.model.forms import WindowSql
-from watersmeet.model.grid import Grid
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.orders import Order
 from watersmeet.windows.closing import Closing
@@ -21,7 +21,7 @@ class OccupiedOrder:
     """Which of the windows that are due have rows: for each query, with its grid, those among these buckets."""
 
     home: str
-    asked: tuple[tuple[DueWindows, Grid, tuple[BucketInfo, ...]], ...]
+    asked: tuple[tuple[DueWindows, SlidingWindow, tuple[BucketInfo, ...]], ...]
     limit: int = 0  # windows of all queries together; 0: none
 
     @property

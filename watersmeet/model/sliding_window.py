@@ -10,7 +10,7 @@ from watersmeet.errors import ModelError
 
 
 @dataclass(frozen=True)
-class Grid:
+class SlidingWindow:
     """The windows [k·slide, k·slide + range) of event time, in microseconds. A window's name is its start."""
 
     range: int

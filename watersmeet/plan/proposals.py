@@ -1,0 +1,76 @@
+"""A better plan for the data as it is after an epoch: what it depends on, what is proposed, and whether that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import isclose
+
+import pyarrow as pa
+
+from watersmeet.model import Query, Stream
+from watersmeet.optimize.solution import Solution, price
+from watersmeet.optimize.statistics import Statistics
+from watersmeet.options import Options
+from watersmeet.plan.comparison import Comparison, horizon, price_of_change
+from watersmeet.plan.grouping import Groups
+from watersmeet.plan.planner import EPOCH, Plan, compiled_plan, joined_plan, problem_of
+from watersmeet.plan.ruleset import Ruleset
+from watersmeet.windows.protocol import Planned
+from watersmeet.windows.table import streams_with_all_rows, with_windows
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """All that a proposal depends on, as a small message to the process that makes it."""
+
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+    options: Options
+    statistics: Statistics
+    renewed: float  # share of the windows that an epoch renews
+    solution: Solution  # the active plan
+    rules: Ruleset
+    groups: Groups = ()
+    samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
+    windows: Planned = field(default_factory=Planned)
+    left_out: tuple[Query, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the active plan could be replaced by, and whether that pays."""
+
+    solution: Solution
+    rules: Ruleset
+    groups: Groups
+    comparison: Comparison
+    regrouped: bool  # other groups alone are worth a change
+
+    @property
+    def differs(self) -> bool:
+        return self.regrouped or not isclose(self.comparison.before, self.comparison.after)
+
+    @property
+    def is_worth_it(self) -> bool:
+        return self.regrouped or self.comparison.pays
+
+
+def propose(request: PlanRequest) -> Proposal:
+    """A better plan for the data as it is after an epoch."""
+    streams, queries, options = request.streams, request.queries, request.options
+    problem = problem_of(queries, options, request.statistics)
+    in_force = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
+    sample = request.samples.get if request.samples else None
+    all_rows = streams_with_all_rows(queries, request.left_out)
+    found = joined_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample, all_rows)
+    now = price(problem, request.solution.paths, request.solution.layouts)
+    cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
+    compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
+    regrouped = found.groups != request.groups
+    if regrouped and not compared.pays:
+        same = replace(now, searcher=request.solution.searcher)
+        found = compiled_plan(streams, queries, options, problem, same, found.groups, all_rows)
+        compared = Comparison(compared.before, compared.before)
+    rules = with_windows(found.rules, request.windows)
+    return Proposal(found.solution, rules, found.groups, compared, regrouped)
