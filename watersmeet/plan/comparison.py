@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from watersmeet.model import Query, Stream
+from watersmeet.model import Query
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
@@ -52,13 +52,12 @@ def horizon(renewed: float) -> float:
 
 def price_of_change(
     problem: Problem,
-    streams: Sequence[Stream],
     queries: Sequence[Query],
     before: Ruleset,
     solution: Solution,
     after: Ruleset,
 ) -> float:
-    """Filling the materialized stores that are new, and indexing the rows of streams by new keys."""
+    """The cost of filling the materialized stores that are new, and of indexing the rows of streams by new keys."""
     weights = problem.weights
     keys = {rule.name: set(rule.keys) for rule in before.probed}
     cost = 0.0
@@ -68,7 +67,7 @@ def price_of_change(
             cost += len(set(rule.keys) - keys[rule.name]) * rows * weights.index_entry
     if solution.materialized:
         there = set(before.materialized)
-        stores = materialized_stores({stream.name: stream for stream in streams}, Aliases(parts_of(queries)), solution)
+        stores = materialized_stores(Aliases(parts_of(queries)), solution)
         new = {store.name: store for store in stores.values() if store.name not in there}
         for rule in after.probed:
             if rule.name in new:

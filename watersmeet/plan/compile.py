@@ -99,7 +99,7 @@ class _Compiler:
         self.parts = parts_of(queries)
         self.aliases = Aliases(self.parts)
         self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
-        self.materialized = materialized_stores(self.streams, self.aliases, solution)
+        self.materialized = materialized_stores(self.aliases, solution)
         self.phases = PathPhases(solution.paths)
         self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watersmeet.model import Column, Expression, Stream
+from watersmeet.model import Column, Expression
 from watersmeet.model.identity import digest, identity
 from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
 from watersmeet.optimize.problem import Path
@@ -37,10 +37,10 @@ class Materialized:
     def walk(self) -> tuple[str, Path]:
         return walk_streams(self.graph)
 
-    def serves(self, part: JoinPart, aliases: Aliases, streams: Mapping[str, Stream]) -> bool:
+    def serves(self, part: JoinPart, aliases: Aliases) -> bool:
         """Whether one more reader finds all its rows and columns here, so that the store stays the one it is."""
         relations = sorted(self.subquery.relations)
-        needed = _columns(streams, aliases, [part], relations)
+        needed = _columns(aliases, [part], relations)
         return set(needed) <= set(self.columns) and all(
             aliases.window(part, relation) <= self.windows[relation]
             and aliases.alias(part, relation).filter in self.filters[relation]
@@ -61,9 +61,7 @@ class Materialized:
         )
 
 
-def materialized_stores(
-    streams: Mapping[str, Stream], aliases: Aliases, solution: Solution
-) -> dict[Subquery, Materialized]:
+def materialized_stores(aliases: Aliases, solution: Solution) -> dict[Subquery, Materialized]:
     """The stores that the plan materializes, smaller ones first."""
     readers = _readers(aliases, solution)
     found = {}
@@ -74,7 +72,7 @@ def materialized_stores(
         filters = {
             relation: frozenset(aliases.alias(part, relation).filter for part in parts) for relation in relations
         }
-        columns = _columns(streams, aliases, parts, relations)
+        columns = _columns(aliases, parts, relations)
         outside = {
             stream_of(relation)
             for part in parts
@@ -126,12 +124,7 @@ def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:
     return readers
 
 
-def _columns(
-    streams: Mapping[str, Stream],
-    aliases: Aliases,
-    parts: list[JoinPart],
-    relations: list[str],
-) -> tuple[KeptColumn, ...]:
+def _columns(aliases: Aliases, parts: list[JoinPart], relations: list[str]) -> tuple[KeptColumn, ...]:
     found: dict[str, KeptColumn] = {}
 
     def add(relation: str, name: str, kind: str, source: str | Expression, declared: str) -> None:

@@ -153,7 +153,7 @@ def joined_plan(
     problem = problem_of(queries, options, statistics or Statistics(), in_force)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, in_force)
-        solution = _solution(occasion, streams, queries, options, problem, in_force)
+        solution = _solution(occasion, queries, options, problem, in_force)
         return compiled_plan(streams, queries, options, problem, solution, groups, all_rows)
 
 
@@ -253,14 +253,13 @@ def _groups(
 
 def _solution(
     occasion: Occasion,
-    streams: Sequence[Stream],
     queries: Sequence[Query],
     options: Options,
     problem: Problem,
     in_force: Plan | None,
 ) -> Solution:
     if not occasion.search:
-        kept = _with_kept_paths(streams, queries, problem, in_force) if occasion.keeps_paths and in_force else None
+        kept = _with_kept_paths(queries, problem, in_force) if occasion.keeps_paths and in_force else None
         if occasion.improves:
             return improved(problem)
         return kept or optimize(problem, searcher="greedy")
@@ -287,25 +286,22 @@ def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) 
     return replace(near, bound=best.bound, seconds=best.seconds + near.seconds)
 
 
-def _with_kept_paths(
-    streams: Sequence[Stream], queries: Sequence[Query], problem: Problem, in_force: Plan
-) -> Solution | None:
+def _with_kept_paths(queries: Sequence[Query], problem: Problem, in_force: Plan) -> Solution | None:
     parts = parts_of(queries)
     before = {part.name: part.definition for part in in_force.parts}
     staying = {part.name: part for part in parts if before.get(part.name) == part.definition}
     changed = len({*before, *(part.name for part in parts)}) - len(staying)
     if 2 * changed > max(len(before), len(parts)):
         return None
-    by_name = {stream.name: stream for stream in streams}
     stores: dict[Subquery, Materialized] = {}
     if in_force.solution.materialized:
         kept = replace(in_force.solution, paths=kept_paths(problem, in_force.solution, staying))
-        stores = materialized_stores(by_name, Aliases(list(staying.values())), kept)
+        stores = materialized_stores(Aliases(list(staying.values())), kept)
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
         """Whether a store holds all that a new query needs: if not, its rows would have to be rebuilt."""
         part = next(part for part in parts if part.name == graph.name)
-        return stores[store].serves(part, Aliases([part]), by_name)
+        return stores[store].serves(part, Aliases([part]))
 
     return extended(problem, in_force.solution, staying, readable)
 

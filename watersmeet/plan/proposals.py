@@ -65,7 +65,7 @@ def propose(request: PlanRequest) -> Proposal:
     all_rows = streams_with_all_rows(queries, request.left_out)
     found = joined_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample, all_rows)
     now = price(problem, request.solution.paths, request.solution.layouts)
-    cost = price_of_change(problem, streams, queries, request.rules, found.solution, found.rules)
+    cost = price_of_change(problem, queries, request.rules, found.solution, found.rules)
     compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
     regrouped = found.groups != request.groups
     if regrouped and not compared.pays:
