@@ -149,7 +149,7 @@ class Results:
         with self.counts.timed(KEEPING):
             self._materialized.end_phase(self.stores)
         self._report.counts.add(walk.counts)
-        self._report.off |= walk.calls.off
+        self._report.disabled |= walk.calls.disabled
         walk.calls.tell(self.stores.home, self.order.tick)
         return self._report
 

@@ -31,7 +31,7 @@ from watersmeet.runtime.exec.call_steps import F64, STEPS_A_SECOND, blocks, step
 from watersmeet.runtime.exec.jobs import collected, concerns_all, reason_of_spark, task_context, task_name
 from watersmeet.runtime.exec.limited_job import LimitedJob
 from watersmeet.runtime.exec.on_disk import on_disk
-from watersmeet.runtime.exec.worker import Worker, told, worker_of
+from watersmeet.runtime.exec.worker import Worker, as_failure, worker_of
 from watersmeet.runtime.gather import Gather
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.orders import ComputeOrder, ComputeReport, GatherReport
@@ -195,7 +195,7 @@ def _inputs(worker: Worker, order: ComputeOrder, number: int, job: str) -> Itera
             count = rows.num_rows
             steps = _steps(order, dict(zip(given, arrays, strict=True)), count)
     except Exception as problem:
-        yield failed(told(problem, order.gather.home))
+        yield failed(as_failure(problem, order.gather.home))
         return
     whole = pa.record_batch([pa.array(np.arange(count)), pa.nulls(count, pa.binary()), *arrays], schema=schema)
     computes(home, job, number)
@@ -279,7 +279,7 @@ def _written(
             made.buckets.append(bucket.write(Path(order.gather.home), file, rule.derived, **kept))
             return ComputeReport(info, made)
     except Exception as problem:
-        return ComputeReport(info, made, told(problem, order.gather.home))
+        return ComputeReport(info, made, as_failure(problem, order.gather.home))
 
 
 def _with_columns(order: ComputeOrder, bucket: Bucket, batches: list[pa.RecordBatch]) -> Bucket:

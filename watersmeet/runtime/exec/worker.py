@@ -154,7 +154,7 @@ class Worker:
             intake = self._operators.of_stream(order, stream.name, name)
             return Gather(order, rule, name, corrupt, intake).run(rows)
         except Exception as problem:
-            return GatherReport(stream.name, failure=told(problem, order.home))
+            return GatherReport(stream.name, failure=as_failure(problem, order.home))
 
     # and walk the plan ---------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class Worker:
 
     def as_failure(self, problem: Exception, home: str, queries: Collection[str] = ()) -> WatersmeetError:
         """`queries` are those that the work was for, if it was not for all."""
-        failure = out_of_memory(queries) if isinstance(problem, MemoryError) else told(problem, home)
+        failure = out_of_memory(queries) if isinstance(problem, MemoryError) else as_failure(problem, home)
         if isinstance(failure, Overload) and failure.may_pass:
             self.release_memory()
         return failure
@@ -234,7 +234,7 @@ class Worker:
                     return [MergeReport(job, merge_slices(home, job, file, how, self.buckets.peek))]
                 return [MergeReport(job, merge(home, job, file, how, self.buckets.peek))]
         except Exception as problem:
-            return [MergeReport(job, failure=told(problem, order.home))]
+            return [MergeReport(job, failure=as_failure(problem, order.home))]
 
     # All of it -----------------------------------------------------------------------------------
 
@@ -308,7 +308,7 @@ def _rows_of(
             failed.append((piece, problem))
 
 
-def told(problem: Exception, home: str) -> WatersmeetError:
+def as_failure(problem: Exception, home: str) -> WatersmeetError:
     """A failure that another try would meet again, as a value; any other is raised, and the task is tried again."""
     if isinstance(problem, WatersmeetError):
         return problem
