@@ -54,10 +54,6 @@ class _Quantity:
     def extreme(self) -> str:
         return next((part.function for _, part in self.factors if part.function in ("min", "max")), "")
 
-    @cached_property
-    def is_double(self) -> bool:
-        return any(part.function == "sum" and not part.digits for _, part in self.factors)
-
     def below(self, members: frozenset[int]) -> _Quantity:
         return _Quantity(tuple(factor for factor in self.factors if factor[0] in members))
 

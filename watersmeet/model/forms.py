@@ -236,8 +236,3 @@ def _given(expressions: Iterable[Expression | None]) -> tuple[Expression, ...]:
 def key_column(at: int, declared: str) -> ColumnRef:
     """A key of the query in the relation of the last step."""
     return ColumnRef(f"k{at}", declared)
-
-
-def window_columns() -> tuple[ColumnRef, ColumnRef]:
-    """The two ends of the window in the relation of the last step."""
-    return ColumnRef(START, "timestamp"), ColumnRef(END, "timestamp")

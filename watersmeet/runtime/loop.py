@@ -69,7 +69,7 @@ class TickLoop:
         # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
         self._left = bool(WindowLife(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
         self._waiting_since: float | None = None  # since when a change waits for a tick
-        self._off: frozenset[str] = frozenset()  # registered predicates that are disabled
+        self._disabled: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
         self.check_lock: Callable[[], None] = lambda: None  # raises if another process may use the home
         self.delivered: Callable[[], Mapping[LaneName, int]] = dict  # what targets have of the outbox
@@ -97,12 +97,12 @@ class TickLoop:
             self._signs.replaced(*({q.name for q in (*p.queries, *p.left_out)} for p in (self.plan, plan)))
             self.plan = plan
             self._waiting_since = time.monotonic()
-            self._keep_off(self._off)
+            self._disable(self._disabled)
             return self._begun + 1
 
-    def _keep_off(self, predicates: frozenset[str]) -> None:
+    def _disable(self, predicates: frozenset[str]) -> None:
         """A predicate stays disabled while some query calls it."""
-        self._off = predicates & self.plan.rules.registered() if predicates else predicates
+        self._disabled = predicates & self.plan.rules.registered() if predicates else predicates
 
     def suspend(self, query: str, reason: str) -> None:
         """Let the next tick suspend a query."""
@@ -226,7 +226,7 @@ class TickLoop:
     def _execute(self, begun: Begun, following: Callable[[], Batch | None]) -> None:
         tick, reports = self.execution.run(begun, lambda tick, gathered: self._gather_ahead(following, tick, gathered))
         with self._handover:
-            self._keep_off(self._off.union(*(report.off for report in reports.probed)))
+            self._disable(self._disabled.union(*(report.disabled for report in reports.probed)))
         began = time.perf_counter()
         self._commit(tick, reports)
         self._log(reports.times(self.manifest.tick, time.perf_counter() - began))
@@ -236,19 +236,21 @@ class TickLoop:
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return self._new(batch, self.manifest)
-        ahead.tick = replace(ahead.tick, before=self.manifest, off=self._off, suspending=dict(self._suspending))
+        ahead.tick = replace(
+            ahead.tick, before=self.manifest, disabled=self._disabled, suspending=dict(self._suspending)
+        )
         return ahead
 
     def _new(self, batch: Batch | None, before: Manifest) -> Begun:
         with self._handover:
-            plan, off, suspending = self.plan, self._off, dict(self._suspending)
+            plan, disabled, suspending = self.plan, self._disabled, dict(self._suspending)
             self._begun = before.tick + 1
             self._waiting_since = None
         self.executor.use_plan(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
         attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
         active = (plan.rules, plan.streams, plan.queries)
-        tick = Tick(str(self.home), group, number, attempt, *active, before, off, now, plan.left_out, suspending)
+        tick = Tick(str(self.home), group, number, attempt, *active, before, disabled, now, plan.left_out, suspending)
         tick = replace(tick, flush=self._flush) if self._flush else tick
         if plan.windowed:
             tick = replace(tick, silent=self._silence.silent(plan.streams))

@@ -170,7 +170,7 @@ class Results:
             self._rows.end()
             self._materialized.end_phase(self.stores)
         self._report.counts.add(walk.counts)
-        self._report.off |= walk.calls.off
+        self._report.disabled |= walk.calls.disabled
         walk.calls.tell(self.stores.home, self.order.tick)
         return self._report
 

@@ -72,7 +72,7 @@ class Walk:
         self.ends = ends
         self.place = place
         self.counts = Counters()
-        self.calls = Calls(off=set(order.off))
+        self.calls = Calls(disabled=set(order.disabled))
         self._number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
         self._paths = paths_of_steps(order.starts)
         self._region: Region | None = None  # of the rows that the walk has begun with, if they stand for each other

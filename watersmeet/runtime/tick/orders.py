@@ -110,7 +110,7 @@ class ProbeOrder:
     starts: tuple[Start, ...]
     buckets: dict[str, tuple[BucketInfo, ...]]
     work: tuple[tuple[RowRange, ...], ...]
-    off: frozenset[str] = frozenset()  # registered predicates that are not called any more
+    disabled: frozenset[str] = frozenset()  # registered predicates that are not called any more
     suspended: frozenset[str] = frozenset()  # queries of the plan that are not answered
     absences: Absences = field(default_factory=Absences)  # which of them the tick decides
 
@@ -143,7 +143,7 @@ class TaskReport:
     results: list[ResultFile] = field(default_factory=list)
     kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
     counts: Counters = field(default_factory=Counters)
-    off: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
+    disabled: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
     suspended: dict[str, str] = field(default_factory=dict)  # queries that cannot be answered, and why
     left: dict[str, int] = field(default_factory=dict)  # by query, the first due window that is left to the next tick
     failure: WatersmeetError | None = None

@@ -51,7 +51,7 @@ class Tick:
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
     before: Manifest
-    off: frozenset[str] = frozenset()  # registered predicates that are not called any more
+    disabled: frozenset[str] = frozenset()  # registered predicates that are not called any more
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
     left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
     suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
@@ -134,7 +134,7 @@ class Tick:
             starts=starts,
             buckets={store: tuple(infos) for store, infos in buckets.items()},
             work=(),
-            off=self.off.union(*(report.off for report in probed)),
+            disabled=self.disabled.union(*(report.disabled for report in probed)),
             suspended=self.suspended(probed),
             absences=self.absences(gathered),
         )

@@ -36,7 +36,7 @@ class Calls:
     """The calls of one task."""
 
     complaints: dict[str, str] = field(default_factory=dict)  # by predicate, its first failure, or why it is disabled
-    off: set[str] = field(default_factory=set)  # predicates that are disabled
+    disabled: set[str] = field(default_factory=set)  # predicates that are disabled
 
     def call(self, function: Registered, arguments: list[pa.Array]) -> Called:
         """Whether the predicate is true of each row. A NULL among the arguments makes it not true, without a call."""
@@ -47,14 +47,14 @@ class Calls:
         asked = np.flatnonzero(known)
         if not len(asked):
             return Called(passed, 0)
-        if function.name in self.off:
+        if function.name in self.disabled:
             return Called(passed, len(asked))
         chosen = [argument.take(pa.array(asked)) for argument in arguments]
         values = [argument.to_pylist() if function.by_row else _as_numpy(argument) for argument in chosen]
         try:
             answer = call_outside(function, values)
         except Ended as problem:
-            self.off.add(function.name)
+            self.disabled.add(function.name)
             self.complaints[function.name] = f"{problem} ({len(asked):,} rows); it is disabled now"
             return Called(passed, len(asked))
         if answer.problem:
