@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.last_step import FinalStep, finished
 from watersmeet.model.expression import ColumnRef, Expression, Literal, Operation
-from watersmeet.model.forms import FinalStage, Order
+from watersmeet.model.forms import FinalStage, SortOrder
 from watersmeet.model.join import Output
 
 K, P = ColumnRef("k0", "string"), ColumnRef("p0", "double")
@@ -40,9 +40,9 @@ def test_having_keeps_rows_for_which_it_is_true() -> None:
 
 
 def test_order_and_limit_are_those_of_each_window() -> None:
-    descending = FinalStage(order=(Order(P, descending=True, nulls_first=False),), limit=2)
+    descending = FinalStage(order=(SortOrder(P, descending=True, nulls_first=False),), limit=2)
     assert done(descending, K) == ([("b",), (None,), ("a",), ("b",)], [0, 0, 1, 1])
-    nulls_first = FinalStage(order=(Order(K, descending=False, nulls_first=True),), limit=2, offset=1)
+    nulls_first = FinalStage(order=(SortOrder(K, descending=False, nulls_first=True),), limit=2, offset=1)
     assert done(nulls_first, K) == ([("a",), ("b",), ("b",)], [0, 0, 1])
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes
 from watersmeet.model.expression import ColumnRef, Expression, unnested
-from watersmeet.model.forms import FinalStage, Order
+from watersmeet.model.forms import FinalStage, SortOrder
 from watersmeet.model.join import Output
 from watersmeet.model.types import arrow_type
 from watersmeet.store.evaluate import evaluate
@@ -74,7 +74,7 @@ def _computed(relation: pa.RecordBatch, wanted: list[Expression], failures: dict
     return [relation.column(plain[each].label) if each in plain else computed[each] for each in wanted]
 
 
-def _ordered(rows: I64, windows: I64, values: list[pa.Array], orders: tuple[Order, ...]) -> I64:
+def _ordered(rows: I64, windows: I64, values: list[pa.Array], orders: tuple[SortOrder, ...]) -> I64:
     keys: list[np.ndarray] = [windows[rows]]
     for column, order in zip(values, orders, strict=True):
         codes = ordered_codes(column)[rows]

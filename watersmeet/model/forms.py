@@ -61,7 +61,7 @@ class PartialAggregate:
 
 
 @dataclass(frozen=True)
-class Order:
+class SortOrder:
     expression: Expression
     descending: bool
     nulls_first: bool
@@ -75,7 +75,7 @@ class FinalStage:
 
     having: Expression | None = None
     distinct: bool = False
-    order: tuple[Order, ...] = ()
+    order: tuple[SortOrder, ...] = ()
     limit: int | None = None
     offset: int = 0
 

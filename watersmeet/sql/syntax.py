@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from watersmeet.sql.site import Span
 
@@ -17,6 +17,7 @@ class Token:
     text: str
     start: int
     end: int
+    parsed: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # what the parser has for it
 
     @property
     def span(self) -> Span:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from watersmeet.errors import SqlError
 from watersmeet.model import Expression, Output
 from watersmeet.model.expression import ColumnRef, Operation, all_of
-from watersmeet.model.forms import END, START, FinalStage, Order, key_column
+from watersmeet.model.forms import END, START, FinalStage, SortOrder, key_column
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of
@@ -54,11 +54,11 @@ class FinalBuilder:
         conditions = [] if nonempty is None else [nonempty]
         if query.having is not None:
             conditions.append(self.value(query.having))
-        order: list[Order] = []
+        order: list[SortOrder] = []
         if query.limit is not None or query.offset:
-            order = [Order(self.value(each.value), each.descending, each.nulls_first) for each in query.order]
+            order = [SortOrder(self.value(each.value), each.descending, each.nulls_first) for each in query.order]
             known = [each.expression for each in order]
-            order += [Order(each.expression, False, True) for each in outputs if each.expression not in known]
+            order += [SortOrder(each.expression, False, True) for each in outputs if each.expression not in known]
         having = all_of(conditions) if conditions else None
         return outputs, FinalStage(having, query.distinct, tuple(order), query.limit, query.offset)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -93,13 +94,16 @@ def tokenize(site: Site, text: str) -> tuple[Token, ...]:
     for token in found:
         start, end = token.start, token.end + 1
         last = tokens[-1] if tokens else None
-        if last and start < last.end:
-            continue  # sqlglot makes three tokens of a literal like 10L
+        if last and start < last.end:  # sqlglot makes three tokens of a literal like 10L
+            tokens[-1] = replace(last, parsed=(*last.parsed, token))
+            continue
         kind = _kind(token.token_type, text[start])
         if last and last.end == start and kind == last.kind == "string":
-            tokens[-1] = Token("string", last.text + text[start] + token.text, last.start, end)
+            whole = last.parsed[0]
+            whole.text, whole.end = last.text + text[start] + token.text, token.end
+            tokens[-1] = Token("string", whole.text, last.start, end, (whole,))
         else:
-            tokens.append(Token(kind, token.text, start, end))
+            tokens.append(Token(kind, token.text, start, end, (token,)))
     return tuple(tokens)
 
 
@@ -117,21 +121,7 @@ def _unclosed(text: str) -> int:
 
 def parser_tree(text: str, tokens: tuple[Token, ...]) -> list[Any]:
     """What the parser makes of these tokens of a text; raises its own errors."""
-    return list(SPARK.parser().parse(_for_parser(text, tokens), text))
-
-
-def _for_parser(text: str, tokens: tuple[Token, ...]) -> list[Any]:
-    """The parser's own tokens for these. `window` before ( or . is a name, where the parser would begin a clause."""
-    starts = {token.start: token for token in tokens}
-    names = {token.start for token, after in pairwise(tokens) if token.is_word("WINDOW") and after.means("(", ".")}
-    found: list[Any] = []
-    for token in SPARK.tokenize(text):
-        known = starts.get(token.start)
-        if known is None:  # of a window, or the rest of a string with a doubled quote
-            continue
-        if token.start in names:
-            token.token_type, token.text = TokenType.VAR, WINDOW
-        elif known.kind == "string":
-            token.text, token.end = known.text, known.end - 1
-        found.append(token)
-    return found
+    for token, after in pairwise(tokens):
+        if token.is_word("WINDOW") and after.means("(", "."):  # a name, where the parser would begin a clause
+            token.parsed[0].token_type, token.parsed[0].text = TokenType.VAR, WINDOW
+    return list(SPARK.parser().parse([each for token in tokens for each in token.parsed], text))
