@@ -14,6 +14,8 @@ from watersmeet.model.predicate import RIGHT
 
 @dataclass(frozen=True)
 class Difference:
+    """Bounds of right - left, of which each is an expression over one row."""
+
     left: Expression  # over the left row alone
     right: Expression
     low: float | int | None

@@ -10,6 +10,8 @@ from watersmeet.sql.syntax import Token
 
 
 class Cursor:
+    """A place among the tokens of one statement."""
+
     def __init__(self, site: Site, tokens: Sequence[Token]) -> None:
         self.site = site
         self.tokens = tuple(tokens)

@@ -1,4 +1,4 @@
-"""Limits of the text of a query, checked on its tokens: before anything is done whose time grows faster than they.
+"""Limits of the size of a query. Those of its text are checked on tokens, before a parser could take long.
 
 Sizes that a literal asks for (`repeat(x, 1000000000)`) are limited too: one row could take all memory.
 """

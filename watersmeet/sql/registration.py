@@ -1,4 +1,4 @@
-"""Predicates of users, as values that travel with the plan."""
+"""Registration of Python functions of users as predicates: values that travel with the plan."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 
 class Unsupported(Exception):
-    """An expression that Spark may understand but that is not computed here, or that means nothing."""
+    """Why an expression is rejected: no table here computes it, or Spark has no such expression."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)

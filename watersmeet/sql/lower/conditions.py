@@ -17,6 +17,8 @@ _PAIR = 2  # rows are joined two at a time
 
 
 class Condition:
+    """The condition of one join; conjuncts are added to it one by one."""
+
     def __init__(self, scalars: JoinScalars) -> None:
         self._scalars = scalars
         self._site, self._check = scalars.site, scalars.check

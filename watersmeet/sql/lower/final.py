@@ -67,7 +67,7 @@ class FinalBuilder:
 
 
 class _LastTyping(Typing):
-    """Of few rows also quotients of decimals are computed here."""
+    """Typing of the last step: of its few rows, quotients of decimals are computed here and not by Spark."""
 
     def call(self, node: Call, arguments: list[Expression]) -> Expression:
         found = quotient(*arguments) if node.name == "/" else None

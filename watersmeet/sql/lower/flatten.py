@@ -1,4 +1,6 @@
-"""A join without subqueries in FROM: what these select stands for their columns, and their WHERE is part of the outer.
+"""Subqueries in FROM of a continuous join become a part of the one join.
+
+What they select stands for their columns, and their WHERE is a part of the outer one.
 
 The rows of a subquery behind LEFT JOIN, SEMI JOIN or ANTI JOIN, and before RIGHT JOIN, are partners: its WHERE becomes
 a part of ON. Where such a row may be missing, what the subquery computes of it is unknown outside of ON.

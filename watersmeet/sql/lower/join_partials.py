@@ -35,6 +35,8 @@ class _Term:
 
 
 class JoinPartials:
+    """The partials of one query, each once."""
+
     def __init__(self, join: FactorizedJoin, position: dict[str, int]) -> None:
         self._join = join
         self._position = position

@@ -40,7 +40,7 @@ class JoinedTable:
 
 @dataclass(frozen=True)
 class LeafTable:
-    """The table that is the leaf, and the one behind the words that say so."""
+    """The place of the leaf among the tables, and of the table behind the words of its join (of RIGHT JOIN another)."""
 
     at: int
     joined_at: int
@@ -71,7 +71,7 @@ def find_leaf(site: Site, tables: Sequence[JoinedTable]) -> LeafTable | None:
 
 
 class LeafCondition:
-    """What a query with a leaf asks, conjunct by conjunct."""
+    """The conditions of a query with a leaf: of the preserved side, of partners, of results with and without one."""
 
     def __init__(self, scalars: JoinScalars, table: LeafTable, whole: Condition) -> None:
         """`whole` takes what is about the preserved side alone."""

@@ -1,4 +1,4 @@
-"""A conjunct over two aliases that is no equality becomes a Predicate, for either order of the two rows."""
+"""Predicates: conditions over two aliases that are no equalities, for either order of the two rows."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ class OutColumn:
 
 @dataclass(frozen=True)
 class Bound(Scalar):
+    """A column of a relation of FROM, or of the query around."""
+
     relation: str  # its label
     column: str  # its label
     type: str
@@ -31,12 +33,14 @@ class Bound(Scalar):
 
 @dataclass(frozen=True)
 class WindowEnd(Scalar):
+    """window_start or window_end."""
+
     end: bool
 
 
 @dataclass(frozen=True)
 class Nested(Scalar):
-    """A subquery as a value, [a test whether it has rows, or whether it has a value]."""
+    """A subquery in a scalar: its value, whether it has rows (exists), or whether a value is among its rows (in)."""
 
     kind: str  # value, exists, in
     query: ResolvedQuery
@@ -46,7 +50,7 @@ class Nested(Scalar):
 
 @dataclass(frozen=True)
 class Scan:
-    """The rows of a stream in the window."""
+    """One use of a stream in FROM."""
 
     label: str
     alias: str
@@ -56,12 +60,16 @@ class Scan:
 
 @dataclass(frozen=True)
 class Subselect:
+    """A subquery in FROM."""
+
     label: str
     query: ResolvedQuery
 
 
 @dataclass(frozen=True)
 class ResolvedJoin:
+    """A join of two sources; USING and NATURAL are a part of `on`."""
+
     kind: str
     left: ResolvedSource
     right: ResolvedSource
@@ -74,6 +82,8 @@ ResolvedSource = Scan | Subselect | ResolvedJoin
 
 @dataclass(frozen=True)
 class ResolvedSelect:
+    """A SELECT."""
+
     outputs: tuple[OutColumn, ...]
     values: tuple[Scalar, ...]  # one for each output
     source: ResolvedSource | None
@@ -89,6 +99,8 @@ class ResolvedSelect:
 
 @dataclass(frozen=True)
 class ResolvedSetOperation:
+    """UNION, INTERSECT or EXCEPT of two queries."""
+
     outputs: tuple[OutColumn, ...]
     operator: str
     left: ResolvedQuery

@@ -1,7 +1,4 @@
-"""Types of resolved scalars, by Spark's rules. Each scalar of a windowed query gets its type once.
-
-What only Spark computes is an `OnlySpark`: it has a type, and no text for DuckDB.
-"""
+"""Types of resolved scalars, by Spark's rules. Each scalar of a windowed query gets its type once."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from watersmeet.sql.typing import Typing
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OnlySpark(Expression):
-    """A value that Spark computes from these operands, together with the rest of the query."""
+    """A value that only Spark computes: it has a type, and no text for DuckDB."""
 
     what: str
     operands: tuple[Expression, ...]
@@ -43,7 +40,7 @@ def only_spark(expression: Expression) -> bool:
 
 
 class Untyped:
-    """In place of SparkTyping, where names are resolved and types come later."""
+    """Gives no types: those of a continuous query come when it is lowered."""
 
     def value(self, node: Scalar) -> Expression:
         return _UNTYPED
