@@ -26,7 +26,7 @@ from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io import folders
 from watersmeet.runtime.exec import spark as spark_executor
-from watersmeet.runtime.exec import worker
+from watersmeet.runtime.exec import looking
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick import tick
 from watersmeet.store import bucket
@@ -80,7 +80,7 @@ class Guard:
             (bucket.Bucket, "write"),
             (bucket, "_write_file"),
             (bucket, "verify_file"),
-            (worker, "verify_file"),
+            (looking, "verify_file"),
             (folders, "StreamFile"),
             (folders.FilePiece, "read"),
             (pq, "ParquetFile"),

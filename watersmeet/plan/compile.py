@@ -122,8 +122,7 @@ class _Compiler:
     # Trees ---------------------------------------------------------------------------------------
 
     def _graft(self, roots: dict[tuple[str, int], StepNode], end: Group | Materialized, start: str, path: Path) -> None:
-        goal = end.subquery if isinstance(end, Materialized) else end.graph.whole
-        phase = self.phases.chosen[start, goal]
+        phase = self.phases.chosen[start, end.goal]
         first = Subquery(frozenset((start,)), frozenset())
         root = roots.setdefault((start, phase), StepNode(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
@@ -131,15 +130,14 @@ class _Compiler:
     def _grow(
         self, node: StepNode, end: Group | Materialized, start: str, path: Path, sees: _Sees, use: Use = ARRIVAL
     ) -> None:
-        leaf = end.leaf if isinstance(end, Group) else None
+        leaf = end.leaf
         graph = with_leaf(end.graph, leaf) if leaf else end.graph
         first = Subquery(frozenset((start,)), frozenset())
         self._want(node, end, first)
         bound = [first]
-        branch = end.branch if isinstance(end, Group) else ""
         for store in path:
             found = self._probing(graph, bound, store, sees(store))
-            node = node.children.setdefault((found.identity, branch), found)
+            node = node.children.setdefault((found.identity, end.branch), found)
             self._want(node, end, store)
             bound.append(store)
         if leaf:
@@ -149,7 +147,10 @@ class _Compiler:
             found.leaf = leaf_check(leaf, use, others, found, self.streams[found.name])
             node = node.children.setdefault((end.name, use), found)
             self._want(node, end, own)
-        node.ends.append((end, tuple(bound)))
+        if isinstance(end, Materialized):
+            node.kept.append((end, tuple(bound)))
+        else:
+            node.emitted.append((end, tuple(bound)))
 
     def _probing(self, graph: QueryGraph, bound: list[Subquery], store: Subquery, sees: tuple[str, ...]) -> StepNode:
         joined = frozenset().union(*(earlier.relations for earlier in bound))
@@ -239,7 +240,7 @@ class _Compiler:
 
     def _start(self, root: StepNode, relation: str, phase: int) -> Start:
         steps = tuple(self._step(child, [root]) for child in root.children.values())
-        emits = tuple(self._emit(group, stores, [root]) for group, stores in root.ends if isinstance(group, Group))
+        emits = tuple(self._emit(group, stores, [root]) for group, stores in root.emitted)
         carry = carried(steps, 1)
         return Start(
             relation=relation,
@@ -265,8 +266,8 @@ class _Compiler:
             window=max(node.windows),
             groups=node.groups,
             carry=carried(steps, len(path)),
-            emits=tuple(self._emit(group, stores, path) for group, stores in node.ends if isinstance(group, Group)),
-            keeps=tuple(self._keep(kept, stores, path) for kept, stores in node.ends if isinstance(kept, Materialized)),
+            emits=tuple(self._emit(group, stores, path) for group, stores in node.emitted),
+            keeps=tuple(self._keep(kept, stores, path) for kept, stores in node.kept),
             steps=steps,
             range=node.range,
             tests=node.tests,
@@ -309,7 +310,7 @@ class _Compiler:
         at = {relation: number for number, store in enumerate(stores) for relation in store.relations}
         members = tuple(member_in(stores, relation) for relation in relations)
         checks = []
-        leaf = end.leaf if isinstance(end, Group) else None
+        leaf = end.leaf
         links = with_leaf(end.graph, leaf).links if leaf and leaf.relation in at else end.graph.links
         equalities = [link for link in links if link.theta is None]
         for link in sorted(equalities, key=lambda link: link.text):

@@ -35,6 +35,11 @@ class Group:
     branch: str
     leaf: LeafJoin | None = None  # of the preserved sides of queries with leaves
 
+    @property
+    def goal(self) -> Subquery:
+        """What its paths find."""
+        return self.graph.whole
+
 
 def classes_of(
     queries: Sequence[JoinPart], graphs: Mapping[str, QueryGraph]

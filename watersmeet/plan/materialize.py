@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from watersmeet.model import Column, Expression
 from watersmeet.model.identity import digest, identity
@@ -28,6 +29,14 @@ class Materialized:
     filters: dict[str, frozenset[Expression | None]]
     columns: tuple[KeptColumn, ...]
     outside: tuple[str, ...]
+
+    leaf: ClassVar[None] = None  # as those of a group of queries
+    branch: ClassVar[str] = ""
+
+    @property
+    def goal(self) -> Subquery:
+        """What its paths find."""
+        return self.subquery
 
     def alternatives(self, relation: str) -> Bit:
         """Filters of which a row of the relation must pass one; none where some reader wants every row."""

@@ -26,7 +26,8 @@ class StepNode:
     tests: tuple[Test, ...] = ()
     windows: set[int] = field(default_factory=set)
     asks: dict[str, Block] = field(default_factory=dict)  # by group
-    ends: list[tuple[Group | Materialized, Path]] = field(default_factory=list)  # with the stores of all positions
+    emitted: list[tuple[Group, Path]] = field(default_factory=list)  # paths that end here, with the stores of positions
+    kept: list[tuple[Materialized, Path]] = field(default_factory=list)
     children: dict[object, StepNode] = field(default_factory=dict)
     leaf: LeafCheck | None = None
 
