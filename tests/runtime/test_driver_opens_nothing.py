@@ -25,8 +25,8 @@ from watersmeet.cli.demo.show import pipeline_text
 from watersmeet.errors import RunError
 from watersmeet.home.manifest import load_newest
 from watersmeet.io import folders
-from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec import looking
+from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick import tick
 from watersmeet.store import bucket
