@@ -60,7 +60,7 @@ class PlanKeeper:
         return self._loop.manifest.changes
 
     def rendered(self) -> RenderedPlan:
-        """The active plan as it is shown. Windows have the price of what was measured last: unlike joins, they are not
+        """The active plan as it is shown. Windows cost what was measured last: unlike joins, they are not
         planned anew when the data changes."""
         problem = problem_of(self.current.queries, self._options, self.follower.statistics, self.current)
         plan = self.current if self.current.parts else replace(self.current, problem=problem)

@@ -1,4 +1,4 @@
-"""The price of the windows of a plan: what its operators say that they cost in a tick."""
+"""What the windows of a plan cost in a tick, as its operators say."""
 
 from __future__ import annotations
 
