@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watersmeet.adapt.origins_file import recall_origins
+from watersmeet.adapt.origins_file import recall_windows
 from watersmeet.adapt.plan_keeper import PlanKeeper, first_plan
 from watersmeet.control.active_queries import ActiveQueries
 from watersmeet.errors import StateError
@@ -67,8 +67,8 @@ def open_home(
     manifest = replace(manifest, tag=active.log_edits())
     troubled = active.prepare_all(manifest)
     sample = Sampler(executor, home, manifest)
-    origins = recall_origins(home, pipeline.query)
-    plan, unplanned = first_plan(home, manifest, streams, queries, options, sample, origins)
+    remembered = recall_windows(home, pipeline.query)
+    plan, unplanned = first_plan(home, manifest, streams, queries, options, sample, remembered)
     loop = TickLoop(home, manifest, plan, executor, options.stop_seconds)
     feeds = Feeds(loop, groups, options, spark)
     for name, reason in {**unsynced, **troubled, **unplanned}.items():

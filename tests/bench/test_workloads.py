@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.peers import duck
+from bench.windows.estimated import WINDOWED
 from bench.workloads import nexmark, three_way
 from bench.workloads.model import MICROS, Query, Table, Workload
 from bench.workloads.texts import flink_select, watersmeet_script
 from watersmeet.engine import Engine
+from watersmeet.pipeline import Pipeline
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +65,12 @@ def test_watersmeet_accepts_the_scripts(small: Workload, tmp_path: Path) -> None
     engine = Engine(home=tmp_path / "home")
     engine.sql(watersmeet_script(small, small.queries))
     assert [handle.name for handle in engine.queries] == ["q3", "q8", "q20", "q23"]
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_pipelines_with_windows_are_valid(name: str, tmp_path: Path) -> None:
+    made = WINDOWED[name](tmp_path, 0.01, ticks=2)
+    queries = Pipeline.read(made.text, tmp_path / "pipeline.sql").queries.values()
+    kinds = {query.form.kind for query in queries}
+    assert any(query.is_windowed for query in queries)
+    assert ("batch" in kinds) == (name.startswith("Spark") or name == "TPC-H, all"), kinds

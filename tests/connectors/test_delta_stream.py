@@ -14,11 +14,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.support.deaths import Died, dying_at, silent_threads
+from tests.support.earlier_version import lines_of, with_positions
 from tests.support.inside import abandon
 from tests.support.parquet_input import append_file, seconds_after_epoch
 from tests.support.waiting import PATIENCE
 from watersmeet import Engine
-from watersmeet.errors import InputError, ModelError, SqlError
+from watersmeet.errors import InputError, ModelError, SqlError, StateError
 from watersmeet.home import layout
 from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.io.positions import load_positions
@@ -203,6 +204,46 @@ def test_positions_of_another_time_are_rejected(tmp_path: Path) -> None:
     layout.positions(tables.home, "0").unlink()
     with pytest.raises(Exception, match="they end before batch 0, which the state contains"):
         tables.live()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_home_of_an_earlier_version_resumes(tmp_path: Path, begun: bool) -> None:
+    """Its log has other names, and each line the ranges of all streams; the last one may be of a batch that is not
+    committed."""
+    tables = Tables(tmp_path, "WITH (maxRowsPerTick = 3)")
+    tables.append()
+    tables.live()
+    tables.append()
+    if begun:
+        engine = tables.engine()
+        with dying_at("tick.begin"), silent_threads():
+            engine.start(once=True)
+            engine.wait(PATIENCE)
+        abandon(engine)
+    first, *lines = lines_of(tables.home)
+    at = first["before"]
+    earlier = [{"batch": -1, "ranges": {name: [position, position] for name, position in at.items()}}]
+    for line in lines:
+        ranges = {name: [position, position] for name, position in at.items()} | line["streams"]
+        earlier.append({"batch": line["batch"], "ranges": ranges})
+        at = {name: end for name, (_, end) in ranges.items()}
+    with_positions(tables.home, "0.ranges.jsonl", earlier)
+    tables.live()
+    tables.append()
+    tables.live()
+    tables.check()
+    assert [path.name for path in (tables.home / "positions").iterdir()] == ["0.ranges.jsonl"]
+
+
+def test_a_folder_does_not_become_a_table(tmp_path: Path) -> None:
+    """The rows that were read of the folder have no position in the table."""
+    tables = Tables(tmp_path, r_is_table=False)
+    tables.append()
+    tables.live()
+    tables.r_is_table = True
+    write_deltalake(tmp_path / "r", tables.rows["r"][0], mode="append")
+    with pytest.raises(StateError, match="the positions of stream r are not those of its source"):
+        tables.live(accept=True)
 
 
 def test_a_query_does_not_feed_itself(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from tests.support.brokers.kafka import KafkaBroker
+from tests.support.earlier_version import lines_of, with_positions
 from tests.support.waiting import PATIENCE, eventually
 from watersmeet import Engine
 from watersmeet.errors import InputError
@@ -240,6 +241,20 @@ def test_messages_of_a_batch_that_is_repeated_are_gone(reading: Reading) -> None
     assert reading.read() == sent + gone[3:]
     reading.live()
     assert reading.read() == sent + gone[3:]
+
+
+def test_a_home_of_an_earlier_version_resumes(reading: Reading) -> None:
+    sent = reading.send(20)
+    reading.live()
+    first, *lines = lines_of(reading.home)
+    earlier = [{"batch": line["batch"], "streams": line["streams"]} for line in lines]
+    earlier.insert(0, {"batch": -1, "streams": first["before"]})
+    with_positions(reading.home, "0.offsets.jsonl", earlier)
+    for _ in range(2):
+        sent += reading.send(10)
+        reading.live()
+        assert reading.read() == sent
+    assert [path.name for path in (reading.home / "positions").iterdir()] == ["0.offsets.jsonl"]
 
 
 def delete_before(reading: Reading, offset: int) -> None:

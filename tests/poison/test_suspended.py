@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -151,7 +152,7 @@ def _failing_writer(problem: Exception) -> object:
         def close(self) -> None:
             raise problem
 
-    return mock.patch.object(sinks, "_CsvFile", Failing)
+    return mock.patch.dict(sinks._FORMATS, csv=replace(sinks._FORMATS["csv"], writer=Failing))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from typer.testing import CliRunner
 
 from tests.support.clock import clock_of
 from tests.support.deaths import dying_at, silent_threads
+from tests.support.earlier_version import with_positions
 from tests.support.inside import abandon, feeds_of
 from tests.support.parquet_input import seconds_after_epoch
 from tests.support.waiting import PATIENCE, eventually
@@ -251,12 +251,7 @@ def test_a_home_of_an_earlier_version_resumes(tmp_path: Path) -> None:
         for number in (1, 2):
             write_old(tmp_path / f"x/{number}.parquet", content(number), OLD + number)
             engine.run_once()
-    log = load_positions(home, "0").path
-    log.write_text("".join(json.dumps({"batch": at, "files": {"x": [f"{at + 1}.parquet"]}}) + "\n" for at in range(2)))
-    for path in (home / layout.MANIFESTS).glob("*.json"):
-        known = json.loads(path.read_text().partition("\n")[2])
-        body = json.dumps({key: value for key, value in known.items() if key not in ("positions", "parts", "flushed")})
-        path.write_text(json.dumps({"format": 5, "checksum": zlib.crc32(body.encode())}) + "\n" + body)
+    with_positions(home, "0.jsonl", [{"batch": at, "files": {"x": [f"{at + 1}.parquet"]}} for at in range(2)])
     for number in (3, 4):
         with engine_on(tmp_path) as engine:
             write_old(tmp_path / f"x/{number}.parquet", content(number), OLD + number)

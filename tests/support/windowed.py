@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from tests.support.deaths import Died, dying_at
 from tests.support.declarations import streams_of
 from tests.support.split_batch import split_batch
-from watersmeet.adapt.origins_file import recall_origins, remember_origins
+from watersmeet.adapt.origins_file import recall_windows, remember_windows
 from watersmeet.adapt.plan_keeper import divided
 from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
@@ -104,7 +104,9 @@ class WindowedRun:
         before, options = self.plan, self._options()
         stored = StoredWindows(complete=self.manifest.complete)
         self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, in_force=before, stored=stored)
-        remember_origins(self.home, self.plan.windows.origins, before.windows.origins if before else {})
+        remember_windows(
+            self.home, self.plan.windows.remembered, before.windows.remembered if before else StoredWindows()
+        )
         self.loop.adopt(self.plan)
 
     def restart(self) -> None:
@@ -115,11 +117,11 @@ class WindowedRun:
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
         active, _ = divided((life.query for life in self.lives.values() if life.active), manifest)
-        origins = recall_origins(self.home, lambda name, text: build_query(name, text, self.streams))
-        stored = StoredWindows(origins, manifest.complete)
+        remembered = recall_windows(self.home, lambda name, text: build_query(name, text, self.streams))
+        stored = replace(remembered, complete=manifest.complete)
         options = self._options()
         self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
-        remember_origins(self.home, self.plan.windows.origins, origins)
+        remember_windows(self.home, self.plan.windows.remembered, remembered)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
         self.loop.execution.windows = ClosingWindows(executor, self.drivers)
 

@@ -1,4 +1,5 @@
-"""`slices.json` in the home: by which queries each slice store was founded, also if they are gone.
+"""`slices.json` in the home: by which queries each slice store was founded, also if they are gone; and the form that
+was chosen for each query that has several.
 
 What a store holds follows from its founders. Without the file, or where they are not valid any more, queries that read
 such a store read another one from then on, and answer the windows that begin after the rows so far.
@@ -13,29 +14,33 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.sealed import read_sealed, write_sealed
 from watersmeet.model import Query
+from watersmeet.windows.protocol import StoredWindows
 from watersmeet.windows.slices.plan import SliceOrigin, SliceOrigins
 
 
-def remember_origins(home: Path, origins: SliceOrigins, before: SliceOrigins) -> None:
-    """Write them down, if they are others than before."""
-    if origins == before:
+def remember_windows(home: Path, windows: StoredWindows, before: StoredWindows) -> None:
+    """Write down origins and forms, if they are others than before."""
+    origins: SliceOrigins = windows.origins
+    if (origins, windows.forms) == (before.origins, before.forms):
         return
     numbers: dict[SliceOrigin, int] = {}
     stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in origins.items()}
     groups = [
         {"salt": founded.salt, "queries": [[query.name, query.sql] for query in founded.queries]} for founded in numbers
     ]
-    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups})
+    forms = {"forms": dict(windows.forms)} if windows.forms else {}
+    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups, **forms})
 
 
-def recall_origins(home: Path, build: Callable[[str, str], Query]) -> SliceOrigins:
+def recall_windows(home: Path, build: Callable[[str, str], Query]) -> StoredWindows:
     """`build` makes a query of its name and text."""
     try:
         found = read_sealed(home / layout.SLICES)
         groups = [SliceOrigin(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
-        return {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return {}
+        stores = {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
+        return StoredWindows(stores, forms={str(query): str(kind) for query, kind in found.get("forms", {}).items()})
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return StoredWindows()
 
 
 def _built(group: list[list[str]], build: Callable[[str, str], Query]) -> tuple[Query, ...]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.follower import Follower
-from watersmeet.adapt.origins_file import remember_origins
+from watersmeet.adapt.origins_file import remember_windows
 from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import LogMark, Manifest, Suspension
@@ -24,7 +24,6 @@ from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
 from watersmeet.windows.protocol import StoredWindows
-from watersmeet.windows.slices.plan import SliceOrigins
 
 _log = logging.getLogger("watersmeet")
 
@@ -60,7 +59,7 @@ class PlanKeeper:
         return self._loop.manifest.changes
 
     def rendered(self) -> RenderedPlan:
-        """The active plan as it is shown. Windows have the price of what was measured last: unlike joins, they are not
+        """The active plan as it is shown. Windows cost what was measured last: unlike joins, they are not
         planned anew when the data changes."""
         problem = problem_of(self.current.queries, self._options, self.follower.statistics, self.current)
         plan = self.current if self.current.parts else replace(self.current, problem=problem)
@@ -108,7 +107,7 @@ class PlanKeeper:
     def adopt(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins follow a plan; its number, which `record` gets before that."""
         before = self.current
-        remember_origins(self._loop.home, plan.windows.origins, before.windows.origins)
+        remember_windows(self._loop.home, plan.windows.remembered, before.windows.remembered)
         tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
         if not before.over_budget:
@@ -149,7 +148,7 @@ def first_plan(
     queries: Iterable[Query],
     options: Options,
     sample: Sample,
-    origins: SliceOrigins,
+    remembered: StoredWindows,
 ) -> tuple[Plan, dict[str, str]]:
     """The plan, and the queries that it leaves out because the planner fails for them, with the reasons.
 
@@ -166,7 +165,7 @@ def first_plan(
             options,
             statistics,
             sample=sample,
-            stored=StoredWindows(origins, manifest.complete),
+            stored=replace(remembered, complete=manifest.complete),
             left_out=left_out,
         )
 
@@ -183,7 +182,7 @@ def first_plan(
         failing = {(query.name, query.addition) for query in answered if query.name in unplanned}
         answered, left_out = divided(known, manifest, failing)
         plan = made(answered, left_out)
-    remember_origins(home, plan.windows.origins, origins)
+    remember_windows(home, plan.windows.remembered, remembered)
     return plan, unplanned
 
 

@@ -183,17 +183,17 @@ def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None
                 detail=f"Its type is {field.type}.",
                 hint="use INTO json or parquet, or make a string of it, for example with to_json or hex",
             )
-    if problem := _trial(_format_of(sink), sink.options, result_schema(outputs)):
+    if problem := _trial(sink.format, sink.options, result_schema(outputs)):
         raise ModelError(f"query {query}: results cannot be written as {sink.format}", detail=problem)
 
 
 @lru_cache(maxsize=1024)
-def _trial(form: _FileFormat, options: tuple[tuple[str, str], ...], schema: pa.Schema) -> str:
+def _trial(kind: str, options: tuple[tuple[str, str], ...], schema: pa.Schema) -> str:
     """Why a row of NULLs cannot be written, or nothing. What fails for every row is found before there are any."""
-    if not form.is_tried or not len(schema):
+    if not _FORMATS[kind].is_tried or not len(schema):
         return ""
     try:
-        writer = form.writer(io.BytesIO(), schema, dict(options))
+        writer = _FORMATS[kind].writer(io.BytesIO(), schema, dict(options))
         writer.write(pa.Table.from_arrays([pa.nulls(1, type_) for type_ in schema.types], schema=schema))
         writer.close()
     except Exception as problem:

@@ -28,6 +28,8 @@ UNKNOWN = Stamp(-1, -1)  # of files that an earlier version took
 
 
 class TakenFiles:
+    """The files of one stream that were taken."""
+
     def __init__(self) -> None:
         self._keys = np.empty(0, np.uint64)  # ascending
         self._stamps = np.empty((0, 2), np.int64)

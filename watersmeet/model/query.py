@@ -74,6 +74,7 @@ class Query:
     addition: str = ""  # names the change that added it to a running engine, for ever; "" where it was declared
     resumed: str = ""  # names the suspension that it was resumed from, for ever; "" where it never was
     reason: str = ""  # a sentence: why it has no faster form; "" for the fastest
+    forms: tuple[Form, ...] = ()  # all that it could be computed in, the fastest first; empty: `form` is the only one
 
     def __post_init__(self) -> None:
         check_name("query", self.name)
@@ -85,6 +86,10 @@ class Query:
         """The query without what depends on when it was added."""
         timeless = not (self.since or self.addition or self.backfill or self.resumed)
         return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
+
+    def in_form(self, form: Form) -> Query:
+        """The same query, computed in another form."""
+        return self if form is self.form else replace(self, form=form)
 
     @property
     def is_windowed(self) -> bool:

@@ -179,8 +179,8 @@ def _slices_box(store: ShownSlices) -> Box:
     keys = f" by {', '.join(store.keys)}" if store.keys else ""
     where = (f"where {' or '.join(store.filters)}",) if store.filters else ()
     title = f"{store.name} for {', '.join(store.serves)}"
-    price = (cost_text(store),) if store.cost else ()
-    details = (*where, ", ".join(store.parts), *price)
+    cost = (cost_text(store),) if store.cost else ()
+    details = (*where, ", ".join(store.parts), *cost)
     return box("slices", f"{length_text(store.width)} slices{keys}", details, title=title)
 
 

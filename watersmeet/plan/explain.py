@@ -73,7 +73,7 @@ def _costs(plan: RenderedPlan) -> list[str]:
             f"  the streams alone exceed the storage budget by {plan.over_budget:,.0f} tuples: nothing else is stored"
         )
     if plan.unpriced:
-        lines.append(f"  not in these costs: {_names(plan.unpriced)}; windows have no price in tuples")
+        lines.append(f"  not in these costs: {_names(plan.unpriced)}; windows have no cost in tuples")
     return lines
 
 

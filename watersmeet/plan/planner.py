@@ -36,8 +36,9 @@ from watersmeet.plan.render import render
 from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.plan.store_needs import seldom_probed
-from watersmeet.plan.window_costs import window_costs
+from watersmeet.plan.window_costs import facts_of, window_costs
 from watersmeet.store.guard import within_bounds
+from watersmeet.windows.choose import with_chosen_forms
 from watersmeet.windows.costs import WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
 from watersmeet.windows.table import planned_windows, streams_with_all_rows, with_windows
@@ -128,13 +129,16 @@ def make_plan(
     left_out: Sequence[Query] = (),
 ) -> Plan:
     """`left_out` are suspended queries, for which rows are stored."""
+    known = stored or StoredWindows()
+    if in_force:
+        known = replace(known, origins=in_force.windows.origins, forms=in_force.windows.forms)
+    facts = facts_of(problem_of((), options, statistics or Statistics()), options.partitions)
+    queries = with_chosen_forms(queries, known.forms, facts)
     all_rows = streams_with_all_rows(queries, left_out)
     plan = joined_plan(occasion, streams, queries, options, statistics, in_force, sample, all_rows)
     plan = replace(plan, left_out=tuple(left_out))
     if not plan.windowed:
         return plan
-    known = stored or StoredWindows()
-    known = replace(known, origins=in_force.windows.origins) if in_force else known
     windows = planned_windows(plan.windowed, known, options.partitions)
     return replace(plan, windows=windows, rules=with_windows(plan.rules, windows))
 

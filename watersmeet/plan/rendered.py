@@ -83,7 +83,7 @@ class RenderedPlan:
     starts: tuple[RenderedStart, ...] = ()
     sharing: Sharing = field(default_factory=Sharing)
     assumed: Assumed = field(default_factory=Assumed)
-    unpriced: tuple[str, ...] = ()  # windowed queries without a price, where costs are those of the papers
+    unpriced: tuple[str, ...] = ()  # windowed queries whose cost is not known, where costs are those of the papers
     window_cost: float = 0.0  # CPU seconds of a tick that the windows of all queries take, besides the cost of joins
 
     def amount(self, cost: float) -> str:
@@ -109,7 +109,7 @@ class RenderedPlan:
 
     @property
     def cost_text(self) -> str:
-        """The cost with its unit, or nothing where no query has a price."""
+        """The cost with its unit, or nothing where no query joins."""
         if not self.starts:
             return ""
         unit = "tuples sent" if self.unit == TUPLES else "of CPU time a tick"

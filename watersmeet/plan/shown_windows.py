@@ -1,4 +1,4 @@
-"""Windowed queries as explain shows them: class, price, the slices that they share, and why they are not faster."""
+"""Windowed queries as explain shows them: class, cost, the slices that they share, and why they are not faster."""
 
 from __future__ import annotations
 
@@ -118,16 +118,16 @@ def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, .
     if windows:
         yield from ("", "windowed queries")
     for query in windows:
-        price = f": {cost_text(query)}" if query.cost else ""
-        yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind}){price}"
+        cost = f": {cost_text(query)}" if query.cost else ""
+        yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind}){cost}"
         if query.reason:
             yield f"    {query.reason}"
     if slices:
         yield from ("", "slices, one row for each slice and key")
     for store in slices:
         served = f"  ⇒ {', '.join(store.serves)}" if store.serves else ""
-        price = f": {cost_text(store)}{_keys(store)}" if store.cost else ""
-        yield f"  {store.name}: {store.title}{price}{served}"
+        cost = f": {cost_text(store)}{_keys(store)}" if store.cost else ""
+        yield f"  {store.name}: {store.title}{cost}{served}"
         yield f"    {', '.join(store.parts)}"
 
 
@@ -153,5 +153,5 @@ def added_text(name: str, after: Shown, before: Shown) -> Iterator[str]:
         if store.name in query.slices:
             others = [each for each in store.serves if each != name]
             shared = f"shared with {', '.join(others)}" if others else "for it alone"
-            price = f", {cost_text(store)}" if store.cost else ""
-            yield f"  {'stored already' if store.name in known else 'new'}: {store.name}{price}, {shared}"
+            cost = f", {cost_text(store)}" if store.cost else ""
+            yield f"  {'stored already' if store.name in known else 'new'}: {store.name}{cost}, {shared}"

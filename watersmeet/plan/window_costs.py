@@ -1,8 +1,8 @@
-"""The price of the windows of a plan: what its operators say that they cost in a tick."""
+"""What the windows of a plan cost in a tick, as its operators say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from watersmeet.model import Query
 from watersmeet.optimize.problem import Problem
@@ -20,9 +20,11 @@ def window_costs(problem: Problem, rules: Ruleset, queries: Iterable[Query]) -> 
         part.query.name: results_of(problem, part) / problem.ticks
         for part in parts_of(query for query in queries if query.is_windowed)
     }
-    return cost_of(
-        rules.windows, TickFacts(problem.statistics, problem.weights, problem.ticks, rules.partitions, joined)
-    )
+    return cost_of(rules.windows, facts_of(problem, rules.partitions, joined))
+
+
+def facts_of(problem: Problem, partitions: int, joined: Mapping[str, float] | None = None) -> TickFacts:
+    return TickFacts(problem.statistics, problem.weights, problem.ticks, partitions, joined or {})
 
 
 def results_of(problem: Problem, part: JoinPart) -> float:

@@ -33,6 +33,12 @@ class Planned:
     rules: tuple[WindowRule, ...] = ()
     stores: tuple[Store, ...] = ()
     origins: Origins = field(default_factory=dict)
+    forms: Mapping[str, str] = field(default_factory=dict)  # the kind of the form of each query that has several
+
+    @property
+    def remembered(self) -> StoredWindows:
+        """What the home remembers of it."""
+        return StoredWindows(self.origins, forms=self.forms)
 
     @classmethod
     def of(cls, parts: Iterable[Planned]) -> Planned:
@@ -47,10 +53,11 @@ class Planned:
 
 @dataclass(frozen=True)
 class StoredWindows:
-    """What the home has: the origins of its stores, and from which event time on each store has all rows."""
+    """What the home has: the origins of its stores, from which event time on each store has all rows, and forms."""
 
     origins: Origins = field(default_factory=dict)
     complete: Mapping[str, int] = field(default_factory=dict)
+    forms: Mapping[str, str] = field(default_factory=dict)
 
 
 class Planning(Protocol):

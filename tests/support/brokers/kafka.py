@@ -43,6 +43,7 @@ group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 delete.topic.enable=true
 log.retention.check.interval.ms=1000
+log.retention.ms=-1
 log.initial.task.delay.ms=500
 file.delete.delay.ms=100
 unstable.api.versions.enable=false

@@ -23,8 +23,8 @@ class Option:
 
 @dataclass(frozen=True)
 class OptionTable:
-    """`passed` are options of a library that a connector hands over as they are; `prefix` begins the names of options
-    that are about a column each."""
+    """All options of a connector. `passed` are options of a library that a connector hands over as they are; `prefix`
+    begins the names of options that are about a column each."""
 
     kind: str
     options: tuple[Option, ...]

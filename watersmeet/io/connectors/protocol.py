@@ -55,6 +55,8 @@ class Target(Protocol):
 
 
 class Connector(Protocol):
+    """What a kind of target is known by: it checks and opens targets."""
+
     def check(self, query: str, sink: Sink, outputs: tuple[Output, ...]) -> None:
         """Reject, with a ModelError, what could not be delivered. Connects to nothing."""
 

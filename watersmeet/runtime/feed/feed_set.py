@@ -84,7 +84,7 @@ class Feeds:
     def _opened(self, group: str, streams: list[Stream]) -> dict[str, StreamSource] | None:
         """The sources of a group by stream; None if Spark reads them."""
         found = class_of(streams[0])
-        if found is not None:
+        if found is not None and not layout.checkpoint(self._loop.home, group).exists():
             return {stream.name: found(stream) for stream in streams}
         if not reads_folders(self._loop.home, group, streams):
             return None

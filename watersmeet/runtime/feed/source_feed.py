@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from watersmeet.errors import StateError
 from watersmeet.io.positions import Extents, load_positions
 from watersmeet.io.source import History, LeftOut, Piece, StreamSource, Unreachable
 from watersmeet.model import Stream
@@ -30,14 +31,16 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Pace:
-    """`alone` says whether no other feed runs ticks: then the next batch may be gathered before its turn."""
+    """How often a feed runs ticks, and until when."""
 
     seconds: float  # shortest time from the start of one tick to the next
     once: bool  # until the sources have nothing new
-    alone: Callable[[], bool]
+    alone: Callable[[], bool]  # no other feed runs ticks: then the next batch may be gathered before its turn
 
 
 class SourceFeed:
+    """Runs the ticks of a group of streams, in a thread of its own."""
+
     def __init__(
         self,
         loop: TickLoop,
@@ -155,7 +158,16 @@ class SourceFeed:
     def _resume(self) -> None:
         for name, source in self._sources.items():
             history = self._log.histories.pop(name, History())
-            self._patiently(source, functools.partial(source.resume, history))
+            try:
+                self._patiently(source, functools.partial(source.resume, history))
+            except (LookupError, TypeError, ValueError, AttributeError) as problem:
+                if history == History():
+                    raise
+                raise StateError(
+                    f"the positions of stream {name} are not those of its source: {problem!r}",
+                    detail=f"They are in {self._log.path}. Nothing was changed.",
+                    hint="declare the stream as before, or use another --home",
+                ) from None
         # Where "the newest rows" begin is the same at the next start.
         if self._log.is_new and any(position is not None for position in self._positions().values()):
             self._log.start(self._positions())

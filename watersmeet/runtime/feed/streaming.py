@@ -40,6 +40,8 @@ def _address(spark: SparkSession, path: str) -> str:
 
 
 class StreamingFeed:
+    """Runs the micro-batches of a query of Structured Streaming as ticks."""
+
     def __init__(
         self,
         loop: TickLoop,

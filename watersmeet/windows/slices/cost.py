@@ -21,7 +21,7 @@ from math import exp
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
-from watersmeet.optimize.statistics import DEFAULT_KEYS, SliceStatistics
+from watersmeet.optimize.statistics import DEFAULT_KEYS
 from watersmeet.windows.costs import TickFacts, WindowCosts
 
 SLICES, WINDOWS, RESULTS = "slices", "windows", "results"  # stages
@@ -32,6 +32,18 @@ Reads = Sequence[tuple[Query, tuple[SliceRead, ...]]]
 def slices_cost(reads: Reads, facts: TickFacts) -> WindowCosts:
     """The cost of all queries that are answered from slices."""
     return _Pricing(reads, facts).costs()
+
+
+@dataclass(frozen=True)
+class _StoreFacts:
+    came: float  # rows of a tick that are looked at,
+    rows: float  # those that go in,
+    slices: float  # and rows that the store gets of them
+    keys: float  # different ones, if all of a long time were counted
+    progress: float  # microseconds of event time in a tick
+
+    def keys_of_window(self, query: Query) -> float:
+        return keys_among(self.rows * query.grid.range / self.progress, self.keys)
 
 
 @dataclass(frozen=True)
@@ -61,58 +73,39 @@ class _Pricing:
         return {store: list(queries.values()) for store, queries in found.items()}
 
     def _add_store(self, found: WindowCosts, store: SliceStore, readers: list[Query]) -> None:
-        weights, values = self.facts.weights, len(store.schema)
-        slices = self._slices(store) * values
+        weights, values, facts = self.facts.weights, len(store.schema), self._stores[store]
         # Rows of a stream come in one batch, results of a join in one for each alias.
         calls = self.facts.partitions + max(len(query.join.aliases) if query.join else 1 for query in readers)
-        written = self._came(store) * weights.sliced_row + self._rows(store) * values * weights.sliced_value
-        written += slices * weights.slice_value + calls * weights.slice_call
-        read = slices * weights.slice_read
+        written = facts.came * weights.sliced_row + facts.rows * values * weights.sliced_value
+        written += facts.slices * values * weights.slice_value + calls * weights.slice_call
+        read = facts.slices * values * weights.slice_read
         for query in readers:
             found.add(SLICES, query.name, written / len(readers))
             found.add(WINDOWS, query.name, read / len(readers))
         found.by_store[store.name] = written + read
-        found.keys[store.name] = self._keys_of_window(store, max(readers, key=lambda query: query.grid.range))
-        if self._known(store) is None:
+        found.keys[store.name] = facts.keys_of_window(max(readers, key=lambda query: query.grid.range))
+        if store.name not in self.facts.statistics.slices:
             found.assumed.add(store.name)
 
-    def _known(self, store: SliceStore) -> SliceStatistics | None:
-        return self.facts.statistics.slices.get(store.name)
+    @cached_property
+    def _stores(self) -> dict[SliceStore, _StoreFacts]:
+        return {store: self._facts_of(store, readers) for store, readers in self._readers.items()}
 
-    def _came(self, store: SliceStore) -> float:
-        """Rows of a tick that are looked at."""
-        joined = [self.facts.joined[query.name] for query in self._readers[store] if query.name in self.facts.joined]
-        return max(joined) if joined else self.facts.arrivals(store.source)
-
-    def _rows(self, store: SliceStore) -> float:
-        """Rows of a tick that go in."""
-        known = self._known(store)
+    def _facts_of(self, store: SliceStore, readers: list[Query]) -> _StoreFacts:
+        statistics = self.facts.statistics
+        progress = min(map(self.facts.progress, readers))
+        joined = [self.facts.joined[query.name] for query in readers if query.name in self.facts.joined]
+        came = max(joined) if joined else self.facts.arrivals(store.source)
+        known = statistics.slices.get(store.name)
         if known is not None:
-            return known.rows
-        shares = [self.facts.statistics.passing((store.source, each.text)) for each in store.filters]
-        return self._came(store) * (min(1.0, sum(shares)) if shares else 1.0)
-
-    def _slices(self, store: SliceStore) -> float:
-        """Rows that a tick adds to a store."""
-        known = self._known(store)
-        if known is not None:
-            return known.slices
-        touched = max(1.0, self._progress(store) / store.width)
-        return touched * keys_among(self._rows(store) / touched, self._keys(store))
-
-    def _keys(self, store: SliceStore) -> float:
-        """Different keys, if all of a long time were counted."""
-        if not store.keys:
-            return 1.0
-        title, slices = store_title(store), self.facts.statistics.slices
-        known = self._known(store) or next((each for each in slices.values() if each.title == title), None)
-        return DEFAULT_KEYS if known is None else known.keys
-
-    def _progress(self, store: SliceStore) -> float:
-        return min(self.facts.progress(query) for query in self._readers[store])
-
-    def _keys_of_window(self, store: SliceStore, query: Query) -> float:
-        return keys_among(self._rows(store) * query.grid.range / self._progress(store), self._keys(store))
+            return _StoreFacts(came, known.rows, known.slices, known.keys, progress)
+        title = store_title(store)
+        same = next((each.keys for each in statistics.slices.values() if each.title == title), DEFAULT_KEYS)
+        keys = same if store.keys else 1.0
+        shares = [statistics.passing((store.source, each.text)) for each in store.filters]
+        rows = came * (min(1.0, sum(shares)) if shares else 1.0)
+        touched = max(1.0, progress / store.width)
+        return _StoreFacts(came, rows, touched * keys_among(rows / touched, keys), keys, progress)
 
     # Windows -------------------------------------------------------------------------------------
 
@@ -128,7 +121,7 @@ class _Pricing:
 
     def _add_answers(self, found: WindowCosts, query: Query, reads: tuple[SliceRead, ...]) -> None:
         windows = self.facts.windows(query)
-        keys = [self._keys_of_window(read.store, query) for read in reads]
+        keys = [self._stores[read.store].keys_of_window(query) for read in reads]
         for read, each in zip(reads, keys, strict=True):
             values = len(read.store.keys) + len(read.parts)
             found.add(WINDOWS, query.name, windows * each * values * self.facts.weights.window_value)

@@ -20,6 +20,8 @@ _VERSION = re.compile(r"(\d{20})\.json")
 
 @dataclass(frozen=True)
 class DataFile:
+    """A file with rows of a table, as its log has it."""
+
     path: str  # relative to the table
     bytes: int
     rows: int | None  # None: the log does not say
@@ -29,6 +31,8 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Commit:
+    """A version of a table: what it adds and changes."""
+
     version: int
     files: tuple[DataFile, ...] = ()  # that have new rows
     changes: str = ""  # what it does to rows that the table had before, if it does

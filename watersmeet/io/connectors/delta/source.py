@@ -25,6 +25,8 @@ _NO_SNAPSHOT = -1
 
 @dataclass(frozen=True)
 class TablePosition:
+    """The next row to read of a table."""
+
     version: int
     file: int = 0
     row: int = 0

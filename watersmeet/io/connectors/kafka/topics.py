@@ -17,6 +17,8 @@ _SECONDS = 10.0  # for one request
 
 @dataclass(frozen=True)
 class TopicState:
+    """What brokers say of a topic."""
+
     id: str  # which another topic of the same name does not have
     partitions: tuple[int, ...]
 

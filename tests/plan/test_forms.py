@@ -1,0 +1,64 @@
+"""Queries that could be computed in several forms: the cheapest one is chosen, and kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from watersmeet.adapt.origins_file import recall_windows, remember_windows
+from watersmeet.model import Query
+from watersmeet.optimize.statistics import Statistics
+from watersmeet.options import Options
+from watersmeet.pipeline import Pipeline
+from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
+from watersmeet.windows.protocol import StoredWindows
+
+PIPELINE = Pipeline.read(
+    "CREATE STREAM bids (auction BIGINT, price BIGINT, at TIMESTAMP) TIMESTAMP BY at FROM parquet 'bids';"
+)
+SLICED = PIPELINE.query("q", "SELECT max(price) AS n FROM bids [TUMBLE 1 HOUR]")
+BY_SPARK = PIPELINE.query("q", "SELECT median(price) AS n FROM bids [TUMBLE 1 HOUR]")
+
+
+@pytest.fixture
+def query() -> Query:
+    """What the two texts ask for does not matter: it stands for a query with two forms."""
+    return replace(SLICED, forms=(BY_SPARK.form, SLICED.form))
+
+
+def planned(query: Query, stored: StoredWindows | None = None, **weights: float) -> Plan:
+    known = Statistics(weights=weights)
+    return make_plan(AT_ONCE, tuple(PIPELINE.streams.values()), [query], Options(), known, stored=stored)
+
+
+def kind(plan: Plan) -> tuple[str, str]:
+    """The form of the query, and the operator of its windows."""
+    return plan.queries[0].form.kind, plan.rules.windows[0].operator
+
+
+def test_the_cheapest_form_is_chosen(query: Query) -> None:
+    assert kind(planned(query)) == ("slices", "slices")
+    alone = planned(SLICED)
+    assert alone.queries == (SLICED,) and not alone.windows.forms, "one form is no choice"
+
+
+def test_a_form_is_kept_whatever_it_costs(query: Query, tmp_path: Path) -> None:
+    kept = planned(query, StoredWindows(forms={"q": "batch"}))
+    assert kind(kept) == ("batch", "sql")
+    streams = tuple(PIPELINE.streams.values())
+    again = make_plan(CHANGE, streams, [query], Options(), Statistics(), kept)
+    assert kind(again) == ("batch", "sql"), "as in the plan before"
+    remember_windows(tmp_path, kept.windows.remembered, StoredWindows())
+    after_restart = planned(query, recall_windows(tmp_path, PIPELINE.query))
+    assert kind(after_restart) == ("batch", "sql"), "as in the life before"
+    assert kind(planned(query, StoredWindows(forms={"q": "gone"}))) == ("slices", "slices"), "there is no such form"
+
+
+def test_a_home_without_forms_has_the_choice_by_price(query: Query, tmp_path: Path) -> None:
+    only = planned(SLICED)
+    remember_windows(tmp_path, only.windows.remembered, StoredWindows())
+    known = recall_windows(tmp_path, PIPELINE.query)
+    assert known.origins == only.windows.origins and not known.forms
+    assert kind(planned(query, known)) == ("slices", "slices")
