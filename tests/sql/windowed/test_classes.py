@@ -169,3 +169,27 @@ def test_aggregates_over_a_continuous_join(query: Build) -> None:
     assert str(built.form.partials[0].argument) == '"b.price" + 1'
     assert (built.grid, built.streams) == (SlidingWindow(MINUTE, MINUTE), ("bids", "auctions"))
     assert "continuous join" in built.reason
+
+
+def test_aggregates_over_a_join_that_is_written_with_a_subquery(query: Build) -> None:
+    by = "GROUP BY t.category, window(result_time(), '1 minute')"
+    one = query(
+        "SELECT t.category, sum(t.twice + 1) AS s FROM (SELECT a.category, b.price * 2 AS twice FROM bids"
+        f" [RANGE 1 SECOND] b JOIN auctions [UNBOUNDED] a ON b.auction = a.id WHERE b.n > 1) t {by}"
+    )
+    other = query(
+        "SELECT t.category, sum(b.price * 2 + 1) AS s FROM bids [RANGE 1 SECOND] b JOIN auctions [UNBOUNDED] t"
+        f" ON b.auction = t.id WHERE b.n > 1 {by}"
+    )
+    assert isinstance(one.form, JoinAggregates) and isinstance(other.form, JoinAggregates)
+    assert [str(each.argument) for each in one.form.partials] == [str(each.argument) for each in other.form.partials]
+    assert [alias.filter for alias in one.form.join.aliases] == [alias.filter for alias in other.form.join.aliases]
+
+
+def test_the_name_of_an_output_stands_for_its_whole_value(query: Build) -> None:
+    one = query("SELECT sum(n) + 1 AS y, y * 2 AS z, sum(n - 1) AS s FROM bids {w} HAVING y * 2 > s")
+    other = query(
+        "SELECT sum(n) + 1 AS y, (sum(n) + 1) * 2 AS z, sum(n - 1) AS s FROM bids {w}"
+        " HAVING (sum(n) + 1) * 2 > sum(n - 1)"
+    )
+    assert one.form == other.form
