@@ -32,7 +32,8 @@ from watersmeet.home.sealed import Seal
 # 3: no results wait to be delivered
 # 4: there are no windowed queries, and nothing is said about which rows stores have
 # 5: nothing is said about flushes, the sizes of result files, and other files that results depend on
-FORMAT = 6
+# 6: logs of positions have a form for each kind of source
+FORMAT = 7
 _KEPT = 3
 
 
