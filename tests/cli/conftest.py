@@ -38,8 +38,8 @@ def pipeline(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def not_ignored(number: signal.Signals) -> Iterator[None]:
-    """A signal that would end the process, though the tests may have been started with nohup."""
-    before = signal.signal(number, signal.SIG_DFL)
+    """A signal that has its usual effect, though the tests may have been started with nohup or in the background."""
+    before = signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     try:
         yield
     finally:

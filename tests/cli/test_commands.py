@@ -284,7 +284,7 @@ def test_interrupted_while_starting(
     command: Command, pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
     monkeypatch.setattr("watersmeet.lifecycle.make_session", lambda *_: os.kill(os.getpid(), number))
-    with not_ignored(signal.SIGHUP):
+    with not_ignored(signal.SIGHUP), not_ignored(signal.SIGINT):
         result = command("run", pipeline, "--home", tmp_path / "home")
     assert result.exit_code == code
     assert "interrupted before the first tick; nothing was changed" in result.stderr
