@@ -44,7 +44,7 @@ SYSTEMS = {
         System("alone", "Watersmeet, no sharing of work", ("bench.peers", "alone")),
         System("each", "Watersmeet, an engine a query", ("bench.peers", "each"), note="one engine after the other"),
         System("embedded", "Watersmeet, embedded", ("bench.peers", "embedded"), note="no Spark tasks"),
-        System("places", "Watersmeet, P = 2", ("bench.peers", "places")),
+        System("partitions", "Watersmeet, P = 2", ("bench.peers", "partitions")),
         System("adaptive", "Watersmeet, adapting", ("bench.peers", "adaptive")),
         System("spark", "Spark's joins, a query each", ("bench.peers", "spark"), share=0.5),
         System("flink", "Flink, a job each", ("bench.peers.flink", "jobs"), "flink", note="CSV in and out"),

@@ -26,7 +26,7 @@ OPTIONS = {
     "naive": NAIVE,
     "alone": ALONE,
     "embedded": {**JOINT, "executor": "local"},
-    "places": {**JOINT, "partitions": "2"},
+    "partitions": {**JOINT, "partitions": "2"},
     "adaptive": {},
 }
 STAGES = ("gather", "probe", "commit")

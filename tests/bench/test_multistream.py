@@ -136,7 +136,7 @@ def test_a_tiny_run_counts_what_it_probes_and_stores(spark: SparkSession, tmp_pa
     assert [ran.stored[name] for name in "abc"] == [60, 60, 60]
     assert len(ran.stored) == 4
     assert [sum(ran.places[-1][name]) for name in ran.stored] == list(ran.stored.values())
-    # Each row and each inner result is sent to both places once: to its partner store, and to the third relation's.
+    # Each row and each inner result is sent to both partitions once: to its partner store, and to the third relation's.
     inner = next(count for name, count in ran.stored.items() if name not in "abc")
     assert ran.probed == 2 * (3 * 60 + inner)
 

@@ -32,10 +32,8 @@ def flat_plan(statistics: Statistics) -> Plan:
     return make_plan(START, IN_STORE.streams, IN_STORE.queries, replace(OPTIONS, materialize="off"), statistics)
 
 
-def asked(in_force: Plan, statistics: Statistics, renewed: float = 1.0, options: Options = OPTIONS) -> PlanRequest:
-    return PlanRequest(
-        in_force.streams, in_force.queries, options, statistics, renewed, in_force.solution, in_force.rules
-    )
+def asked(active: Plan, statistics: Statistics, renewed: float = 1.0, options: Options = OPTIONS) -> PlanRequest:
+    return PlanRequest(active.streams, active.queries, options, statistics, renewed, active.solution, active.rules)
 
 
 @pytest.mark.parametrize(

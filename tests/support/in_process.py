@@ -43,7 +43,7 @@ class Plan:
     rules: Ruleset
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
-    left_out: tuple[Query, ...] = ()
+    suspended: tuple[Query, ...] = ()
     windowed: tuple[Query, ...] = ()
 
 

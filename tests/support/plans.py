@@ -9,7 +9,7 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, at_random, places_at_random, store_of
+from watersmeet.optimize.joingraph import Attribute, QueryGraph, Subquery, round_robin, round_robin_over, store_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, price
 from watersmeet.plan.ruleset import Ruleset
@@ -50,8 +50,8 @@ def plan_by(problem: Problem, choose: Choose, choose_layout: ChooseLayout = _fir
     layouts = {}
     for store in sorted(stores, key=lambda store: store.sort_key):
         candidates = list(problem.layout_candidates(store))
-        if places_at_random(candidates[0][1]):
-            candidates = [(candidates[0][0], at_random(places + 1)) for places in range(problem.partitions)]
+        if round_robin_over(candidates[0][1]):
+            candidates = [(candidates[0][0], round_robin(number + 1)) for number in range(problem.partitions)]
         if problem.has_layouts and candidates:
             layouts[store] = (choose_layout(candidates),)
     return price(problem, paths, layouts)

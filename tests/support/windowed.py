@@ -103,7 +103,7 @@ class WindowedRun:
         active, _ = divided((life.query for life in self.lives.values() if life.active), self.manifest)
         before, options = self.plan, self._options()
         stored = StoredWindows(complete=self.manifest.complete)
-        self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, in_force=before, stored=stored)
+        self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, active=before, stored=stored)
         remember_windows(
             self.home, self.plan.windows.remembered, before.windows.remembered if before else StoredWindows()
         )

@@ -184,7 +184,7 @@ class Follower:
             groups=plan.groups,
             samples=told,
             windows=plan.windows,
-            left_out=plan.left_out,
+            suspended=plan.suspended,
         )
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
@@ -276,7 +276,7 @@ def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
         return f"the engine started; queries: {len(plan.queries)}"
     old, new = (_names(one) for one in (before, plan))
-    out_before, out = ({query.name for query in one.left_out} for one in (before, plan))
+    out_before, out = ({query.name for query in one.suspended} for one in (before, plan))
     changes = {
         "new:": new - old - out_before,
         "dropped:": (old | out_before) - new - out,

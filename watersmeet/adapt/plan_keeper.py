@@ -37,7 +37,7 @@ class PlanKeeper:
         self._options = options
         self._changing = changing
         # Queries that the running tick suspends, or the first one because they have no plan; with their additions.
-        self._failing = {(query.name, query.addition) for query in plan.left_out}
+        self._failing = {(query.name, query.addition) for query in plan.suspended}
         loop.replan = self._replan_without
         self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
         self.follower.changed(None)
@@ -68,7 +68,7 @@ class PlanKeeper:
     def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
         manifest = self._loop.manifest
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
-        answered, left_out = divided(queries, manifest, self._failing)
+        answered, suspended = divided(queries, manifest, self._failing)
         with planning():
             plan = make_plan(
                 # A searcher that was named has the last word; without epochs nothing would ask it later.
@@ -80,7 +80,7 @@ class PlanKeeper:
                 self.current,
                 Sampler(self._loop.executor, self._loop.home, manifest),
                 StoredWindows(complete=manifest.complete),
-                left_out,
+                suspended,
             )
         return plan
 
@@ -102,7 +102,7 @@ class PlanKeeper:
 
     @property
     def _known(self) -> tuple[Query, ...]:
-        return (*self.current.queries, *self.current.left_out)
+        return (*self.current.queries, *self.current.suspended)
 
     def adopt(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins follow a plan; its number, which `record` gets before that."""
@@ -157,7 +157,7 @@ def first_plan(
     ones, and they would have to be filled again."""
     statistics = first_statistics(home, manifest)
 
-    def made(answered: Sequence[Query], left_out: Sequence[Query]) -> Plan:
+    def made(answered: Sequence[Query], suspended: Sequence[Query]) -> Plan:
         return make_plan(
             START if options.searcher else RESTART if manifest.materialized else AT_ONCE,
             streams,
@@ -166,13 +166,13 @@ def first_plan(
             statistics,
             sample=sample,
             stored=replace(remembered, complete=manifest.complete),
-            left_out=left_out,
+            suspended=suspended,
         )
 
     known, unplanned = tuple(queries), dict[str, str]()
-    answered, left_out = divided(known, manifest)
+    answered, suspended = divided(known, manifest)
     try:
-        plan = made(answered, left_out)
+        plan = made(answered, suspended)
     except WatersmeetError:
         raise
     except Exception:
@@ -180,8 +180,8 @@ def first_plan(
         if not unplanned:
             raise
         failing = {(query.name, query.addition) for query in answered if query.name in unplanned}
-        answered, left_out = divided(known, manifest, failing)
-        plan = made(answered, left_out)
+        answered, suspended = divided(known, manifest, failing)
+        plan = made(answered, suspended)
     remember_windows(home, plan.windows.remembered, remembered)
     return plan, unplanned
 

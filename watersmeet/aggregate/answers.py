@@ -1,6 +1,6 @@
 """The results of all due windows of many queries, from caches of slice stores.
 
-Queries that read the same partials are one reading, and readings that end in the same step are finished together: a
+Queries with the same reads share them, and reads that end in the same step are finished together: a
 thousand queries that differ in their ranges and slides alone cost no more calls than one.
 """
 
@@ -37,12 +37,12 @@ class DueQuery:
     """A query, what it reads, and which of its windows are due."""
 
     query: Query
-    readings: tuple[SliceRead, ...]
+    reads: tuple[SliceRead, ...]
     span: DueRange
 
     @cached_property
     def stores(self) -> tuple[SliceStore, ...]:
-        return tuple(dict.fromkeys(reading.store for reading in self.readings))
+        return tuple(dict.fromkeys(reading.store for reading in self.reads))
 
     @property
     def step(self) -> FinalStep:
@@ -92,19 +92,19 @@ def relations(due: Sequence[DueQuery], caches: Caches) -> Iterator[CombinedParti
     alike: dict[tuple[_Read, Any, tuple[SliceRead, ...]], list[int]] = {}
     for number, each in enumerate(due):
         read, shape = _READERS[type(each.query.form)]
-        alike.setdefault((read, shape(each.query.form), each.readings), []).append(number)
-    for (read, form, readings), numbers in alike.items():
-        found = read(form, readings, [due[number].span for number in numbers], caches)
+        alike.setdefault((read, shape(each.query.form), each.reads), []).append(number)
+    for (read, form, reads), numbers in alike.items():
+        found = read(form, reads, [due[number].span for number in numbers], caches)
         if found is not None:
             windows, rows, chosen = found
             yield windows.relation(rows, chosen, numbers)
 
 
 def _of_slices(
-    form: SliceAggregates | None, readings: tuple[SliceRead, ...], spans: Spans, caches: Caches
+    form: SliceAggregates | None, reads: tuple[SliceRead, ...], spans: Spans, caches: Caches
 ) -> tuple[_Windows, pa.RecordBatch, I64] | None:
     """`form` is that of aggregates of distinct values; others do not need it."""
-    reading, *others = readings
+    reading, *others = reads
     windows = _Windows.of(spans, caches(reading.store))
     if not len(windows.starts):
         return None
@@ -126,9 +126,9 @@ def _of_slices(
 
 
 def _of_factors(
-    form: FactorizedAggregates, readings: tuple[SliceRead, ...], spans: Spans, caches: Caches
+    form: FactorizedAggregates, reads: tuple[SliceRead, ...], spans: Spans, caches: Caches
 ) -> tuple[_Windows, pa.RecordBatch, I64] | None:
-    members, present = readings[: len(form.members)], readings[len(form.members) :]
+    members, present = reads[: len(form.members)], reads[len(form.members) :]
     candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
     windows = _Windows.united(candidates) if present else _Windows.common(candidates)
     if not len(windows.starts):

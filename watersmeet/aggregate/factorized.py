@@ -78,11 +78,11 @@ class _Message:
 
 
 def joined(
-    body: FactorizedAggregates, readings: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
+    body: FactorizedAggregates, reads: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
 ) -> tuple[pa.RecordBatch, I64]:
     """The aggregates of the join in each window: the columns of keys and partials that the last step reads, and the
     windows, in order. `members` has for each member the rows of its store, and their windows."""
-    join = _JoinTree(body, readings, members)
+    join = _JoinTree(body, reads, members)
     message = join.message(0)
     order = np.argsort(message.windows, kind="stable")
     names = [f"k{at}" for at in range(len(body.key_types))]
@@ -110,10 +110,10 @@ def with_empty_windows(
 
 class _JoinTree:
     def __init__(
-        self, body: FactorizedAggregates, readings: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
+        self, body: FactorizedAggregates, reads: Sequence[SliceRead], members: Sequence[tuple[pa.RecordBatch, I64]]
     ) -> None:
         self.body = body
-        self.readings = readings
+        self.reads = reads
         self.members = members
         positions = range(len(body.members))
         self.children = {at: [c for c, member in enumerate(body.members) if member.parent == at] for at in positions}
@@ -161,13 +161,13 @@ class _JoinTree:
         )
 
     def _key(self, at: int, expression: Expression, rows: pa.RecordBatch) -> pa.Array:
-        return rows.column(f"k{self.readings[at].store.keys.index(expression)}")
+        return rows.column(f"k{self.reads[at].store.keys.index(expression)}")
 
     def _columns(self, at: int) -> dict[Accumulator, Numbers | pa.Array]:
         """The partials of a member: counts and sums as numbers, without a scale, and extremes."""
-        (rows, _), store = self.members[at], self.readings[at].store
+        (rows, _), store = self.members[at], self.reads[at].store
         found: dict[Accumulator, Numbers | pa.Array] = {}
-        for partial, stored in zip(self._partials[at], self.readings[at].partials, strict=True):
+        for partial, stored in zip(self._partials[at], self.reads[at].partials, strict=True):
             part = Accumulator(partial.function, partial.argument, partial.filter)
             columns = [rows.column(name) for name in store.columns_of(replace(part, filter=stored.filter))]
             if part.function in ("min", "max"):

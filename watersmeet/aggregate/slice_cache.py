@@ -49,12 +49,12 @@ class SliceCache:
         """`longest`: the range of the longest window that will be read."""
         self.store = store
         self.longest = longest
-        self.forget_readings()
+        self.forget_reads()
         self._clear()
 
-    def forget_readings(self) -> None:
+    def forget_reads(self) -> None:
         """Begin to count anew what is read."""
-        self.windows_read = self.keys_read = self.values_read = self.readings = 0
+        self.windows_read = self.keys_read = self.values_read = self.reads = 0
 
     def _clear(self) -> None:
         self.covered: int | None = None  # slices that begin before are there, as far back as they are needed
@@ -135,7 +135,7 @@ class SliceCache:
         (and perhaps more); and the window's number in `starts`, in order."""
         begins = np.searchsorted(self._slices, starts) + self._offset
         found = self._form.read(parts, present, begins, np.searchsorted(self._slices, ends) + self._offset)
-        self.readings += 1
+        self.reads += 1
         self.windows_read += len(starts)
         self.keys_read += len(found[1])
         self.values_read += len(found[1]) * (len(self.store.keys) + len(parts))

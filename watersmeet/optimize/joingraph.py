@@ -16,21 +16,21 @@ from watersmeet.model.identity import identity, spelled_as
 
 Attribute = tuple[str, KeyPart]  # a key of a relation
 NO_KEY = KeyPart(Sql(("",)), "none")  # of a link that is no equality
-_AT_RANDOM = "random"  # in place of a type
+_ROUND_ROBIN = "round-robin"  # in place of a type
 # Plans are searched among all connected sets of a query if it has at most LATTICE: every query of eight relations,
 # chains and cycles of sixteen (a star of sixteen has 32,783). Many queries together have at most LATTICES, unless each
 # has hardly any.
 LATTICE, LATTICES, LEAST_LATTICE = 300, 6000, 31
 
 
-def at_random(places: int) -> KeyPart:
+def round_robin(partitions: int) -> KeyPart:
     """The layout of a store that no equality leads to: its rows are spread round-robin over some partitions."""
-    return KeyPart(Sql((str(places),)), _AT_RANDOM)
+    return KeyPart(Sql((str(partitions),)), _ROUND_ROBIN)
 
 
-def places_at_random(layout: KeyPart) -> int | None:
+def round_robin_over(layout: KeyPart) -> int | None:
     """The number of partitions over which a layout spreads rows round-robin; None if it is a key."""
-    return int(layout.expression.text) if layout.type == _AT_RANDOM else None
+    return int(layout.expression.text) if layout.type == _ROUND_ROBIN else None
 
 
 @spelled_as("Link", "left", "right", "theta")

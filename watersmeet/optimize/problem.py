@@ -43,10 +43,10 @@ from watersmeet.optimize.joingraph import (
     Link,
     QueryGraph,
     Subquery,
-    at_random,
     end_in,
     lattice_limit,
-    places_at_random,
+    round_robin,
+    round_robin_over,
     store_of,
     stream_of,
 )
@@ -57,7 +57,7 @@ Path = tuple[Subquery, ...]  # the stores that a start's tuples visit, in order
 Node = tuple[str, Subquery]  # (start, joined so far)
 Want = tuple[str, Subquery]  # (start, subquery that a path from it must reach)
 
-ROWS_A_PLACE = 500_000  # a partition should not have more rows of one store while others have none
+ROWS_PER_PARTITION = 500_000  # a partition should not have more rows of one store while others have none
 
 
 class StepCost(NamedTuple):
@@ -173,7 +173,7 @@ class Problem:
                     else:
                         thetas[link] = None
         return tuple(sorted(ends, key=lambda end: (end[0], end[1].sort_key))) or (
-            (min(store.relations), at_random(self._places(store, thetas))),
+            (min(store.relations), round_robin(self._spread(store, thetas))),
         )
 
     @cached_property
@@ -185,14 +185,14 @@ class Problem:
                 found.setdefault(stream_of(relation), []).append((query, query.within(frozenset((relation,)))))
         return found
 
-    def _places(self, store: Subquery, thetas: Iterable[Link]) -> int:
+    def _spread(self, store: Subquery, thetas: Iterable[Link]) -> int:
         """The number of partitions for a store that only these predicates lead to."""
         if self.parallelism == "all":
             return self.partitions
         looking = max((self._looking(store, [link]) for link in thetas), default=0.0)
         sending = self.weights.miss + self.weights.sent
         least = max(1, round(sqrt(looking / sending)))  # where sending · N + looking / N is least
-        return min(self.partitions, max(least, ceil(self.size(store) / ROWS_A_PLACE)))
+        return min(self.partitions, max(least, ceil(self.size(store) / ROWS_PER_PARTITION)))
 
     @cached_property
     def _sizes(self) -> dict[Subquery, float]:
@@ -294,7 +294,7 @@ class Problem:
         if ends:
             return 1 if any(layout in ends for layout in layouts) else self.partitions
         held = layouts or self.layout_candidates(store)
-        return (places_at_random(held[0][1]) if held else None) or self.partitions
+        return (round_robin_over(held[0][1]) if held else None) or self.partitions
 
     def _looking(self, store: Subquery, known: Collection[Link]) -> float:
         """The cost of scanning all rows that could match."""

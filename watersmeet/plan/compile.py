@@ -267,7 +267,7 @@ class _Compiler:
             groups=node.groups,
             carry=carried(steps, len(path)),
             emits=tuple(self._emit(group, stores, path) for group, stores in node.emitted),
-            keeps=tuple(self._keep(kept, stores, path) for kept, stores in node.kept),
+            materialized=tuple(self._keep(kept, stores, path) for kept, stores in node.kept),
             steps=steps,
             range=node.range,
             tests=node.tests,

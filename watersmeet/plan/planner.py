@@ -66,7 +66,7 @@ EPOCH = Occasion(search=0.7, near=0.3, has_to_pay=True)
 
 @dataclass(frozen=True)
 class Plan:
-    """What ticks obey from the next one on; replaced as a whole, never changed."""
+    """What ticks follow from the next one on; replaced as a whole, never changed."""
 
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
@@ -75,7 +75,7 @@ class Plan:
     rules: Ruleset
     groups: Groups = ()  # of the queries that need more than one word
     storage_budget: float = 0.0  # 0: no limit
-    left_out: tuple[Query, ...] = ()  # suspended queries: no rules, but their streams are stored
+    suspended: tuple[Query, ...] = ()  # there are no rules for them, but their streams are stored
     windows: Planned = field(default_factory=Planned)  # what windowed queries add: no search is needed for them
 
     @cached_property
@@ -123,20 +123,20 @@ def make_plan(
     queries: Sequence[Query],
     options: Options,
     statistics: Statistics | None = None,
-    in_force: Plan | None = None,
+    active: Plan | None = None,
     sample: Sample | None = None,
     stored: StoredWindows | None = None,
-    left_out: Sequence[Query] = (),
+    suspended: Sequence[Query] = (),
 ) -> Plan:
-    """`left_out` are suspended queries, for which rows are stored."""
+    """The plan of all queries. Rows are stored for `suspended` ones as well, but nothing else is done for them."""
     known = stored or StoredWindows()
-    if in_force:
-        known = replace(known, origins=in_force.windows.origins, forms=in_force.windows.forms)
+    if active:
+        known = replace(known, origins=active.windows.origins, forms=active.windows.forms)
     facts = facts_of(problem_of((), options, statistics or Statistics()), options.partitions)
     queries = with_chosen_forms(queries, known.forms, facts)
-    all_rows = streams_with_all_rows(queries, left_out)
-    plan = joined_plan(occasion, streams, queries, options, statistics, in_force, sample, all_rows)
-    plan = replace(plan, left_out=tuple(left_out))
+    all_rows = streams_with_all_rows(queries, suspended)
+    plan = joined_plan(occasion, streams, queries, options, statistics, active, sample, all_rows)
+    plan = replace(plan, suspended=tuple(suspended))
     if not plan.windowed:
         return plan
     windows = planned_windows(plan.windowed, known, options.partitions)
@@ -149,25 +149,25 @@ def joined_plan(
     queries: Sequence[Query],
     options: Options,
     statistics: Statistics | None,
-    in_force: Plan | None,
+    active: Plan | None,
     sample: Sample | None,
     all_rows: frozenset[str],
 ) -> Plan:
     """The plan of all joins."""
-    problem = problem_of(queries, options, statistics or Statistics(), in_force)
+    problem = problem_of(queries, options, statistics or Statistics(), active)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
-        groups = _groups(occasion, queries, problem, sample, in_force)
-        solution = _solution(occasion, queries, options, problem, in_force)
+        groups = _groups(occasion, queries, problem, sample, active)
+        solution = _solution(occasion, queries, options, problem, active)
         return compiled_plan(streams, queries, options, problem, solution, groups, all_rows)
 
 
 def problem_of(
-    queries: Sequence[Query], options: Options, statistics: Statistics, in_force: Plan | None = None
+    queries: Sequence[Query], options: Options, statistics: Statistics, active: Plan | None = None
 ) -> Problem:
     """The optimizer's problem. If the streams alone exceed the storage budget, it is to store nothing besides them."""
     parts, research = parts_of(queries), options.research
     # The graphs of queries that stay are used again: they know their subqueries.
-    pairs = zip(in_force.parts, in_force.problem.queries, strict=True) if in_force else ()
+    pairs = zip(active.parts, active.problem.queries, strict=True) if active else ()
     known = {part.name: (part, graph) for part, graph in pairs}
 
     def graph(part: JoinPart) -> QueryGraph:
@@ -240,11 +240,11 @@ def compiled_plan(
 
 
 def _groups(
-    occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, in_force: Plan | None
+    occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, active: Plan | None
 ) -> Groups:
     parts = parts_of(queries)
     graphs = {graph.name: graph for graph in problem.queries}
-    before = in_force.groups if in_force else ()
+    before = active.groups if active else ()
     if not occasion.has_to_pay:
         return choose_groups(parts, graphs, sample or (lambda _: None), before)
     if sample is None:
@@ -260,10 +260,10 @@ def _solution(
     queries: Sequence[Query],
     options: Options,
     problem: Problem,
-    in_force: Plan | None,
+    active: Plan | None,
 ) -> Solution:
     if not occasion.search:
-        kept = _with_kept_paths(queries, problem, in_force) if occasion.keeps_paths and in_force else None
+        kept = _with_kept_paths(queries, problem, active) if occasion.keeps_paths and active else None
         if occasion.improves:
             return improved(problem)
         return kept or optimize(problem, searcher="greedy")
@@ -273,14 +273,14 @@ def _solution(
     best = optimize(problem, searcher=named or None, time_limit=seconds)
     if named:
         return best
-    if occasion.near and in_force:
-        best = _near(problem, in_force.solution, best, occasion.near * options.plan_seconds)
+    if occasion.near and active:
+        best = _near(problem, active.solution, best, occasion.near * options.plan_seconds)
     return best
 
 
-def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) -> Solution:
+def _near(problem: Problem, active: Solution, best: Solution, seconds: float) -> Solution:
     """The best plan that is found from the active one, if it costs hardly more than the best of all."""
-    now = price(problem, in_force.paths, in_force.layouts)
+    now = price(problem, active.paths, active.layouts)
     if not allows(problem, now):  # the data grew beyond the storage budget
         return best
     near = improve(problem, seconds, start=now, iterations=ITERATIONS_PER_WANT * len(problem.wants))
@@ -290,16 +290,16 @@ def _near(problem: Problem, in_force: Solution, best: Solution, seconds: float) 
     return replace(near, bound=best.bound, seconds=best.seconds + near.seconds)
 
 
-def _with_kept_paths(queries: Sequence[Query], problem: Problem, in_force: Plan) -> Solution | None:
+def _with_kept_paths(queries: Sequence[Query], problem: Problem, active: Plan) -> Solution | None:
     parts = parts_of(queries)
-    before = {part.name: part.definition for part in in_force.parts}
+    before = {part.name: part.definition for part in active.parts}
     staying = {part.name: part for part in parts if before.get(part.name) == part.definition}
     changed = len({*before, *(part.name for part in parts)}) - len(staying)
     if 2 * changed > max(len(before), len(parts)):
         return None
     stores: dict[Subquery, Materialized] = {}
-    if in_force.solution.materialized:
-        kept = replace(in_force.solution, paths=kept_paths(problem, in_force.solution, staying))
+    if active.solution.materialized:
+        kept = replace(active.solution, paths=kept_paths(problem, active.solution, staying))
         stores = materialized_stores(Aliases(list(staying.values())), kept)
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
@@ -307,7 +307,7 @@ def _with_kept_paths(queries: Sequence[Query], problem: Problem, in_force: Plan)
         part = next(part for part in parts if part.name == graph.name)
         return stores[store].serves(part, Aliases([part]))
 
-    return extended(problem, in_force.solution, staying, readable)
+    return extended(problem, active.solution, staying, readable)
 
 
 def window_seconds(queries: Iterable[Query]) -> dict[str, float]:

@@ -34,7 +34,7 @@ class PlanRequest:
     groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
     windows: Planned = field(default_factory=Planned)
-    left_out: tuple[Query, ...] = ()
+    suspended: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def propose(request: PlanRequest) -> Proposal:
     """A better plan for the data as it is after an epoch."""
     streams, queries, options = request.streams, request.queries, request.options
     problem = problem_of(queries, options, request.statistics)
-    in_force = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
+    active = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
     sample = request.samples.get if request.samples else None
-    all_rows = streams_with_all_rows(queries, request.left_out)
-    found = joined_plan(EPOCH, streams, queries, options, request.statistics, in_force, sample, all_rows)
+    all_rows = streams_with_all_rows(queries, request.suspended)
+    found = joined_plan(EPOCH, streams, queries, options, request.statistics, active, sample, all_rows)
     now = price(problem, request.solution.paths, request.solution.layouts)
     cost = price_of_change(problem, queries, request.rules, found.solution, found.rules)
     compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from watersmeet.model.expression import ColumnRef, quoted
 from watersmeet.model.predicate import LEFT, RIGHT
-from watersmeet.optimize.joingraph import Attribute, Link, places_at_random
+from watersmeet.optimize.joingraph import Attribute, Link, round_robin_over
 
 WITHOUT_KEY = ("round-robin over ", "in one partition")  # how the layout of a store without a key begins
 
@@ -19,8 +19,8 @@ def looked_up_by(links: Sequence[Link]) -> str:
 
 def attribute_text(attribute: Attribute) -> str:
     relation, part = attribute
-    if places := places_at_random(part):
-        return f"{WITHOUT_KEY[0]}{places} partitions" if places > 1 else WITHOUT_KEY[1]
+    if spread := round_robin_over(part):
+        return f"{WITHOUT_KEY[0]}{spread} partitions" if spread > 1 else WITHOUT_KEY[1]
     if isinstance(part.expression, ColumnRef):
         return f"{relation}.{part.expression.shown}"
     return part.expression.spelled(lambda column: quoted(column.shown) if column.shown == column.name else column.shown)

@@ -136,7 +136,7 @@ class Step:
     groups: tuple[FilterNeed, ...]  # of all ends at and below this step
     carry: tuple[Lookup, ...]  # codes that steps below need
     emits: tuple[Emit, ...]
-    keeps: tuple[Materialize, ...]
+    materialized: tuple[Materialize, ...]
     steps: tuple[Step, ...]
     range: Range | None = None  # only without a key
     tests: tuple[Test, ...] = ()  # what the rows found must still satisfy
@@ -151,7 +151,7 @@ class Step:
 
     @property
     def ends(self) -> tuple[Emit | Materialize, ...]:
-        return (*self.emits, *self.keeps)
+        return (*self.emits, *self.materialized)
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ class Ruleset:
         """The queries whose results come through a step, also those that read a materialized store that it fills."""
         below = all_steps((step,))
         found = {query for each in below for emit in each.emits for query in emit.queries}
-        kept = {keep.store for each in below for keep in each.keeps}
+        kept = {keep.store for each in below for keep in each.materialized}
         readers = [reader for reader in self.all_steps() if reader.store in kept]
         return found.union(*(self.queries_of(reader) for reader in readers))
 
@@ -317,7 +317,7 @@ class Ruleset:
         return frozenset(function.name for function in functions if function is not None)
 
     def depth(self, phase: int) -> int:
-        """The longest path of steps: the number of stages of a phase with several places."""
+        """The longest path of steps: the number of stages of a phase with several partitions."""
 
         def below(steps: tuple[Step, ...]) -> int:  # a leaf check happens where its partial results are
             return max((1 + below(step.steps) for step in steps if step.leaf is None), default=0)
@@ -345,7 +345,7 @@ class Ruleset:
                     used = {position for position, _ in end.members} - {MISSING}
                     rows = range(bound + 1) if step.leaf is None else range(bound)
                     assert used == set(rows), f"{end} does not use every row"
-                for keep in step.keeps:
+                for keep in step.materialized:
                     kept_in[keep.store] = max(phase, kept_in.get(keep.store, 0))
                 kept = set(step.carry)
                 assert all(position <= bound for position, _ in kept)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.model import KeyPart, Query, SparkCall, Stream
-from watersmeet.optimize.joingraph import Subquery, places_at_random, store_of
+from watersmeet.optimize.joingraph import Subquery, round_robin_over, store_of
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.materialize import Materialized
@@ -80,7 +80,7 @@ class StorePlanner:
     def _layout(self, store: Subquery) -> KeyPart | None:
         layouts = self.solution.layouts.get(store_of(store), ())
         # Several layouts are for studying plans; a tick writes one.
-        if not layouts or self.draft.partitions == 1 or places_at_random(layouts[0][1]):
+        if not layouts or self.draft.partitions == 1 or round_robin_over(layouts[0][1]):
             return None
         return seen_in(store, *layouts[0])
 
@@ -91,7 +91,7 @@ class StorePlanner:
         if layout is not None:
             return Placement.by_key(layout, partitions)
         held = self.solution.layouts.get(store, ())
-        number = min(partitions, (places_at_random(held[0][1]) if held else None) or partitions)
+        number = min(partitions, (round_robin_over(held[0][1]) if held else None) or partitions)
         # Small stores begin at different partitions, or one would have them all.
         first = zlib.crc32(name.encode()) if number < partitions else 0
         return Placement.in_turn(tuple(sorted((first + at) % partitions for at in range(number))), partitions)

@@ -147,7 +147,7 @@ class Gather:
         return rows.write(Path(self.order.home), name, Derived(), **here)
 
     def finish(self, whole: Bucket) -> None:
-        """Store the rows that some query wants, each in its place, with everything that is derived of them."""
+        """Store the rows that some query wants, each in its partition, with everything that is derived of them."""
         self._count_passing(whole)
         if self.rule.only_wanted:
             wanted = np.zeros(len(whole), bool)

@@ -94,7 +94,7 @@ class TickLoop:
         """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)
-            self._signs.replaced(*({q.name for q in (*p.queries, *p.left_out)} for p in (self.plan, plan)))
+            self._signs.replaced(*({q.name for q in (*p.queries, *p.suspended)} for p in (self.plan, plan)))
             self.plan = plan
             self._waiting_since = time.monotonic()
             self._disable(self._disabled)
@@ -250,7 +250,7 @@ class TickLoop:
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
         attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
         active = (plan.rules, plan.streams, plan.queries)
-        tick = Tick(str(self.home), group, number, attempt, *active, before, disabled, now, plan.left_out, suspending)
+        tick = Tick(str(self.home), group, number, attempt, *active, before, disabled, now, plan.suspended, suspending)
         tick = replace(tick, flush=self._flush) if self._flush else tick
         if plan.windowed:
             tick = replace(tick, silent=self._silence.silent(plan.streams))

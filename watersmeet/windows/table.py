@@ -48,11 +48,11 @@ def with_windows(rules: Ruleset, planned: Planned) -> Ruleset:
     return replace(rules, windows=planned.rules, stores=(*rules.stores, *planned.stores), version=version)
 
 
-def streams_with_all_rows(queries: Iterable[Query], left_out: Iterable[Query]) -> frozenset[str]:
+def streams_with_all_rows(queries: Iterable[Query], suspended: Iterable[Query]) -> frozenset[str]:
     """The streams whose every row is stored: for windows that are computed from rows, and for suspended queries, which
     are to find all rows when they are resumed. How long rows stay, ticks decide."""
     reading = [query for query in queries if _reads_rows(query)]
-    reading += [query for query in left_out if _reads_rows(query) or query.join is not None]
+    reading += [query for query in suspended if _reads_rows(query) or query.join is not None]
     return frozenset(stream for query in reading for stream in query.streams)
 
 

@@ -18,18 +18,18 @@ LONGEST_REASON = 300  # characters
 
 
 class Confinement:
-    """The queries that one task has given up, and why. `left_out` were suspended before."""
+    """The queries for which a task has stopped working, and why; `suspended` are those that were so before."""
 
-    def __init__(self, home: Path, left_out: Collection[str], reasons: dict[str, str]) -> None:
+    def __init__(self, home: Path, suspended: Collection[str], reasons: dict[str, str]) -> None:
         self._home = home
-        self._left_out = left_out
+        self._suspended = suspended
         self.reasons = reasons
 
     def __contains__(self, query: str) -> bool:
-        return query in self.reasons or query in self._left_out
+        return query in self.reasons or query in self._suspended
 
     def __len__(self) -> int:
-        return len(self.reasons) + len(self._left_out)
+        return len(self.reasons) + len(self._suspended)
 
     def suspend(self, query: str, reason: str) -> None:
         self.reasons.setdefault(query, reason)

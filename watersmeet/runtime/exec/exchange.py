@@ -16,8 +16,8 @@ from watersmeet.runtime.probe.partitions import Departure, partition_of_task
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 
-Blob = tuple[int, tuple[int, bytes]]  # place, (step to take there, pickled partial results)
-REPORT = 0  # in the place of a step: the bytes are a pickled report
+Blob = tuple[int, tuple[int, bytes]]  # partition, (step to take there, pickled partial results)
+REPORT = 0  # instead of the id of a step: the bytes are a pickled report
 
 
 class ProbeTask:
@@ -30,13 +30,13 @@ class ProbeTask:
         self.walk = Walk(order, stores, self.results, partition_of_task(order, task), self.results.suspended)
 
     def run(self) -> TaskReport:
-        """All of it, where nothing changes its place; the files are still to be closed."""
+        """Probe everything, where partial results stay in their partition; the files are still to be closed."""
         for departure in self._begin():
-            raise AssertionError(f"{departure.step} happens in {departure.places}, and nothing brings it there")
+            raise AssertionError(f"{departure.step} belongs in partitions {departure.partitions}, but stays")
         return self.results.end_phase(self.walk)
 
     def step(self, blobs: Iterable[Blob] | None) -> Iterator[Blob]:
-        """Begin with new rows, or resume with the blobs that were sent to this place."""
+        """Begin with new rows, or resume with the blobs that were sent to this partition."""
         if blobs is None:
             yield from _packed(self._begin())
         else:
@@ -59,7 +59,7 @@ class ProbeTask:
 
 
 def _packed(departures: Iterable[Departure]) -> Iterator[Blob]:
-    for places, step, partial in departures:
+    for partitions, step, partial in departures:
         data = pickle.dumps(partial, protocol=5)
-        for place in places:
-            yield place, (step.id, data)
+        for partition in partitions:
+            yield partition, (step.id, data)

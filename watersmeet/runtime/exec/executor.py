@@ -60,7 +60,7 @@ class Executor(Protocol):
         """Begin an order; the reports of its tasks come in any order."""
 
     def exchange(self, order: ProbeOrder) -> list[TaskReport]:
-        """Carry out an order whose partial results change places."""
+        """Execute an order whose partial results move between partitions."""
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         """Have Spark compute columns."""

@@ -54,11 +54,11 @@ class LocalExecutor:
         return [report for task in range(order.tasks) for report in worker.execute(order, task, self._name())]
 
     def exchange(self, order: ProbeOrder) -> list[TaskReport]:
-        places, worker = range(order.rules.partitions), self._worker
-        blobs = [blob for place in places for blob in worker.exchange_step(order, place, self._name())]
+        numbers, worker = range(order.rules.partitions), self._worker
+        blobs = [blob for number in numbers for blob in worker.exchange_step(order, number, self._name())]
         for _ in range(order.exchanges):
-            sent = [[blob for blob in blobs if blob[0] == place] for place in places]
-            blobs = [blob for place in places for blob in worker.exchange_step(order, place, self._name(), sent[place])]
+            sent = [[blob for blob in blobs if blob[0] == number] for number in numbers]
+            blobs = [blob for at in numbers for blob in worker.exchange_step(order, at, self._name(), sent[at])]
         return [pickle.loads(data) for _, (_, data) in blobs]
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:

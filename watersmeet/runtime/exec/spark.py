@@ -83,11 +83,11 @@ class SparkExecutor:
         return self._jobs.submit(packed, order.tasks, rank)
 
     def exchange(self, order: ProbeOrder) -> list[TaskReport]:
-        places, packed = order.rules.partitions, self.pack(order)
-        blobs: Any = self._context.parallelize(range(places), places)
+        partitions, packed = order.rules.partitions, self.pack(order)
+        blobs: Any = self._context.parallelize(range(partitions), partitions)
         blobs = blobs.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=True))
         for _ in range(order.exchanges):
-            sent = blobs.partitionBy(places, lambda place: place)
+            sent = blobs.partitionBy(partitions, lambda number: number)
             blobs = sent.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=False))
         return [pickle.loads(data) for _, (_, data) in collected(blobs)]
 
@@ -123,8 +123,8 @@ class SparkExecutor:
 
 
 def _exchange_step(packed: bytes, run: str, first: bool) -> Callable[[int, Iterable[Any]], Iterator[Blob]]:
-    def work(place: int, blobs: Iterable[Any]) -> Iterator[Blob]:
+    def work(partition: int, blobs: Iterable[Any]) -> Iterator[Blob]:
         worker = worker_of(run)
-        return worker.exchange_step(worker.plans.unpack(packed), place, task_name(), None if first else blobs)
+        return worker.exchange_step(worker.plans.unpack(packed), partition, task_name(), None if first else blobs)
 
     return work

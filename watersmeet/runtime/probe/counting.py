@@ -44,7 +44,7 @@ class Counting(Protocol):
 
 def counted_end(step: Step, counting: Counting) -> Emit | None:
     """The end of a step whose matches are only counted and need no further test; there is no other below it."""
-    if not step.key or step.tests or step.steps or step.keeps or len(step.emits) != 1 or len(step.groups) != 1:
+    if not step.key or step.tests or step.steps or step.materialized or len(step.emits) != 1 or len(step.groups) != 1:
         return None
     end = step.emits[0]
     return end if not end.verify and counting.only_counts(end) else None

@@ -18,26 +18,26 @@ from watersmeet.runtime.tick.orders import ProbeOrder
 
 
 class Departure(NamedTuple):
-    """Partial results whose next step happens in other places."""
+    """Partial results whose next step happens in other partitions."""
 
-    places: Sequence[int]
+    partitions: Sequence[int]
     step: Step
     partial: PartialResults
 
 
 class OnlyPartition:
-    """The place that a task walks in: here, where there is no other."""
+    """The partition in which a task probes, where there is only one."""
 
     def owns(self, info: BucketInfo) -> bool:
-        """Whether the results that new rows are without any probe belong to this place."""
+        """Whether the results that new rows are without any probe belong to this partition."""
         return True
 
     def holds(self, number: int, info: BucketInfo) -> bool:
-        """Whether steps in this place probe a bucket, by its number among those of its store."""
+        """Whether steps in this partition probe a bucket, by its number among those of its store."""
         return True
 
     def stays(self, start: Start, step: Step, info: BucketInfo) -> bool:
-        """Whether all rows of a new bucket find their partners of a first step in the place that owns them."""
+        """Whether all rows of a new bucket find their partners of a first step in the partition that owns them."""
         return True
 
     def divide(self, step: Step, partial: PartialResults) -> tuple[PartialResults | None, Iterable[Departure]]:
@@ -50,7 +50,7 @@ class SomePartition(OnlyPartition):
         self.number = number
         self._rules = order.rules
         self._count = order.rules.partitions
-        # Stores with buckets from an earlier layout: their rows may be in any place, so probes go to all.
+        # Stores with buckets from an earlier layout: their rows may be in any partition, so probes go to all.
         self._mixed = {
             store for store, infos in order.buckets.items() if any(not self._is_placed(info) for info in infos)
         }
@@ -68,16 +68,16 @@ class SomePartition(OnlyPartition):
         return self._is_placed(info) and step.sources[step.key.index(key[0])] == (0, own[0])
 
     def divide(self, step: Step, partial: PartialResults) -> tuple[PartialResults | None, Iterable[Departure]]:
-        rows = self._rows_by_place(step, partial)
+        rows = self._rows_by_partition(step, partial)
         if rows is None:
-            others = [place for place in range(self._count) if place != self.number]
+            others = [number for number in range(self._count) if number != self.number]
             return partial, [Departure(others, step, partial)]
         here = partial.take(rows[self.number]) if len(rows[self.number]) else None
-        leaving = [place for place in range(self._count) if place != self.number and len(rows[place])]
-        return here, (Departure((place,), step, partial.take(rows[place])) for place in leaving)
+        leaving = [number for number in range(self._count) if number != self.number and len(rows[number])]
+        return here, (Departure((number,), step, partial.take(rows[number])) for number in leaving)
 
-    def _rows_by_place(self, step: Step, partial: PartialResults) -> list[np.ndarray] | None:
-        """For each place the rows that must go there; None where each row must go to all."""
+    def _rows_by_partition(self, step: Step, partial: PartialResults) -> list[np.ndarray] | None:
+        """For each partition the rows that must go there; None where each row must go to all."""
         placement = self._rules.store(step.store).placement
         key = placement.key
         everywhere = key[0] not in step.key if key else len(placement.used) == self._count
@@ -85,14 +85,14 @@ class SomePartition(OnlyPartition):
             return None
         if not key:
             every, none = np.arange(len(partial)), np.empty(0, np.int64)
-            return [every if place in placement.used else none for place in range(self._count)]
-        place = placement.of_codes(partial.codes[step.sources[step.key.index(key[0])]])
-        return [np.flatnonzero(place == number) for number in range(self._count)]
+            return [every if number in placement.used else none for number in range(self._count)]
+        partitions = placement.of_codes(partial.codes[step.sources[step.key.index(key[0])]])
+        return [np.flatnonzero(partitions == number) for number in range(self._count)]
 
     def _is_placed(self, info: BucketInfo) -> bool:
         return self._rules.store(info.store).placement.covers(info)
 
 
 def partition_of_task(order: ProbeOrder, task: int) -> OnlyPartition:
-    """With several places each has a task; with one, all tasks walk in it."""
+    """Several partitions have a task each; a single one has all tasks."""
     return SomePartition(order, task) if order.rules.partitions > 1 else OnlyPartition()

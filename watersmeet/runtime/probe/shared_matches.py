@@ -28,7 +28,7 @@ class SharedMatches:
             for emit in each.emits:
                 self._queries[emit.group] = list(emit.queries)
                 self._note_windows(emit)
-            for keep in each.keeps:
+            for keep in each.materialized:
                 steps = [reader for reader in rules.all_steps() if reader.store == keep.store]
                 self._readers[keep.group] = set().union(*map(rules.queries_of, steps))
 

@@ -62,7 +62,7 @@ class Walk:
         order: ProbeOrder,
         stores: TickBuckets,
         ends: Ends,
-        place: OnlyPartition,
+        partition: OnlyPartition,
         suspended: Suspended | None = None,
     ) -> None:
         """`suspended` grows while the walk goes: steps that only such queries need are not taken."""
@@ -70,7 +70,7 @@ class Walk:
         self._pruning = Pruning(order, suspended)
         self.stores = stores
         self.ends = ends
-        self.place = place
+        self.partition = partition
         self.counts = Counters()
         self.calls = Calls(disabled=set(order.disabled))
         self._number = {info.file: at for infos in order.buckets.values() for at, info in enumerate(infos)}
@@ -79,12 +79,12 @@ class Walk:
         self._counted: dict[int, tuple[Emit, WindowKinds] | None] = {}  # by step, of those whose matches are counted
 
     def begin(self, piece: RowRange) -> Iterator[Departure]:
-        """Everything that begins with these new rows and concerns this place."""
+        """Everything that begins with these new rows and concerns this partition."""
         for start in self.order.starts:
             if not self.order.begins(start, piece.bucket):
                 continue
-            own = self.place.owns(piece.bucket)
-            staying = [step for step in start.steps if step.leaf or self.place.stays(start, step, piece.bucket)]
+            own = self.partition.owns(piece.bucket)
+            staying = [step for step in start.steps if step.leaf or self.partition.stays(start, step, piece.bucket)]
             leaving = [step for step in start.steps if step not in staying]
             if not (leaving or (own and (staying or start.emits))):
                 continue
@@ -95,13 +95,13 @@ class Walk:
                         self.ends.emit(emit, partial, ProbePath(start.relation, (start.stream,)))
                     for step in staying:
                         yield from self.resume(step, partial)
-                for step in leaving:  # every place reads the rows, and picks those that find their partners there
-                    here, _ = self.place.divide(step, partial)
+                for step in leaving:  # every partition reads the rows, and picks those that find their partners there
+                    here, _ = self.partition.divide(step, partial)
                     if here is not None:
                         yield from self.resume(step, here)
 
     def resume(self, step: Step, partial: PartialResults) -> Iterator[Departure]:
-        """Take a step with partial results, and all the steps behind it that happen in this place."""
+        """Take a step with partial results, and all the steps behind it that happen in this partition."""
         try:
             yield from self._resume(step, partial)
         except MemoryError as problem:
@@ -140,7 +140,7 @@ class Walk:
                 if below.leaf is not None:
                     yield from self.resume(below, found)
                     continue
-                here, elsewhere = self.place.divide(below, found)
+                here, elsewhere = self.partition.divide(below, found)
                 yield from elsewhere
                 if here is not None:
                     yield from self.resume(below, here)
@@ -167,7 +167,7 @@ class Walk:
     def _end(self, step: Step, found: PartialResults, path: ProbePath) -> None:
         for emit in step.emits:
             self.ends.emit(emit, found, path)
-        for keep in step.keeps:
+        for keep in step.materialized:
             self.ends.materialize(keep, found, path)
 
     def _spent(self, step: Step, began: int) -> None:
@@ -224,7 +224,7 @@ class Walk:
         for number, info in enumerate(self.stores.infos.get(step.store, ())):
             if info.tau_max < earliest or info.tau_min > last:
                 continue
-            if (step.leaf or self.place.holds(number, info)) and self._sees(step, info):
+            if (step.leaf or self.partition.holds(number, info)) and self._sees(step, info):
                 yield number, self.stores.bucket(info)
 
     def _counted_end(self, step: Step) -> tuple[Emit, WindowKinds] | None:

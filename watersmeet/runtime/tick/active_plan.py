@@ -24,5 +24,5 @@ class ActivePlan(Protocol):
     def windowed(self) -> tuple[Query, ...]: ...
 
     @property
-    def left_out(self) -> tuple[Query, ...]:
+    def suspended(self) -> tuple[Query, ...]:
         """Suspended queries, for which there are no rules; their streams are stored."""

@@ -37,7 +37,7 @@ class _Commit:
         failed = self._suspended_now()
         left = {name: start for report in self.probed for name, start in report.left.items() if name not in failed}
         first_open, raised = tick.windows.after(newest, arrived) | left, tick.windows.raised(newest, arrived)
-        idle = idle_stores(tick.rules, tick.suspended(self.probed).union(failed))
+        idle = idle_stores(tick.rules, tick.unanswered(self.probed).union(failed))
         alive = tick.horizons_after(newest, raised, first_open)
         alive = {store: horizon for store, horizon in alive.items() if store not in idle}
         candidates, written = self._buckets(merged)

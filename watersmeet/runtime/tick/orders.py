@@ -99,8 +99,8 @@ class RowRange:
 class ProbeOrder:
     """For the tasks that probe: all buckets, by store, and what each task begins with.
 
-    With one place each task walks the whole plan with its share of the rows. With several there is a task for each
-    place; what has to take its next step elsewhere goes through an exchange (see exec/exchange.py)."""
+    With one partition each task walks the whole plan with its share of the rows. With several there is a task for each
+    partition; what has to take its next step elsewhere goes through an exchange (see exec/exchange.py)."""
 
     home: str
     tick: int
@@ -122,11 +122,11 @@ class ProbeOrder:
 
     @property
     def exchanges(self) -> int:
-        """How often partial results have to change their place."""
+        """How often partial results have to move to another partition."""
         return 0 if self.rules.partitions == 1 else max(1, self.rules.depth(self.phase)) - 1
 
     def begins_with(self, task: int) -> Iterable[RowRange]:
-        """The rows that a task looks at first. With several places that is all of them: it picks those it needs."""
+        """The rows that a task looks at first. With several partitions that is all of them: it picks those it needs."""
         return self.work[task] if self.rules.partitions == 1 else itertools.chain(*self.work)
 
     def is_new(self, bucket: BucketInfo) -> bool:

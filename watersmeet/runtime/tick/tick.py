@@ -53,7 +53,7 @@ class Tick:
     before: Manifest
     disabled: frozenset[str] = frozenset()  # registered predicates that are not called any more
     now: int | None = None  # the clock, in microseconds; None: rows may be as far ahead as they like
-    left_out: tuple[Query, ...] = ()  # suspended queries that the plan has no rules for; their streams are stored
+    suspended: tuple[Query, ...] = ()  # the plan has no rules for them, but their streams are stored
     suspending: Mapping[str, str] = field(default_factory=dict)  # queries that this tick suspends for a known reason
     replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
     silent: frozenset[str] = frozenset()  # streams that do not hold back windows
@@ -88,8 +88,8 @@ class Tick:
         new = {q.name for q in self.queries if q.backfill and not q.is_windowed and self.is_new(q)}
         return new - set(self.suspending)
 
-    def suspended(self, probed: Sequence[TaskReport] = ()) -> frozenset[str]:
-        """The queries of the plan that are not answered."""
+    def unanswered(self, probed: Sequence[TaskReport] = ()) -> frozenset[str]:
+        """The queries of the plan that get no results: they are suspended, or this tick suspends them."""
         return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
 
     @cached_property
@@ -98,7 +98,7 @@ class Tick:
 
     @property
     def known(self) -> tuple[Query, ...]:
-        return (*self.queries, *self.left_out)
+        return (*self.queries, *self.suspended)
 
     @cached_property
     def windows(self) -> WindowLife:
@@ -135,7 +135,7 @@ class Tick:
             buckets={store: tuple(infos) for store, infos in buckets.items()},
             work=(),
             disabled=self.disabled.union(*(report.disabled for report in probed)),
-            suspended=self.suspended(probed),
+            suspended=self.unanswered(probed),
             absences=self.absences(gathered),
         )
         source = [bucket for bucket in (*self.standing(), *new) if any(_begins(order, s, bucket) for s in starts)]
@@ -150,7 +150,7 @@ class Tick:
         """Whether a start of phase 0 has to run."""
         if start.backfills:
             return start.backfills in self.backfills()
-        return {keep.store for step in all_steps(start.steps) for keep in step.keeps} <= self._new_stores()
+        return {keep.store for step in all_steps(start.steps) for keep in step.materialized} <= self._new_stores()
 
     def standing(self) -> list[BucketInfo]:
         """The buckets of earlier ticks that the plan still has a store for."""
@@ -204,14 +204,14 @@ class Tick:
 
     def closing(self, gathered: Sequence[GatherReport], probed: Sequence[TaskReport] = ()) -> Closing:
         """What this tick does about windows."""
-        suspended = self.suspended(probed)
+        unanswered = self.unanswered(probed)
         new = [bucket for report in gathered for bucket in report.buckets]
         return Closing(
             self.home,
             self.number,
             self.attempt,
             self.windows,
-            {query.name: query for query in self.windowed if query.name not in suspended},
+            {query.name: query for query in self.windowed if query.name not in unanswered},
             (*self.standing(), *new, *(bucket for report in probed for bucket in report.kept)),
             self.newest(gathered),
             frozenset(spoke(gathered)),

@@ -163,7 +163,7 @@ class _Answering:
         for name, cache in self._ready.items():
             counts.windows_read[name] += cache.windows_read
             counts.keys_read[name] += cache.keys_read
-            counts.done[READINGS] += cache.readings
+            counts.done[READINGS] += cache.reads
             counts.done[READ_VALUES] += cache.values_read
         counts.done[RESULT_ROWS] += sum(file.rows for file in results)
         counts.done[RESULT_BYTES] += self._files.bytes
@@ -251,7 +251,7 @@ class _Answering:
         try:
             horizon = max(order.horizons[store.name], TAU_MIN - store.width)
             found.advance(self._stored(store), horizon, self._until[store.name])
-            found.forget_readings()
+            found.forget_reads()
         except BaseException:
             del self._caches[store.name, self._place]  # a part of it may be missing
             raise
