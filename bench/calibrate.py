@@ -133,7 +133,7 @@ def _order(folder: Path, name: str, stored: list[np.ndarray], probing: np.ndarra
         "r": (written("r", probing, 2),),
     }
     starts = tuple(start for start in rules.starts if start.stream == "r")
-    return ProbeOrder(str(folder), 2, "a", rules, 1, starts, buckets, ())
+    return ProbeOrder(str(folder), 2, "a", rules, phase=1, starts=starts, buckets=buckets, work=())
 
 
 def _probe(folder: Path, name: str, size: int, keys: tuple[int, int], partners: int = 1) -> float:

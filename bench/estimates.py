@@ -111,7 +111,7 @@ def _estimates(folder: Path, name: str, plans: dict[str, dict[str, str]], scale:
         assert known is not None
         fitted, phases = _estimated(script, options, known)
         shipped, _ = _estimated(script, options, replace(known, weights={}))
-        yield Estimate(name, plan, made.rows, measured, shipped, fitted, phases)
+        yield Estimate(name, plan, made.rows, measured=measured, shipped=shipped, fitted=fitted, phases=phases)
 
 
 def _script(workload: Workload) -> Script:

@@ -325,7 +325,8 @@ class Engine(Lifecycle):
         """
         recent = self._loop.recent if self._loop else []
         queries = describe(self.home, self._active.queries)
-        stats = collect_stats(self.home, self.newest, self.pipeline.streams, queries, recent, self._loop is not None)
+        running, streams = self._loop is not None, self.pipeline.streams
+        stats = collect_stats(self.home, self.newest, streams, queries, recent, running=running)
         return replace(stats, failure=str(self.failure or ""))
 
     @property

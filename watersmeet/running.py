@@ -68,7 +68,7 @@ def open_home(
     troubled = active.prepare_all(manifest)
     sample = Sampler(executor, home, manifest)
     remembered = recall_windows(home, pipeline.query)
-    plan, unplanned = first_plan(home, manifest, streams, queries, options, sample, remembered)
+    plan, unplanned = first_plan(home, manifest, streams, queries, options, sample=sample, remembered=remembered)
     loop = TickLoop(home, manifest, plan, executor, options.stop_seconds)
     feeds = Feeds(loop, groups, options, spark)
     for name, reason in {**unsynced, **troubled, **unplanned}.items():

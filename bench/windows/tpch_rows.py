@@ -50,7 +50,8 @@ class Sizes:
     @staticmethod
     def of(length: int, slide: int, orders: int) -> Sizes:
         assert length <= slide * len(REGIONS)
-        return Sizes(length, slide, orders, max(7, orders // 10), max(7, orders // 8), max(7, orders // 100))
+        customers, parts, suppliers = (max(7, orders // share) for share in (10, 8, 100))
+        return Sizes(length, slide, orders, customers=customers, parts=parts, suppliers=suppliers)
 
 
 def tables(sizes: Sizes, begin: int, end: int, seed: int = 15) -> dict[str, pa.Table]:

@@ -106,7 +106,9 @@ class Follower:
         now = time.monotonic()
         if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
             seconds = now - self._at
-            told = measure_tick(self._last, manifest, plan, self._steps, self._sketches, seconds, self._filters)
+            told = measure_tick(
+                self._last, manifest, plan, self._steps, self._sketches, seconds=seconds, filters=self._filters
+            )
             self._running = self._running.plus(told)
         self._last, self._at = manifest, now
         self._hear()
@@ -147,9 +149,8 @@ class Follower:
     def _end_epoch(self, plan: Plan) -> None:
         self._measured, self._running = self._running, Measurements()
         self._worked += self._measured.cpu_seconds
-        known = learned(
-            self.statistics, self._measured, all_links(plan.problem), OLD_SHARE, self._older.all(), plan.rules
-        )
+        links, older = all_links(plan.problem), self._older.all()
+        known = learned(self.statistics, self._measured, links, OLD_SHARE, older=older, rules=plan.rules)
         self._older.add(self._measured.sketches, self._measured.live)
         self.statistics = replace(known, weights=fitted(known.weights, self._measured))
         with contextlib.suppress(OSError):  # advice for the next start, not state

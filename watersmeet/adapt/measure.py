@@ -53,12 +53,12 @@ class StepCount:
 
     def plus(self, more: StepCount) -> StepCount:
         return StepCount(
-            self.came + more.came,
-            self.expected + more.expected,
-            self.found + more.found,
-            self.micros + more.micros,
-            self.ticks + more.ticks,
-            more.facts,
+            came=self.came + more.came,
+            expected=self.expected + more.expected,
+            found=self.found + more.found,
+            micros=self.micros + more.micros,
+            ticks=self.ticks + more.ticks,
+            facts=more.facts,
         )
 
     @property
@@ -250,7 +250,7 @@ def measure_tick(
             continue
         found = counted(after.totals.step_out, before.totals.step_out, number)
         micros = counted(after.totals.step_micros, before.totals.step_micros, number)
-        steps[after.plan, number] = StepCount(came, came * step.expected, found, micros, 1, step)
+        steps[after.plan, number] = StepCount(came, came * step.expected, found, micros, facts=step)
         if step.measures is not None:
             there = old.get(step.store, 0.0) + (arrived.get(step.store, 0) if step.sees_new else 0)
             seen = (came * there * step.passing, float(found))

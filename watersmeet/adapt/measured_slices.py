@@ -90,11 +90,11 @@ def measured_slices(before: Manifest, after: Manifest, rules: Ruleset) -> Measur
         if opened > KEEP_ALL:
             closed[query.name] = max(0, after.windows.get(query.name, opened) - opened) // query.grid.slide
     return MeasuredSlices(
-        {stream: newest - before.newest[stream] for stream, newest in after.newest.items() if stream in before.newest},
-        more(now.sliced, then.sliced),
-        slices,
-        more(now.windows_read, then.windows_read),
-        more(now.keys_read, then.keys_read),
-        closed,
-        {query: now.results[query] - then.results[query] for query in closed},
+        progress={name: newest - before.newest[name] for name, newest in after.newest.items() if name in before.newest},
+        sliced=more(now.sliced, then.sliced),
+        slices=slices,
+        windows=more(now.windows_read, then.windows_read),
+        keys=more(now.keys_read, then.keys_read),
+        closed=closed,
+        results={query: now.results[query] - then.results[query] for query in closed},
     )

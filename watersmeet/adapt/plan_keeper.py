@@ -39,7 +39,9 @@ class PlanKeeper:
         # Queries that the running tick suspends, or the first one because they have no plan; with their additions.
         self._failing = {(query.name, query.addition) for query in plan.suspended}
         loop.replan = self._replan_without
-        self.follower = Follower(loop.home, options, loop.manifest, loop.executor, lambda: self.current, self._take)
+        self.follower = Follower(
+            loop.home, options, loop.manifest, loop.executor, current=lambda: self.current, take=self._take
+        )
         self.follower.changed(None)
         _warn_of_storage(plan)
 
@@ -77,10 +79,10 @@ class PlanKeeper:
                 answered,
                 self._options,
                 self.follower.statistics,
-                self.current,
-                Sampler(self._loop.executor, self._loop.home, manifest),
-                StoredWindows(complete=manifest.complete),
-                suspended,
+                active=self.current,
+                sample=Sampler(self._loop.executor, self._loop.home, manifest),
+                stored=StoredWindows(complete=manifest.complete),
+                suspended=suspended,
             )
         return plan
 

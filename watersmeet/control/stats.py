@@ -196,7 +196,7 @@ def stats_of_home(home: Path) -> Stats:
     manifest = load_newest(home)
     streams = {*manifest.totals.rows, *(stream for _, stream in manifest.totals.set_aside)}
     queries, ticks = read_description(home), recent_ticks(home)
-    return collect_stats(home, manifest, sorted(streams), queries, ticks, is_running(home))
+    return collect_stats(home, manifest, sorted(streams), queries, ticks, running=is_running(home))
 
 
 def collect_stats(

@@ -286,5 +286,5 @@ def file_pieces(stream: str, files: Iterable[InputFile]) -> list[FilePiece]:
     for file in files:
         stamp = file.stamp
         shares = max(1, -(-stamp.size // _SPLIT))
-        found += [FilePiece(stream, file.path, stamp.size // shares, at, shares, stamp) for at in range(shares)]
+        found += [FilePiece(stream, file.path, stamp.size // shares, at, shares, stamp=stamp) for at in range(shares)]
     return found

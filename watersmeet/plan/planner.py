@@ -109,11 +109,11 @@ class Plan:
             self.problem,
             self.solution,
             self.individual_cost,
-            self.over_budget,
-            self.rules,
-            measured,
-            self.queries,
-            windows or self.window_costs,
+            over_budget=self.over_budget,
+            rules=self.rules,
+            measured=measured,
+            queries=self.queries,
+            costs=windows or self.window_costs,
         )
 
 
@@ -135,7 +135,7 @@ def make_plan(
     facts = facts_of(problem_of((), options, statistics or Statistics()), options.partitions)
     queries = with_chosen_forms(queries, known.forms, facts)
     all_rows = streams_with_all_rows(queries, suspended)
-    plan = joined_plan(occasion, streams, queries, options, statistics, active, sample, all_rows)
+    plan = joined_plan(occasion, streams, queries, options, statistics, active=active, sample=sample, all_rows=all_rows)
     plan = replace(plan, suspended=tuple(suspended))
     if not plan.windowed:
         return plan
@@ -158,7 +158,7 @@ def joined_plan(
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, active)
         solution = _solution(occasion, queries, options, problem, active)
-        return compiled_plan(streams, queries, options, problem, solution, groups, all_rows)
+        return compiled_plan(streams, queries, options, problem, solution, groups=groups, all_rows=all_rows)
 
 
 def problem_of(
@@ -231,12 +231,14 @@ def compiled_plan(
     groups: Groups,
     all_rows: frozenset[str],
 ) -> Plan:
-    seldom = seldom_probed(problem, solution)
+    sharing, seldom = options.research.sharing, seldom_probed(problem, solution)
     rules = compile_solution(
-        streams, queries, solution, problem.partitions, groups, options.research.sharing, seldom, all_rows
+        streams, queries, solution, problem.partitions, groups, sharing=sharing, seldom=seldom, all_rows=all_rows
     )
     rules = replace(rules, limits=options.limits, durable=options.durability == "power")
-    return Plan(tuple(streams), tuple(queries), problem, solution, rules, groups, options.storage_budget)
+    return Plan(
+        tuple(streams), tuple(queries), problem, solution, rules, groups=groups, storage_budget=options.storage_budget
+    )
 
 
 def _groups(

@@ -60,17 +60,19 @@ def propose(request: PlanRequest) -> Proposal:
     """A better plan for the data as it is after an epoch."""
     streams, queries, options = request.streams, request.queries, request.options
     problem = problem_of(queries, options, request.statistics)
-    active = Plan(streams, queries, problem, request.solution, request.rules, request.groups)
+    active = Plan(streams, queries, problem, request.solution, request.rules, groups=request.groups)
     sample = request.samples.get if request.samples else None
     all_rows = streams_with_all_rows(queries, request.suspended)
-    found = joined_plan(EPOCH, streams, queries, options, request.statistics, active, sample, all_rows)
+    found = joined_plan(
+        EPOCH, streams, queries, options, request.statistics, active=active, sample=sample, all_rows=all_rows
+    )
     now = price(problem, request.solution.paths, request.solution.layouts)
     cost = price_of_change(problem, queries, request.rules, found.solution, found.rules)
     compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
     regrouped = found.groups != request.groups
     if regrouped and not compared.pays:
         same = replace(now, searcher=request.solution.searcher)
-        found = compiled_plan(streams, queries, options, problem, same, found.groups, all_rows)
+        found = compiled_plan(streams, queries, options, problem, same, groups=found.groups, all_rows=all_rows)
         compared = Comparison(compared.before, compared.before)
     rules = with_windows(found.rules, request.windows)
     return Proposal(found.solution, rules, found.groups, compared, regrouped)

@@ -52,7 +52,7 @@ def render(
         for number, move in enumerate(moves_of(want, path, problem.host(want[1]))):
             if move not in steps:
                 step = _find(rules, want[0], path[: number + 1]) if rules else None
-                found = _step(problem, solution, move, moves[move], len(steps) + 1, above, serving)
+                found = _step(problem, solution, move, moves[move], serving, number=len(steps) + 1, parent=above)
                 steps[move] = _with_measured(problem, found, moves[move], step, measured)
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
@@ -112,9 +112,17 @@ def _sharing(
     of_steps, of_stores, of_slices = (
         alone([parts.get(name, name) for name in one.serves] for one in shown) for shown in (steps, stores, slices)
     )
-    several = sum(number > 1 for number in of_steps)
-    counts = (number for each in (of_stores, of_slices) for number in (len(each), sum(each)))
-    return Sharing(len(names), len(streams), len(of_steps), sum(of_steps), several, *counts)
+    return Sharing(
+        queries=len(names),
+        streams=len(streams),
+        steps=len(of_steps),
+        steps_alone=sum(of_steps),
+        shared_steps=sum(number > 1 for number in of_steps),
+        stores=len(of_stores),
+        stores_alone=sum(of_stores),
+        slices=len(of_slices),
+        slices_alone=sum(of_slices),
+    )
 
 
 def _starts(problem: Problem, serving: dict[Want, tuple[str, ...]]) -> Iterator[RenderedStart]:
@@ -150,9 +158,9 @@ def _step(
     solution: Solution,
     move: Move,
     priced: PricedMove,
+    serving: dict[Want, tuple[str, ...]],
     number: int,
     parent: int | None,
-    serving: dict[Want, tuple[str, ...]],
 ) -> RenderedStep:
     links = list(links_between(move.joined.links, move.node[1].relations, move.store.relations))
     users = {
@@ -227,8 +235,8 @@ def _stores(
         if store in leaves:
             users |= dict.fromkeys(name for check in checks if check.leaf == str(store) for name in check.serves)
         layouts = tuple(attribute_text(layout) for layout in solution.layouts.get(store, ()))
-        assumed = is_assumed(problem, store)
+        size, assumed = problem.size(store), is_assumed(problem, store)
         found.append(
-            RenderedStore(str(store), not store.is_stream, problem.size(store), layouts, tuple(users), assumed)
+            RenderedStore(str(store), not store.is_stream, size, layouts, serves=tuple(users), assumed=assumed)
         )
     return found

@@ -249,11 +249,22 @@ class TickLoop:
         self.executor.use_plan(plan)
         group, number = (batch.group, batch.number) if batch is not None else ("", 0)
         attempt, now = before.tag + secrets.token_hex(4), time.time_ns() // 1000
-        active = (plan.rules, plan.streams, plan.queries)
-        tick = Tick(str(self.home), group, number, attempt, *active, before, disabled, now, plan.suspended, suspending)
-        tick = replace(tick, flush=self._flush) if self._flush else tick
-        if plan.windowed:
-            tick = replace(tick, silent=self._silence.silent(plan.streams))
+        tick = Tick(
+            str(self.home),
+            group,
+            number,
+            attempt,
+            rules=plan.rules,
+            streams=plan.streams,
+            queries=plan.queries,
+            before=before,
+            disabled=disabled,
+            now=now,
+            suspended=plan.suspended,
+            suspending=suspending,
+            silent=self._silence.silent(plan.streams) if plan.windowed else frozenset(),
+            flush=self._flush,
+        )
         return Begun(batch, tick)
 
     def _gather_ahead(

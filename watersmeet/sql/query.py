@@ -60,7 +60,7 @@ def build_query(
         check_aliases(site, name, resolver.tables.values(), max_aliases)
         form, window, reason = lowered(Lowering(site, check, resolver, clauses, streams), kind, resolved)
         check_all_read()
-        query = Query(name, form, window, sink or Sink(), text, backfill, reason=reason)
+        query = Query(name, form, window, sink or Sink(), text, backfill=backfill, reason=reason)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     except ModelError as error:

@@ -134,7 +134,7 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     cursor.finish()
     source = Source(source_format, path, options)
     try:
-        stream = Stream(name.text, columns, time.text, lateness, source, ahead, retain, idle)
+        stream = Stream(name.text, columns, time.text, lateness, source, ahead=ahead, retain=retain, idle=idle)
     except ModelError as error:
         site.adopt(time.span, error)
     return CreateStream(stream, site.place(name.span))
@@ -211,7 +211,7 @@ def _create_query(cursor: Cursor) -> CreateQuery:
     if not body:
         site.fail(name.span, f"query {name.text} has no SELECT", hint="write SELECT … after AS")
     start, end = body[0].start, body[-1].end
-    return CreateQuery(name.text, site.text[start:end], sink, site.place(name.span), start, backfill)
+    return CreateQuery(name.text, site.text[start:end], sink, site.place(name.span), offset=start, backfill=backfill)
 
 
 def _options(cursor: Cursor) -> tuple[tuple[str, str], ...]:

@@ -77,9 +77,19 @@ class MaterializedRows:
         self._held.setdefault(store, []).append(rows)
         name = f"{self._task}-memory-{self._order.phase}-{made_by}"
         file = layout.bucket_file(store, self._order.tick, self._order.attempt, name)
-        tick = self._order.tick
-        tau, alive = (int(rows.tau.min()), int(rows.tau.max())), int(rows.alive_until.max())
-        info = BucketInfo(store, file, len(rows), 0, 0, *tau, tick, tick, alive_until=alive, made_by=made_by)
+        info = BucketInfo(
+            store,
+            file,
+            rows=len(rows),
+            bytes=0,
+            checksum=0,
+            tau_min=int(rows.tau.min()),
+            tau_max=int(rows.tau.max()),
+            first_tick=self._order.tick,
+            last_tick=self._order.tick,
+            alive_until=int(rows.alive_until.max()),
+            made_by=made_by,
+        )
         stores.hold(info, rows)
         self._report.kept.append(info)
 

@@ -76,7 +76,7 @@ class Feeds:
     def _start(self, group: str, streams: list[Stream], frames: Mapping[str, DataFrame], once: bool) -> Feed:
         sources = self._opened(group, streams)
         if sources is None:
-            return StreamingFeed(self._loop, group, streams, frames, self._spark, self._options.tick, once)
+            return StreamingFeed(self._loop, group, streams, frames, self._spark, tick=self._options.tick, once=once)
         seconds = parse_duration(self._options.tick) / 1e6
         pace = Pace(seconds, once, lambda: len(self._groups.members()) == 1)
         return SourceFeed(self._loop, group, streams, sources, pace)

@@ -217,7 +217,8 @@ class SourceFeed:
 
         size = sum(self._sources[name].size(extent) for name, extent in extents.items())
         finish = functools.partial(self._finish, extents)
-        return PieceBatch(self._group, number, self._streams, self._loop.home, pieces, finish, size, write_down)
+        group, home = self._group, self._loop.home
+        return PieceBatch(group, number, self._streams, home, pieces, finish=finish, bytes=size, write_down=write_down)
 
     def _finish(self, extents: Extents, rejected: Rejected, rows: Counter[str]) -> dict[str, list[LeftOut]]:
         outcomes, left_out = {}, {}

@@ -69,9 +69,9 @@ class StreamingFeed:
 
         def run_batch(frame: DataFrame, number: int) -> None:
             found = {name: file_pieces(name, some) for name, some in files.for_tasks(number).items()}
-            read = PieceBatch(group, number, for_tasks, home, lambda tasks: found, _set_aside)
+            read = PieceBatch(group, number, for_tasks, home, pieces=lambda tasks: found, finish=_set_aside)
             check, explained = functools.partial(files.check, number), functools.partial(files.explained, number)
-            loop.run(FrameBatch(group, number, frame, home, key, check, read, explained))
+            loop.run(FrameBatch(group, number, frame, home, key, check_files=check, files=read, explained=explained))
 
         writer = union.writeStream.foreachBatch(run_batch)
         make_private(home / layout.CHECKPOINTS)  # Spark gives what it writes there its own permissions

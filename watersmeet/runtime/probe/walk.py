@@ -155,7 +155,7 @@ class Walk:
 
     def _check_leaf(self, step: Step, check: LeafCheck, partial: PartialResults, path: ProbePath) -> None:
         tester = Tester(self.stores, path.stores, self.calls)
-        leaf = LeafStep(step, check, self.order, self.stores, path.stores, self._region)
+        leaf = LeafStep(step, check, self.order, self.stores, stored_in=path.stores, region=self._region)
         asking = leaf.candidates(partial)
         found = leaf.passing(asking, self._buckets(step, asking), tester)
         self.counts.step_out[step.id] += len(found)

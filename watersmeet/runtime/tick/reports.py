@@ -30,4 +30,6 @@ class Reports:
     def times(self, tick: int, commit_seconds: float) -> TickTimes:
         rows = sum(report.counts.rows.total() for report in self.gathered)
         results = sum(file.rows for file in self.results)
-        return TickTimes(tick, rows, results, self.gather_seconds, self.probe_seconds, commit_seconds, time.time())
+        return TickTimes(
+            tick, rows, results, self.gather_seconds, self.probe_seconds, commit=commit_seconds, finished_at=time.time()
+        )

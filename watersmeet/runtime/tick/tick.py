@@ -72,10 +72,10 @@ class Tick:
             self.number,
             self.attempt,
             self.rules,
-            marks,
-            self.streams,
-            keys,
-            limits,
+            watermarks=marks,
+            streams=self.streams,
+            sampled=keys,
+            limits=limits,
             raised=dict(self.before.silent),
         )
 
@@ -103,7 +103,7 @@ class Tick:
     @cached_property
     def windows(self) -> WindowLife:
         known = tuple(query for query in self.known if query.is_windowed)
-        return WindowLife(known, self.streams, self.rules, self.before, self.silent, self.flush)
+        return WindowLife(known, self.streams, self.rules, self.before, silent=self.silent, flush=self.flush)
 
     def is_new(self, query: Query) -> bool:
         return is_new(query, self.before)
@@ -173,7 +173,7 @@ class Tick:
     def _merge_order(self, jobs: list[MergeJob]) -> MergeOrder:
         by_name = {store.name: store for store in self.rules.stores}
         stores = tuple(by_name[job.inputs[0].store] for job in jobs)
-        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), stores, self.rules.durable)
+        return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), stores, durable=self.rules.durable)
 
     def horizons_after(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
@@ -211,10 +211,10 @@ class Tick:
             self.number,
             self.attempt,
             self.windows,
-            {query.name: query for query in self.windowed if query.name not in unanswered},
-            (*self.standing(), *new, *(bucket for report in probed for bucket in report.kept)),
-            self.newest(gathered),
-            frozenset(spoke(gathered)),
+            answered={query.name: query for query in self.windowed if query.name not in unanswered},
+            buckets=(*self.standing(), *new, *(bucket for report in probed for bucket in report.kept)),
+            newest=self.newest(gathered),
+            spoke=frozenset(spoke(gathered)),
         )
 
     def lightened(self) -> Tick:

@@ -47,7 +47,8 @@ def entry(
     fewest, most = (counts, counts) if isinstance(counts, int) else counts
 
     def declare(build: Build) -> Build:
-        made = Entry(tuple(names.split()) if isinstance(names, str) else names, family, fewest, most, build, examples)
+        listed = tuple(names.split()) if isinstance(names, str) else names
+        made = Entry(listed, family, fewest, most, build=build, examples=examples)
         for name in made.names:
             assert name not in TABLE, name
             TABLE[name] = made

@@ -34,18 +34,18 @@ def factorized_aggregates(lowering: Lowering, query: ResolvedSelect) -> Factoriz
     )
     nonempty = some_row(partials.add("count", (), (), "bigint")) if query.group is not None and not keys else None
     outputs, final = last.read(query, nonempty=nonempty)
-    members = []
+    members, owned = [], list(zip(keys, owners, strict=True))
     for alias, parent in parents.items():
         shared = sorted(set(classes[alias]) & set(classes[parent])) if parent else []
         members.append(
             Member(
                 alias,
                 join.scans[alias].stream,
-                all_of(join.filters[alias]) if join.filters.get(alias) else None,
-                position[parent] if parent else None,
-                tuple(KeyPart.of(classes[alias][number], types[number]) for number in shared),
-                tuple(KeyPart.of(classes[parent][number], types[number]) for number in shared) if parent else (),
-                tuple((at, key) for at, (key, owner) in enumerate(zip(keys, owners, strict=True)) if owner == alias),
+                filter=all_of(join.filters[alias]) if join.filters.get(alias) else None,
+                parent=position[parent] if parent else None,
+                join=tuple(KeyPart.of(classes[alias][at], types[at]) for at in shared),
+                parent_join=tuple(KeyPart.of(classes[parent][at], types[at]) for at in shared) if parent else (),
+                keys=tuple((at, key) for at, (key, owner) in enumerate(owned) if owner == alias),
             )
         )
     key_types = tuple(key.type for key in keys)

@@ -51,7 +51,7 @@ class JoinPartials:
 
     def aggregate(self, node: Aggregate) -> Expression:
         kind = self._join.rows.types.aggregate(node).type
-        value, condition = argument_of(node, self._join.rows)
+        value, condition = argument_of(node)
         name = "count" if node.name == "count_if" else plain_name(node.name)
         if name not in FACTORS:
             raise DoesNotFit(f"{node.name} is not pushed below a join")

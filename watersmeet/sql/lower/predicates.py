@@ -65,7 +65,7 @@ def _theta(condition: Expression) -> Theta:
     program, strict = program_of(condition, lambda column: operands.index((column.row, column.name)))
     difference = difference_of(condition)
     band = _band(difference) if difference else None
-    return Theta(condition, left, right, band, program, strict)
+    return Theta(condition, left, right, band=band, program=program, strict=strict)
 
 
 def _band(found: Difference) -> Band | None:

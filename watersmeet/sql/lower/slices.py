@@ -27,7 +27,7 @@ def slice_aggregates(lowering: Lowering, query: ResolvedSelect) -> SliceAggregat
     rows = Rows(lowering, {query.source.label: ""})
     where = rows.condition(query.where) if query.where is not None else None
     keys, partials, final, outputs = grouped(query, rows, distinct=True)
-    return SliceAggregates(query.source.stream, where, keys, partials, final, outputs)
+    return SliceAggregates(query.source.stream, where, keys, partials, final=final, outputs=outputs)
 
 
 def grouped(
@@ -103,7 +103,7 @@ class Rows:
         return found if found.type == "boolean" else cast(found, "boolean")
 
 
-def argument_of(node: Aggregate, rows: Rows) -> tuple[Scalar | None, Scalar | None]:
+def argument_of(node: Aggregate) -> tuple[Scalar | None, Scalar | None]:
     """What is aggregated, and which rows count."""
     if node.distinct and node.name not in ("min", "max"):
         raise DoesNotFit(f"{node.name}(DISTINCT …) has no partial aggregates that combine")
@@ -125,7 +125,7 @@ def _partial(node: Aggregate, rows: Rows, partials: PartialList, distinct: bool)
     kind = rows.types.aggregate(node).type
     if distinct and node.distinct and plain_name(node.name) in ("count", "sum", "avg"):
         return _of_distinct(node, kind, rows, partials)
-    value, condition = argument_of(node, rows)
+    value, condition = argument_of(node)
     argument = rows.value(value) if value is not None else None
     chosen = rows.condition(condition) if condition is not None else None
     name = "count" if node.name == "count_if" else node.name

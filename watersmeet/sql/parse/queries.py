@@ -85,8 +85,8 @@ class _QueryReader(Places):
                 hint="write it at the end, or put this SELECT in parentheses",
             )
         operator = _OPERATORS[type(node)] + ("" if node.args.get("distinct") else " ALL")
-        left, right = self.query(node.this), self.query(node.expression)
-        return tree.SetOperation(operator, left, right, self.span(node), self._ending(node), self._common(node))
+        left, right, span = self.query(node.this), self.query(node.expression), self.span(node)
+        return tree.SetOperation(operator, left, right, span, ending=self._ending(node), common=self._common(node))
 
     def _select(self, node: Any) -> tree.Select:
         distinct = node.args.get("distinct")
@@ -108,14 +108,14 @@ class _QueryReader(Places):
             tuple(self._item(each) for each in node.expressions),
             self._source(node),
             self.span(node),
-            self.scalars.value(where.this) if where else None,
-            keys,
-            bool(group and group.args.get("all")),
-            self.scalars.value(having.this) if having else None,
-            bool(distinct),
-            self._ending(node),
-            self._common(node),
-            tuple(self._clauses(node)),
+            where=self.scalars.value(where.this) if where else None,
+            group=keys,
+            group_all=bool(group and group.args.get("all")),
+            having=self.scalars.value(having.this) if having else None,
+            distinct=bool(distinct),
+            ending=self._ending(node),
+            common=self._common(node),
+            clauses=tuple(self._clauses(node)),
         )
 
     def _clauses(self, node: Any) -> Iterator[Name]:
@@ -182,10 +182,10 @@ class _QueryReader(Places):
                 "cross" if fields.kind == "comma" else fields.kind,
                 source,
                 self._table(join.this),
-                self.scalars.value(fields.on) if fields.on else None,
-                tuple(self.name(one) for one in fields.using),
-                fields.natural,
-                Name(fields.written, self.join_words(join)),
+                on=self.scalars.value(fields.on) if fields.on else None,
+                using=tuple(self.name(one) for one in fields.using),
+                natural=fields.natural,
+                written=Name(fields.written, self.join_words(join)),
             )
         return source
 

@@ -115,8 +115,8 @@ class Resolver:
         values: list[Scalar] = [Bound("", output.label, output.type) for output in outputs]
         order = self._order(query.ending, names, {}, values)
         self._check_limit(query.ending, outputs, query.span)
-        ending = query.ending
-        return ResolvedSetOperation(tuple(outputs), query.operator, left, right, order, ending.limit, ending.offset)
+        limit, offset = query.ending.limit, query.ending.offset
+        return ResolvedSetOperation(tuple(outputs), query.operator, left, right, order, limit=limit, offset=offset)
 
     def _select(self, query: tree.Select, parent: Scope | None, known: Environment, role: _Role) -> ResolvedSelect:
         source, names = None, Scope(self._site, [], parent)

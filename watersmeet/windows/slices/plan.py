@@ -68,7 +68,7 @@ def _rule(query: Query, reads: tuple[SliceRead, ...]) -> WindowRule:
     pairs = tuple(
         (each.store.name, stream) for each in reads for stream in (query.streams if of_join else (each.store.source,))
     )
-    return WindowRule(query.definition, SLICES, pairs, not of_join, is_whole, reads)
+    return WindowRule(query.definition, SLICES, pairs, is_filled=not of_join, is_whole=is_whole, details=reads)
 
 
 def reads_of(rule: WindowRule) -> tuple[SliceRead, ...]:

@@ -55,7 +55,7 @@ class SlicesTicking:
             if store in own:
                 stores[stream] = (*stores.get(stream, ()), store)
         stored = tuple(bucket for bucket in closing.windows.before.buckets if bucket.store in stores)
-        return [FillOrder(closing.home, closing.tick, closing.attempt, closing.rules, stores, stored)]
+        return [FillOrder(closing.home, closing.tick, closing.attempt, closing.rules, stores=stores, buckets=stored)]
 
     def orders(self, closing: Closing) -> Sequence[Order]:
         """One order for all queries. Each partition has keys of its own, and a task; so have the queries that need all
@@ -79,9 +79,9 @@ class SlicesTicking:
                 closing.tick,
                 closing.attempt,
                 rules,
-                {store: tuple(b for b in closing.buckets if b.store == store) for store in sorted(stores)},
-                {store: horizon for store, horizon in life.horizons(life.opened).items() if store in stores},
-                tuple(work),
-                life.flush,
+                buckets={store: tuple(b for b in closing.buckets if b.store == store) for store in sorted(stores)},
+                horizons={name: horizon for name, horizon in life.horizons(life.opened).items() if name in stores},
+                work=tuple(work),
+                flush=life.flush,
             )
         ]

@@ -81,8 +81,8 @@ def batch_order(closing: Closing, query: str, start: int, buckets: Iterable[Buck
         closing.tick,
         closing.attempt,
         closing.rules,
-        asking,
-        form,
-        start,
-        {stream: tuple(infos) for stream, infos in found.items()},
+        query=asking,
+        sql=form,
+        start=start,
+        buckets={stream: tuple(infos) for stream, infos in found.items()},
     )

@@ -88,7 +88,7 @@ def commit_of(version: int, actions: list[Mapping[str, Any]]) -> Commit:
         elif protocol := action.get("protocol"):
             features = tuple(protocol.get("readerFeatures") or ())
     changes = f"{operation} removes or rewrites {removed} file{'s' * (removed != 1)} with rows" if removed else ""
-    return Commit(version, tuple(files), changes, table, schema, properties, features)
+    return Commit(version, tuple(files), changes, table=table, schema=schema, properties=properties, features=features)
 
 
 def _file(add: Mapping[str, Any]) -> DataFile:

@@ -84,11 +84,11 @@ def cut(stream: str, root: Path, file: DataFile, begin: int, end: int | None) ->
     """Rows of a file, in several pieces where they are many."""
     path = str(root / file.path)
     if end is None or not file.rows:
-        yield DeltaPiece(stream, path, file.bytes, begin, end, file.partition)
+        yield DeltaPiece(stream, path, file.bytes, begin, end, partition=file.partition)
         return
     size = file.bytes * (end - begin) // file.rows
     shares = max(1, -(-size // _SPLIT))
     bounds = [begin + (end - begin) * share // shares for share in range(shares + 1)]
     for first, last in itertools.pairwise(bounds):
         if last > first:
-            yield DeltaPiece(stream, path, size // shares, first, last, file.partition)
+            yield DeltaPiece(stream, path, size // shares, first, last, partition=file.partition)
