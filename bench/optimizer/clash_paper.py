@@ -183,8 +183,7 @@ def solve_paper(problem: Problem, time_limit: float) -> PaperResult:
             hint="raise storage_budget, or use the searcher improve",
         )
     solution = draft.solution("paper", perf_counter() - started)
-    optimal = answer.status == "optimal"
-    return PaperResult(solution, answer.objective, len(program.orders), program.variables, optimal)
+    return PaperResult(solution, answer.objective, len(program.orders), program.variables, answer.optimal)
 
 
 def paper(problem: Problem, time_limit: float = 60.0) -> Solution:

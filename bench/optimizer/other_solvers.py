@@ -37,16 +37,14 @@ def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequenc
             solver.setSolVal(given, variable, value)
         solver.addSol(given)
     solver.optimize()
-    status = solver.getStatus()
     bound = finite(solver.getDualbound())
     if abs(bound) >= solver.infinity():
         bound = -INFINITY
     if solver.getNSols() == 0:
-        return SolverResult(None, INFINITY, bound, "infeasible" if status == "infeasible" else "unknown")
+        return SolverResult(None, INFINITY, bound)
     best = solver.getBestSol()
     values = [solver.getSolVal(best, variable) for variable in variables]
-    proven = "optimal" if status in ("optimal", "gaplimit") else "feasible"
-    return SolverResult(values, solver.getSolObjVal(best), bound, proven)
+    return SolverResult(values, solver.getSolObjVal(best), bound, solver.getStatus() in ("optimal", "gaplimit"))
 
 
 def solve_cp_sat(
@@ -86,9 +84,9 @@ def solve_cp_sat(
     # Rounding moved each cost by at most half a unit.
     bound = (solver.best_objective_bound - 0.5 * len(costs)) / scale + model.offset
     if status in (sat.INFEASIBLE, sat.UNKNOWN):
-        return SolverResult(None, INFINITY, finite(bound), "infeasible" if status == sat.INFEASIBLE else "unknown")
+        return SolverResult(None, INFINITY, finite(bound))
     values = [float(solver.value(variable)) for variable in variables]
-    return SolverResult(values, model.cost(values), bound, "optimal" if status == sat.OPTIMAL else "feasible")
+    return SolverResult(values, model.cost(values), bound, status == sat.OPTIMAL)
 
 
 SOLVERS: dict[str, Solver] = {"highs": solve_highs, "scip": solve_scip, "cp-sat": solve_cp_sat}

@@ -74,7 +74,7 @@ def _round(
             better[column] = value
         # As paths again: what the solver divided or left lying around would stay fixed in later rounds.
         best = program.values(*program.plan(better)) or best
-    return best, answer.status == "optimal"
+    return best, answer.optimal
 
 
 def _neighbours(program: Program) -> dict[int, set[int]]:

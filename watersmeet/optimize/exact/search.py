@@ -125,7 +125,7 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     if tight.relaxed is None or len(program.model.objective) < LARGE:
         given = tight.extended(values) if values is not None else None
         answer = solver(tight.model, WHOLE * (end - time.monotonic()), gap, given)
-        bound, optimal = max(bound, answer.bound), answer.status == "optimal"
+        bound, optimal = max(bound, answer.bound), answer.optimal
         if answer.values is not None and tight.model.fits(answer.values):
             values = answer.values[: len(program.model.objective)]
     if bound <= 0 and time.monotonic() < end:
@@ -153,7 +153,7 @@ def _bound_without_broadcasts(part: Problem, end: float, solver: Solver) -> floa
         model = Program(smaller, lattice_of(smaller)).model
         model.integer = [False] * len(model.integer)
         answer = solver(model, 0.3 * (end - time.monotonic()), 0.0, None)
-        bound += max(0.0, answer.bound) if answer.status == "optimal" else 0.0
+        bound += max(0.0, answer.bound) if answer.optimal else 0.0
     return bound
 
 

@@ -117,7 +117,7 @@ class SolverResult:
     values: list[float] | None  # none if no plan was found in time
     objective: float
     bound: float
-    status: str  # optimal, feasible, unknown or infeasible
+    optimal: bool = False  # it is proven that no plan is better
 
 
 Solver = Callable[[Model, float, float, Sequence[float] | None], SolverResult]  # (model, seconds, relative gap, start)
@@ -137,16 +137,12 @@ def solve_highs(
     highs.run()
     info = highs.getInfo()
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    status = highs.getModelStatus()
     if not found:
-        infeasible = status == highspy.HighsModelStatus.kInfeasible
-        return SolverResult(None, INFINITY, finite(info.mip_dual_bound), "infeasible" if infeasible else "unknown")
-    optimal = status == highspy.HighsModelStatus.kOptimal
+        return SolverResult(None, INFINITY, finite(info.mip_dual_bound))
+    optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
     objective = info.objective_function_value
     bound = info.mip_dual_bound if any(model.integer) else objective
-    return SolverResult(
-        list(highs.getSolution().col_value), objective, finite(bound), "optimal" if optimal else "feasible"
-    )
+    return SolverResult(list(highs.getSolution().col_value), objective, finite(bound), optimal)
 
 
 class Relaxation:
