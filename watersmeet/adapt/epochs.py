@@ -63,7 +63,7 @@ class Epochs:
         return after, decided
 
     def with_answer(self) -> Epochs:
-        """The optimizer answered, or died over it."""
+        """The state after the optimizer has replied, or its process has ended."""
         assert self.asked is not None and not self.answered
         return replace(self, answered=True)
 

@@ -40,8 +40,8 @@ OLD_SHARE = 0.1  # of what was known before, in what is known after an epoch
 
 
 class Follower:
-    """`current` gives the active plan; `take` activates another one from the next tick on, unless streams or queries
-    are not those that it was made for."""
+    """The observer that adapts the plan. `current` gives the active plan; `take` activates another one from the next
+    tick on, unless streams or queries are not those that it was made for."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Follower:
         return sampled
 
     def _skip(self) -> None:
-        """There is nothing to ask about: as if the optimizer had found nothing."""
+        """Send no request in this epoch, as if the optimizer had found nothing."""
         self._asked = None
         self.epochs = self.epochs.with_answer()
 

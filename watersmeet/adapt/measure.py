@@ -109,7 +109,7 @@ class Measurements:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of all tasks."""
+        """The CPU time of all tasks."""
         return (sum(self.spent.values()) + sum(step.micros for step in self.steps.values())) / 1e6
 
     @property

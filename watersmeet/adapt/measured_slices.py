@@ -39,7 +39,7 @@ class MeasuredSlices:
         yield from (self.progress, self.sliced, self.slices, self.windows, self.keys, self.closed, self.results)
 
     def progress_of_tick(self, ticks: int) -> dict[str, float]:
-        """Seconds of event time."""
+        """Seconds of event time that pass per tick, by stream."""
         return {stream: micros / ticks / 1e6 for stream, micros in self.progress.items() if micros > 0}
 
     @property
@@ -47,7 +47,7 @@ class MeasuredSlices:
         return {query: max(_LEAST, self.results[query] / closed) for query, closed in self.closed.items() if closed}
 
     def statistics(self, rules: Ruleset, ticks: int) -> dict[str, SliceStatistics]:
-        """Of the stores that rows went into."""
+        """The statistics of the stores that rows went into."""
         grids: dict[str, list[SlidingWindow]] = {}
         for rule in rules.windows:
             for reading in reads_of(rule):

@@ -26,7 +26,7 @@ class OptimizerReply:
 
 
 class OptimizerProcess:
-    """At most one request at a time. `ask` and `answer` return at once."""
+    """The process of the optimizer, with at most one request at a time. `ask` and `answer` return at once."""
 
     def __init__(self) -> None:
         self._child: ChildProcess | None = None
@@ -57,7 +57,7 @@ class OptimizerProcess:
         return self._answer
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until the answer is there: for tests and for those who have nothing else to do."""
+        """Wait for the reply; ticks do not."""
         if self._thread is not None:
             self._thread.join(seconds)
 

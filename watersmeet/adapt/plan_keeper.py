@@ -29,7 +29,7 @@ _log = logging.getLogger("watersmeet")
 
 
 class PlanKeeper:
-    """`changing` is held by the thread that changes the queries or the streams."""
+    """The holder of the active plan. The thread that changes queries or streams holds the lock `changing`."""
 
     def __init__(self, loop: TickLoop, plan: Plan, options: Options, changing: threading.RLock) -> None:
         self.current = plan

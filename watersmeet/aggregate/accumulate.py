@@ -1,4 +1,4 @@
-"""Parts of groups: made of the arguments of rows, or of parts that are combined.
+"""Accumulators of groups of rows: computed from their arguments, or combined from other accumulators.
 
 Both give, for each group, the columns of the part as a slice store holds them.
 """
@@ -29,7 +29,7 @@ _FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}  # wh
 
 
 def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups: RowGroups) -> list[pa.Array]:
-    """The columns of a part. `values` are its arguments, `passing` the rows that its filter lets through."""
+    """The columns of an accumulator by group. `values` are its arguments, `passing` the rows that pass its filter."""
     valid = passing if values is None else _valid(values, passing)
     if part.function == "count":
         counts = np.zeros(len(groups), np.int64)
@@ -48,7 +48,7 @@ def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups:
 def combined_part(
     part: Accumulator, columns: Sequence[pa.Array], counts: pa.Array | None, groups: RowGroups
 ) -> list[pa.Array]:
-    """The columns of a part for groups of rows that have it already; `counts` are those of `part.counted`."""
+    """The columns of an accumulator, combined from rows that have it already; `counts` are those of `part.counted`."""
     if part.function in ("count", "sum"):
         if columns[0].type == pa.float64():
             return [_added_doubles(columns[0], EVERY_ROW, groups)]

@@ -33,12 +33,12 @@ class Accumulator:
 
     @property
     def counted(self) -> Accumulator:
-        """The one that says of how many arguments this one is made."""
+        """The accumulator that counts the arguments of this one."""
         return Accumulator("count", self.argument, self.filter)
 
     @property
     def digits(self) -> int:
-        """Of a sum: in how many digits it is kept; 0 for a double."""
+        """The number of 32-bit digits in which a sum is stored; 0 for a double."""
         assert self.argument is not None
         kind = arrow_type(self.argument.type)
         if pa.types.is_decimal(kind):

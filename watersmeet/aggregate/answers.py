@@ -169,13 +169,13 @@ class _Windows:
 
     @classmethod
     def united(cls, candidates: Sequence[_Windows]) -> _Windows:
-        """Those that are in one of several lists."""
+        """The windows that are in at least one of several lists."""
         every = np.unique(np.concatenate([each._table() for each in candidates], axis=1), axis=1)
         return cls(*(np.ascontiguousarray(column) for column in every))
 
     @classmethod
     def common(cls, candidates: Sequence[_Windows]) -> _Windows:
-        """Those that are in all of several lists."""
+        """The windows that are in all of several lists."""
         tables = [each._table() for each in candidates]
         every, counts = np.unique(np.concatenate(tables, axis=1), axis=1, return_counts=True)
         return cls(*(np.ascontiguousarray(column[counts == len(tables)]) for column in every))

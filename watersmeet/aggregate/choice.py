@@ -140,6 +140,6 @@ def _shared(group: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
 
 
 def filtered(partial: PartialAggregate, condition: Expression | None) -> PartialAggregate:
-    """The same of the rows that pass a condition."""
+    """The partial aggregate of the rows that also pass a condition."""
     both = [each for each in (condition, partial.filter) if each is not None]
     return replace(partial, filter=all_of(both) if both else None)

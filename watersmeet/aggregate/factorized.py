@@ -225,7 +225,7 @@ class _JoinedRows:
         return exact
 
     def _counts(self, part: Accumulator, parts: list[_Quantity]) -> np.ndarray:
-        """Where all members have rows that count: an infinite sum times no row at all is nothing."""
+        """Which joined rows count: those for which every member has a row that does (∞ times no row is nothing)."""
         counted = part if part.function == "count" else part.counted
         known = self._columns[counted][self._own] > 0
         for (message, rows), of in zip(self._found, parts, strict=True):

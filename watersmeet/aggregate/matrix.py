@@ -76,7 +76,7 @@ class Matrix:
 
     @property
     def most_keys(self) -> int:
-        """A window has at most so many keys."""
+        """An upper bound of the keys of a window."""
         return self._count
 
     @property
@@ -131,7 +131,7 @@ class Matrix:
             extend_extremes(table, self._offset, begin, end, self._count, part.function == "max")
 
     def _ids(self, rows: pa.RecordBatch) -> I64:
-        """The place of each row's key; new keys get new places."""
+        """The number of each row's key in the matrix; new keys get new numbers."""
         if not self.store.keys:
             return np.zeros(rows.num_rows, np.int64)
         arriving = pa.Table.from_batches([rows.select(self.store.key_names)])

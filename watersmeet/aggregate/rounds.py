@@ -38,7 +38,7 @@ def rounds(due: Sequence[DueQuery], caches: Caches, most: int = BYTES) -> Iterat
 
 
 def windows_with_rows(due: DueQuery, caches: Caches) -> int:
-    """How many windows of a query have to be looked at."""
+    """At most how many of the due windows of a query have rows."""
     return max(cache.count(due.span) for cache in _read_by(due, caches))
 
 

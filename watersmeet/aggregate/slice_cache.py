@@ -104,7 +104,7 @@ class SliceCache:
         return self._form.key_bytes + 8 * len(self.store.schema)
 
     def bound(self, span: DueRange) -> int:
-        """At least as many as the rows of all due windows, at little cost."""
+        """An upper bound of the rows of all due windows, found at little cost."""
         if not len(self._slices):
             return 0
         grid = span.grid
@@ -122,7 +122,7 @@ class SliceCache:
         return int(np.maximum(np.minimum(last, (min(span.until, _EVER) - 1) // slide) - begin + 1, 0).sum())
 
     def sizes(self, starts: I64, ends: I64) -> I64:
-        """For each window at least as many as its rows."""
+        """For each window an upper bound of its rows."""
         before = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._rows)))
         rows = before[np.searchsorted(self._slices, ends)] - before[np.searchsorted(self._slices, starts)]
         found: I64 = np.minimum(rows, self._form.most_keys)

@@ -51,12 +51,12 @@ class SliceTree:
 
     @property
     def rows(self) -> int:
-        """Of slices."""
+        """The number of rows of all slices."""
         return len(self._levels[0].nodes)
 
     @property
     def most_keys(self) -> int:
-        """A window has at most so many keys."""
+        """An upper bound of the keys of a window."""
         return self.rows
 
     @property

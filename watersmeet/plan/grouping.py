@@ -37,7 +37,7 @@ class Group:
 
     @property
     def goal(self) -> Subquery:
-        """What its paths find."""
+        """The subquery that its paths find."""
         return self.graph.whole
 
 

@@ -29,7 +29,7 @@ NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a
 
 @dataclass(frozen=True)
 class Use:
-    """One of these ways."""
+    """One way to use a leaf check."""
 
     sees: bool = True  # rows of this tick in the leaf
     due: str = ""  # the relation whose stored rows it begins with

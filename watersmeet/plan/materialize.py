@@ -35,7 +35,7 @@ class Materialized:
 
     @property
     def goal(self) -> Subquery:
-        """What its paths find."""
+        """The subquery that its paths find."""
         return self.subquery
 
     def alternatives(self, relation: str) -> Bit:

@@ -137,12 +137,12 @@ def _shown(links: Sequence[Link]) -> tuple[tuple[str, ...], str]:
 
 
 def _unit(problem: Problem) -> float:
-    """By which a cost becomes one in the unit of the plan."""
+    """The factor from a cost of the optimizer to one in the unit of the plan."""
     return 1.0 if problem.weights.once else 1e-6 / problem.ticks
 
 
 def _serving(problem: Problem, solution: Solution) -> dict[Want, tuple[str, ...]]:
-    """Whom a wanted node is for."""
+    """For each wanted node, the queries and materialized stores that need it."""
     found: dict[Want, dict[str, None]] = {}
     for query in problem.queries:
         for start in query.relations:

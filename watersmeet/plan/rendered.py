@@ -92,7 +92,7 @@ class RenderedPlan:
 
     @property
     def whole_cost(self) -> float:
-        """Of joins and windows."""
+        """The cost of joins and windows."""
         return self.cost + self.window_cost
 
     @property

@@ -268,7 +268,7 @@ class Ruleset:
 
     @cached_property
     def window(self) -> dict[str, WindowRule]:
-        """By query."""
+        """The rules of windowed queries, by name."""
         return {rule.query.name: rule for rule in self.windows}
 
     @cached_property
@@ -325,7 +325,7 @@ class Ruleset:
         return max((below(start.steps) for start in self.starts if start.phase == phase), default=0)
 
     def validate(self) -> None:
-        """What a task may rely on."""
+        """Check what tasks rely on."""
         stores = {store.name: store for store in self.probed}
         named = [(start.relation, start.phase, start.due, start.of) for start in self.starts if start.phase]
         assert len(set(named)) == len(named), "two starts for one relation in one phase"

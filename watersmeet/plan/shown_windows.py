@@ -31,7 +31,7 @@ class ShownSlices:
 
     @property
     def title(self) -> str:
-        """What it has, without its name."""
+        """What the store holds: length of slices, source, keys and filters."""
         keys = f" by {', '.join(self.keys)}" if self.keys else ""
         where = f" where {' or '.join(self.filters)}" if self.filters else ""
         source = JOINED if self.source.startswith("results ") else self.source
@@ -55,7 +55,7 @@ class ShownWindows:
 
     @property
     def length(self) -> str:
-        """Of a window, and how often one begins."""
+        """The length of a window, and how often one begins."""
         every = "" if self.slide == self.range else f" every {length_text(self.slide)}"
         return f"{length_text(self.range)}{every}"
 

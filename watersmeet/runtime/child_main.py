@@ -30,7 +30,7 @@ ANSWER, FAILED = "answer", "failed"
 
 
 def send(connection: socket.socket, message: Any, end: float = NO_LIMIT) -> None:
-    """Raises a TimeoutError at the (monotonic) time `end`."""
+    """Send a message. Raises a TimeoutError at the (monotonic) time `end`."""
     content = pickle.dumps(message, protocol=5)
     for part in (len(content).to_bytes(_LENGTH, "little"), content):
         _limit(connection, end)
@@ -38,7 +38,7 @@ def send(connection: socket.socket, message: Any, end: float = NO_LIMIT) -> None
 
 
 def receive(connection: socket.socket, end: float = NO_LIMIT) -> Any:
-    """Raises a TimeoutError at the (monotonic) time `end`, and an EOFError when the other side is closed."""
+    """Receive a message. Raises a TimeoutError at the (monotonic) time `end`, an EOFError if the other side is gone."""
     length = int.from_bytes(_read(connection, _LENGTH, end), "little")
     return pickle.loads(_read(connection, length, end))
 
@@ -69,7 +69,7 @@ def load_handler(file: str) -> Callable[[Any], Any]:
 
 
 def serve(connection: socket.socket) -> None:
-    """Until the other side is gone."""
+    """Reply to requests until the other side is gone."""
     handler: Callable[[Any], Any] | None = None
     reply: tuple[str, Any]
     while True:

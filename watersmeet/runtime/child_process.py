@@ -26,7 +26,7 @@ _TO_END = 30.0  # seconds until a process is gone that has closed its connection
 
 
 class Ended(Exception):
-    """The process is gone; says how."""
+    """The child process has ended; the text says how."""
 
 
 class Failed(Exception):
@@ -43,7 +43,7 @@ def described(kind: str, text: str) -> str:
 
 
 class ChildProcess:
-    """Not to be used again once it has raised `Ended`. `close` may be called by any thread."""
+    """A child process and its connection, unusable after it raised `Ended`. `close` may be called by any thread."""
 
     def __init__(self, handler: str, niceness: int = 0) -> None:
         """`handler` is a Python file with a function `answer(request)`. Call `start` before the first request."""

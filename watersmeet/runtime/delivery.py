@@ -68,7 +68,7 @@ class Deliveries:
         self._newest = None
 
     def register(self, query: str, deliver: Deliver) -> None:
-        """What was committed and not delivered to its predecessor, it gets at once: there may be no further tick."""
+        """Deliver the results of a query to a callable: at once those that were committed and not delivered."""
         with self._delivering:
             failing = self._failing.pop(query, None)  # which this one replaces: it would suspend the query again
             others = [each for each in self._callables.get(query, []) if each is not failing]
@@ -81,7 +81,7 @@ class Deliveries:
                     self._bring(self._queries()[query], newest)
 
     def _begin(self, query: str, tick: int) -> None:
-        """The ticks after this one are to be delivered, unless it is known which were."""
+        """Record that delivery begins after this tick, unless it is known which ticks were delivered."""
         path = layout.delivered(self._home, query)
         if not path.exists():
             _write(path, max(0, tick))
@@ -99,7 +99,7 @@ class Deliveries:
                     self._bring(query, manifest)
 
     def _bring(self, query: Query, manifest: Manifest) -> None:
-        """The ticks of a query up to that of the manifest which were not delivered yet."""
+        """Deliver the ticks of a query, up to that of the manifest, that were not delivered yet."""
         name = query.name
         if name in manifest.suspended or is_new(query, manifest):
             return

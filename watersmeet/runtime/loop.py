@@ -91,7 +91,7 @@ class TickLoop:
             return self._begun + 1
 
     def adopt(self, plan: ActivePlan, record: Callable[[int], None] = lambda tick: None) -> int:
-        """Obey another plan from the next tick that begins; returns its number, which `record` gets before that."""
+        """Follow another plan from the next tick that begins; returns its number, which `record` gets before that."""
         with self._handover:
             record(self._begun + 1)
             self._signs.replaced(*({q.name for q in (*p.queries, *p.suspended)} for p in (self.plan, plan)))

@@ -27,7 +27,7 @@ class TickFacts:
     joined: Mapping[str, float] = field(default_factory=dict)  # by query, results of the join below its windows
 
     def arrivals(self, stream: str) -> float:
-        """Rows of a stream."""
+        """Rows of a stream that arrive in a tick."""
         return self.statistics.arriving(stream, self.ticks)
 
     def progress(self, query: Query) -> float:
@@ -36,7 +36,7 @@ class TickFacts:
         return min(query.grid.range / DEFAULT_TICKS if each is None else each * 1e6 for each in known)
 
     def windows(self, query: Query) -> float:
-        """That are closed, on average."""
+        """Windows of a query that a tick closes, on average."""
         return self.progress(query) / query.grid.slide
 
     def knows(self, query: Query) -> bool:

@@ -53,8 +53,9 @@ class WindowLife:
         return {query.name: self._first_open(query) for query in self.queries}
 
     def _first_open(self, query: Query) -> int:
-        """One that is new answers the windows that begin after all rows that it has not seen: those of earlier ticks,
-        or with BACKFILL those that are not stored. One that is not new may have lost its stores to a suspension."""
+        """The first open window of a query. A new query answers windows that begin after all rows that it has not seen:
+        rows of earlier ticks, or with BACKFILL rows that are not stored. Another may have lost its stores while it was
+        suspended."""
         fresh = is_new(query, self.before)
         seen = [
             self._begin(store, stream) if query.backfill or not fresh else self.before.newest[stream] + 1
@@ -65,7 +66,7 @@ class WindowLife:
         return first if fresh else max(first, self.before.windows.get(query.name, KEEP_ALL))
 
     def _begin(self, store: str, stream: str) -> int:
-        """From when on a store has all rows of this and earlier ticks."""
+        """The event time from which a store has all rows of this and earlier ticks."""
         begin = self.before.complete.get(stream if store in self.filled else store)
         return self.before.newest[stream] + 1 if begin is None else begin
 

@@ -105,7 +105,7 @@ class Assembly:
 
 
 def concatenate(partials: list[PartialResults]) -> PartialResults:
-    """Partial results of one path, end to end; the codes have done their work."""
+    """Partial results of one path as one, without codes, which only probes need."""
     if len(partials) == 1:
         return partials[0]
     members = tuple(

@@ -37,7 +37,7 @@ class MaterializedRows:
         self._alike: dict[str, dict[str, str]] = {}
 
     def begin(self, order: ProbeOrder) -> None:
-        """Another phase."""
+        """Begin another phase."""
         self._order = order
 
     def write(self, store: str, rows: Assembly, made_by: str) -> None:
@@ -62,7 +62,7 @@ class MaterializedRows:
         self._collected = {}
 
     def finish(self) -> None:
-        """Write what is held: the relations that made the rows matter to nobody after this tick."""
+        """Write the rows in memory, whichever relations made them: after this tick that does not matter."""
         self._report.kept = [info for info in self._report.kept if info.bytes]
         for store, held in self._held.items():
             self._write(store, "", concatenated(held))

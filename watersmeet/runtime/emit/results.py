@@ -80,7 +80,7 @@ class Results:
         self._windows: dict[Emit, WindowKinds] = {}
 
     def begin(self, order: ProbeOrder, stores: TickBuckets) -> None:
-        """Another phase of the tick, whose results go to the same files."""
+        """Begin another phase of the tick, whose results go to the same files."""
         self.order, self.stores = order, stores
         self._materialized.begin(order)
 
@@ -195,10 +195,10 @@ class Results:
 
 
 def _bare(partial: PartialResults) -> PartialResults:
-    """Without codes and query sets, which have done their work."""
+    """The partial results without codes and query sets, which only probes need."""
     return PartialResults(partial.members, partial.latest, partial.deadline, {}, {})
 
 
 def _taken(partial: PartialResults, rows: np.ndarray | None) -> PartialResults:
-    """Some of the rows; None: all."""
+    """The partial results of these rows; None: all."""
     return partial if rows is None or len(rows) == len(partial) else partial.take(rows)

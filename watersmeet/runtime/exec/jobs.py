@@ -62,12 +62,12 @@ def is_cancelled(problem: BaseException) -> bool:
 
 
 def is_about_a_value(problem: BaseException) -> bool:
-    """Whether Spark rejects a value, which its message repeats: the words of it mean nothing."""
+    """Whether Spark rejects a value. Its message repeats the value, so the words in it say nothing else."""
     return re.search(r"SQLSTATE: 22\w{3}", str(problem)) is not None
 
 
 def concerns_all(problem: BaseException) -> bool:
-    """Whether what Spark was asked for by one query is not to blame."""
+    """Whether a failure concerns all queries, and not only the one that Spark computed something for."""
     if is_about_a_value(problem):
         return False
     return isinstance(problem, Stopped) or spark_has_ended(problem) or is_full(problem) or is_cancelled(problem)

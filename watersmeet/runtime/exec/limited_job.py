@@ -48,7 +48,7 @@ class Allowance:
         self._used += seconds
 
     def why_given_up(self, now: float, running: float = 0.0) -> RunError | None:
-        """`running` are the seconds of the job that runs."""
+        """Why no job of the query may run any more, if so; `running` are the seconds of the one that runs."""
         if engine_stops(self.home):
             return Stopped("the engine stops, and does not wait for this tick")
         if self.seconds and self._used + running > self.seconds:

@@ -32,7 +32,7 @@ class MergesBeside:
             self._begun.append(_Beside(order, self._executor.submit(order, Rank.BESIDE)))
 
     def done(self, manifest: Manifest) -> list[MergeReport]:
-        """What has been merged since the last tick, whose manifest this is."""
+        """The reports of merges that ended since the last tick, whose manifest this is."""
         done = [beside for beside in self._begun if beside.future.done()]
         self._begun = [beside for beside in self._begun if beside not in done]
         standing = {bucket.file for bucket in manifest.buckets}
@@ -47,6 +47,6 @@ class MergesBeside:
         return merged
 
     def given_up(self) -> list[MergeReport]:
-        """What all that was begun has made, once it has ended."""
+        """Wait for all merges that were begun, and return their reports."""
         begun, self._begun = self._begun, []
         return [report for beside in begun for report in beside.future.result()]

@@ -50,7 +50,7 @@ class _Opened:
 
 
 class OpenTargets:
-    """A target stays open for the next ticks; one that has failed is opened again, which begins with `recover`."""
+    """The open targets of a worker, from tick to tick. A failed one is opened again, beginning with `recover`."""
 
     def __init__(self) -> None:
         self._open: dict[LaneName, _Opened] = {}

@@ -143,7 +143,7 @@ class Residents:
                     self._changed.wait_for(lambda: self._closed or sum(self._jobs.values()) < self._enough, _LOOK)
 
     def _hold(self, number: int, count: int) -> None:
-        """A job of residents, from its beginning to its end."""
+        """Run a Spark job of residents, until it ends."""
         problem: BaseException | None = None
         try:
             self._context.setJobGroup(self._group, "resident tasks of Watersmeet", interruptOnCancel=True)
@@ -160,7 +160,7 @@ class Residents:
             self._changed.notify_all()
 
     def _fail(self, problem: BaseException) -> None:
-        """There is no hope for residents any more."""
+        """Fail all orders: Spark cannot run residents any more."""
         with self._changed:
             self._failure = problem
             for task in (task for tasks in self._waiting.values() for task in tasks):

@@ -95,7 +95,7 @@ def _serve(connection: Connection, worker: Worker) -> None:
                 return
             points.reach("resident.order")
             with signs:
-                reply = _obey(worker, *pickle.loads(message))
+                reply = _executed(worker, *pickle.loads(message))
             points.reach("resident.reply")
             signs.send(reply)
             if worker.exhausted:
@@ -104,8 +104,8 @@ def _serve(connection: Connection, worker: Worker) -> None:
         signs.end()
 
 
-def _obey(worker: Worker, packed: bytes, task: int, name: str) -> bytes:
-    """The reports, or what was raised, as text: an exception of some library may not survive the journey."""
+def _executed(worker: Worker, packed: bytes, task: int, name: str) -> bytes:
+    """Execute a task: its reports, or what it raised as text, because not every exception can be pickled."""
     try:
         return pickle.dumps((True, worker.execute_packed(packed, task, name)), protocol=5)
     except Exception:

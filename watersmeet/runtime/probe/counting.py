@@ -65,7 +65,7 @@ class Lists:
 
 
 def divided(partial: PartialResults) -> tuple[PartialResults, PartialResults]:
-    """Some partial results whose matches are counted first, and the others."""
+    """A sample of the partial results, whose matches are counted first, and the others."""
     rows = np.arange(len(partial))
     return (
         (partial, partial.take(rows[:0]))

@@ -16,7 +16,7 @@ from watersmeet.runtime.probe.partial_results import PartialResults
 
 
 class Region(NamedTuple):
-    """New rows that are walked with together, by the number of their bucket."""
+    """A range of new rows that are probed together, with the number of their bucket."""
 
     bucket: int
     begin: int

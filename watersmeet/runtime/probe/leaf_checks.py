@@ -138,7 +138,7 @@ class LeafStep:
             np.bitwise_and.at(words, hit, ~sets)
 
     def _partners(self, pairs: PartialResults, prober: Prober, tester: Tester) -> PartialResults:
-        """The pairs of a partial result and a row of the leaf that are what they seem."""
+        """The pairs of a partial result and a row of the leaf that pass all remaining tests."""
         if self.check.precedes:
             own, other = pairs.members[0], pairs.members[-1]
             earlier = (other.bucket < own.bucket) | ((other.bucket == own.bucket) & (other.row < own.row))

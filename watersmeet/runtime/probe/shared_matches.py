@@ -17,7 +17,7 @@ from watersmeet.store.kernels import count_bits
 
 
 class SharedMatches:
-    """Of one step in one task."""
+    """The matches of one step in one task, by query."""
 
     def __init__(self, rules: Ruleset, step: Step) -> None:
         self._found: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class SharedMatches:
                 self._found[query] += count
 
     def at_fault(self, limit: int) -> set[str]:
-        """Those with the widest windows of all that have too many."""
+        """The queries with too many matches that have the widest windows of these."""
         over = [query for query, found in self._found.items() if found > limit]
         widest = max((self._width.get(query, 0) for query in over), default=0)
         return {query for query in over if self._width.get(query, 0) == widest}

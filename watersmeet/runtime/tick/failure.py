@@ -96,7 +96,7 @@ def spark_has_ended(problem: BaseException) -> bool:
 
 
 def _answers() -> bool:
-    """Whether there is a Spark that runs."""
+    """Whether Spark runs."""
     from pyspark import SparkContext
 
     return SparkContext._jvm is not None and not _is_stopped()

@@ -173,7 +173,7 @@ class MergeReport:
 
 
 class PhasedTick(Protocol):
-    """What carrying out the probes of a tick needs to know of it."""
+    """The tick as the execution of its probes sees it."""
 
     def phases(self) -> list[int]: ...
 

@@ -22,7 +22,7 @@ _log = logging.getLogger("watersmeet")
 
 
 def is_new(query: Query, before: Manifest) -> bool:
-    """Whether no committed tick has obeyed the query. Its name proves nothing: it may have been another query's. Nor
+    """Whether no committed tick has answered the query. Its name proves nothing: it may have been another query's. Nor
     does the tick that was promised to it: if the engine is killed before that, an earlier one is its first."""
     if query.name not in before.queries:
         return True
@@ -66,7 +66,7 @@ def at_fault(problem: Confined, queries: Iterable[Query]) -> set[str]:
 
 
 def may_pass(problem: Confined, tries: int) -> bool:
-    """Whether a tick that has failed so often is repeated as it is."""
+    """Whether a tick that has failed `tries` times is repeated as it is."""
     return isinstance(problem, Overload) and problem.may_pass and tries == 1
 
 

@@ -41,7 +41,7 @@ LARGE_MERGE = 4 << 20  # bytes of merges that take so long that no tick should w
 
 @dataclass(frozen=True)
 class Tick:
-    """One try at one tick. One that no source asked for has no group: it only does what a change of the plan needs."""
+    """One attempt at one tick. A tick without a batch has no group: it only does what a change of the plan needs."""
 
     home: str
     group: str
@@ -218,7 +218,7 @@ class Tick:
         )
 
     def lightened(self) -> Tick:
-        """The same without what only the commit needs, for a task that carries it out."""
+        """The tick without what only the commit needs, for a task that executes it."""
         return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}, outbox=()))
 
 
@@ -234,7 +234,7 @@ def too_many_matches(limit: int) -> str:
 def walk_phases(
     tick: PhasedTick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[TaskReport]]
 ) -> list[TaskReport]:
-    """All probes of a tick, one phase after the other; `probe` carries out an order."""
+    """All probes of a tick, one phase after the other; `probe` executes an order."""
     probed: list[TaskReport] = []
     for phase in tick.phases():
         points.reach("phase.between" if probed else "gather.after")

@@ -15,7 +15,7 @@ from watersmeet.runtime.udf.predicate_child import CALL, LOAD, PredicateReply
 
 
 class PredicateProcess:
-    """Not to be used again once it has raised."""
+    """The child process that calls registered predicates. Not to be used again once it has raised."""
 
     def __init__(self) -> None:
         self.child = ChildProcess(predicate_child.__file__)

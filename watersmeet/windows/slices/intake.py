@@ -82,7 +82,7 @@ class Slicing:
             raise Overload.of(queries, reason_of(problem)) from problem
 
     def _failed(self, rule: WindowRule) -> int:
-        """Values of a row count once, though several of the stores that the query reads may need them."""
+        """The failed values of a query. A value counts once, though several stores that the query reads may need it."""
         read = {each.store.name for each in reads_of(rule)}
         failures = [failed for store, failed in self._failures.items() if store in read]
         texts = {each.text for each in rule.query.form.over_rows}

@@ -181,8 +181,8 @@ class _Answering:
             raise RunError(f"it has {count:,} windows with rows to close in a tick, {limit}")
 
     def _look(self, coming: set[str]) -> None:
-        """Before a round of these queries: does the engine stop, or was one of them dropped? One that has no results
-        yet may still take many rounds."""
+        """Called before a round of these queries: raise if the engine stops, suspend those that were dropped. A query
+        without results so far may still take many rounds."""
         if engine_stops(self._home):
             raise Stopped("the engine stops, and does not wait for this tick")
         now = time.monotonic()
@@ -207,7 +207,7 @@ class _Answering:
         yield from zip(some, found, strict=True)
 
     def _tried(self, due: aggregate.DueQuery, work: Callable[[], T]) -> T | None:
-        """What is raised concerns the query; None if it is suspended."""
+        """Do some work for a query, and suspend the query if it fails; None then."""
         found: T | None = None
         with self._confined.of(due.query.name, self._home):
             try:

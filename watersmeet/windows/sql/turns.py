@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 
 class Turns:
-    """Those come first whose last turn is longest ago, so that each has its turn after all others at the latest.
+    """Queries in turn: first those whose last turn is longest ago, so that each follows all others at the latest.
 
     This is known while an engine runs. After a start all are equal, and the number of the tick says who begins: an
     engine that is restarted with every tick gives each query its turn too."""
@@ -15,7 +15,7 @@ class Turns:
         self._last: dict[str, int] = {}  # query -> the tick of its last turn
 
     def take(self, waiting: Sequence[str], most: int, tick: int, active: Collection[str]) -> set[str]:
-        """At most so many of the queries that have windows; `active` are all that may have some another time."""
+        """At most `most` of the queries that wait; `active` are all that may wait another time."""
         first = tick * most % max(1, len(waiting))
         from_there = [*waiting[first:], *waiting[:first]]
         chosen = set(sorted(from_there, key=lambda query: self._last.get(query, 0))[:most])
