@@ -81,7 +81,7 @@ class QueryStats:
     Attributes:
         name: its name.
         since: its first tick; where that is not committed yet, the tick that was promised.
-        in_force: whether a committed tick has obeyed it.
+        in_force: whether it is active: its first tick is committed.
         results: the number of its results.
         joins: the streams that it joins, as a text.
         sql: its text.

@@ -120,7 +120,7 @@ _WITHIN = 4.0  # a weight that an engine measures is at most so many times more 
 
 
 def shipped(executor: str) -> Weights:
-    """The weights of an engine that has measured nothing, by who carries out its orders."""
+    """The weights of an engine that has measured nothing, by the executor of its orders."""
     return EMBEDDED if executor == "local" else SHIPPED
 
 

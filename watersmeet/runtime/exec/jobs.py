@@ -41,7 +41,7 @@ class Jobs:
             return []
         # Elements other than numbers, left unread, would keep PySpark from using a Python worker again.
         numbers = self._context.parallelize(range(tasks), tasks)
-        return collected(numbers.mapPartitionsWithIndex(obeying(packed, self._run)))
+        return collected(numbers.mapPartitionsWithIndex(executing(packed, self._run)))
 
 
 def collected(found: RDD[Any] | DataFrame, is_given_up: Callable[[], bool] = lambda: False) -> list[Any]:
@@ -78,7 +78,7 @@ def reason_of_spark(problem: BaseException) -> str:
     return spark_reason(problem)[:300]
 
 
-def obeying(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:
+def executing(packed: bytes, run: str) -> Callable[[int, Iterable[object]], Iterator[Any]]:
     def work(task: int, _: Iterable[object]) -> Iterator[Any]:
         return iter(worker_of(run).execute_packed(packed, task, task_name()))
 
