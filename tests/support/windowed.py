@@ -104,9 +104,8 @@ class WindowedRun:
         before, options = self.plan, self._options()
         stored = StoredWindows(complete=self.manifest.complete)
         self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, active=before, stored=stored)
-        remember_windows(
-            self.home, self.plan.windows.remembered, before.windows.remembered if before else StoredWindows()
-        )
+        known = before.windows.remembered if before else StoredWindows()
+        remember_windows(self.home, known.joined(self.plan.windows.remembered), known)
         self.loop.adopt(self.plan)
 
     def restart(self) -> None:

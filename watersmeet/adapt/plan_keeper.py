@@ -109,7 +109,9 @@ class PlanKeeper:
     def adopt(self, plan: Plan, record: Callable[[int], None] = lambda tick: None) -> int:
         """Let the next tick that begins follow a plan; its number, which `record` gets before that."""
         before = self.current
-        remember_windows(self._loop.home, plan.windows.remembered, before.windows.remembered)
+        # If the change cannot be logged, or a crash comes first, the queries before it need their stores and forms.
+        known = before.windows.remembered
+        remember_windows(self._loop.home, known.joined(plan.windows.remembered), known)
         tick, self.current = self._loop.adopt(plan, record), plan
         self.follower.changed(before)
         if not before.over_budget:

@@ -14,7 +14,7 @@ Planner, tick, loop and worker know operators by these protocols and by the tabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from watersmeet.model import Query
@@ -58,6 +58,10 @@ class StoredWindows:
     origins: Origins = field(default_factory=dict)
     complete: Mapping[str, int] = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)
+
+    def joined(self, later: StoredWindows) -> StoredWindows:
+        """These origins and forms, and those of a later plan."""
+        return replace(self, origins={**self.origins, **later.origins}, forms={**self.forms, **later.forms})
 
 
 class Planning(Protocol):
