@@ -12,6 +12,7 @@ from watersmeet import Engine
 from watersmeet.adapt.measure import Measurements
 from watersmeet.adapt.statistics_file import as_json, recall
 from watersmeet.adapt.weight_fit import fitted
+from watersmeet.errors import ModelError
 from watersmeet.home import counters as stages
 from watersmeet.home.manifest import load_newest
 from watersmeet.optimize.statistics import SliceStatistics, Statistics, read_statistics
@@ -63,6 +64,11 @@ def test_statistics_of_slices_are_remembered() -> None:
     slices = {"slices r 1": SliceStatistics("r by k", 10.0, 5.0, 7.0)}
     known = Statistics(progress={"r": 1.5}, slices=slices, results={"q": 3.0})
     assert read_statistics(dumps(as_json(known))) == known
+
+
+def test_numbers_that_are_not_finite_are_rejected() -> None:
+    with pytest.raises(ModelError, match=r"progress\.r must be a finite number"):
+        read_statistics('{"progress": {"r": Infinity}}')
 
 
 @pytest.mark.parametrize(("rows", "keys"), [(10, 1000), (1000, 10), (500, 500), (1e6, 3e4)])

@@ -15,6 +15,7 @@ from watersmeet.optimize.joingraph import Attribute, Link, Subquery, stream_of
 DEFAULT_SIZE = 1000.0
 DEFAULT_TICKS = 10.0
 DEFAULT_KEYS = 100.0
+_INFINITE = 1e300
 Named = tuple[str, str]  # (stream, key expression)
 
 
@@ -229,6 +230,6 @@ def _share(what: str, value: Any) -> float:
 
 
 def _positive(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ModelError(f"{what} must be a number above 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _INFINITE:
+        raise ModelError(f"{what} must be a finite number above 0, not {value!r}")
     return float(value)
