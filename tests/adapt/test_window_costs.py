@@ -71,6 +71,21 @@ def test_numbers_that_are_not_finite_are_rejected() -> None:
         read_statistics('{"progress": {"r": Infinity}}')
 
 
+@pytest.mark.parametrize("last", ["", "LIMIT 100"])
+def test_keys_are_those_of_all_partitions(last: str, tmp_path: Path) -> None:
+    """Windows are answered by each partition, or by one task that reads all of them."""
+    explosion(200, ticks=8, change=8, partners=4).write(tmp_path / "in")
+    engine = Engine(home=tmp_path / "home", executor="local", epoch=4, partitions=3)
+    engine.sql(script(tmp_path / "in"))
+    engine.drop("q")
+    engine.query("sliced", f"SELECT id % 50 AS k, count(*) AS n FROM r [TUMBLE 1 SECOND] GROUP BY 1 {last}")
+    with engine:
+        engine.run_once()
+    known = recall(tmp_path / "home")
+    assert known is not None
+    assert [store.keys for store in known.slices.values()] == [pytest.approx(50, rel=0.1)]
+
+
 @pytest.mark.parametrize(("rows", "keys"), [(10, 1000), (1000, 10), (500, 500), (1e6, 3e4)])
 def test_keys_are_found_again(rows: float, keys: float) -> None:
     assert keys_from(rows, keys_among(rows, keys)) == pytest.approx(keys, rel=0.01)

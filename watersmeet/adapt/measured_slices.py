@@ -22,7 +22,7 @@ class MeasuredSlices:
     progress: Mapping[str, int] = field(default_factory=dict)  # microseconds of event time, by stream
     sliced: Mapping[str, int] = field(default_factory=dict)  # rows that went in, by slice store,
     slices: Mapping[str, int] = field(default_factory=dict)  # and rows of slices that they became
-    windows: Mapping[str, int] = field(default_factory=dict)  # that were read, by slice store,
+    windows: Mapping[str, int] = field(default_factory=dict)  # that were read of each partition, by slice store,
     keys: Mapping[str, int] = field(default_factory=dict)  # and the keys in them
     closed: Mapping[str, int] = field(default_factory=dict)  # windows, by query,
     results: Mapping[str, int] = field(default_factory=dict)  # and their results
@@ -62,7 +62,7 @@ class MeasuredSlices:
         rows, slices = (counted[store.name] / ticks for counted in (self.sliced, self.slices))
         streams = self.progress_of_tick(ticks)
         progress = 1e6 * streams.get(store.source, max(streams.values(), default=_LEAST))
-        windows = self.windows.get(store.name, 0) / (partitions if store.keys else 1)
+        windows = self.windows.get(store.name, 0) / partitions
         if windows:  # those of short slides are more
             length = sum(grid.range / grid.slide for grid in grids) / sum(1 / grid.slide for grid in grids)
             keys = keys_from(rows * length / progress, self.keys.get(store.name, 0) / windows)

@@ -53,7 +53,7 @@ class Counters:
     spent: Counter[str] = field(default_factory=Counter)  # microseconds of CPU time, by stage
     done: Counter[str] = field(default_factory=Counter)  # what was done in them
     sliced: Counter[str] = field(default_factory=Counter)  # rows that are in slices, by slice store
-    windows_read: Counter[str] = field(default_factory=Counter)  # windows that were made of slices, by slice store,
+    windows_read: Counter[str] = field(default_factory=Counter)  # windows of each partition, by slice store,
     keys_read: Counter[str] = field(default_factory=Counter)  # and the keys in them
     hash_collisions: int = 0
     _inside: int = field(default=0, init=False, repr=False, compare=False)  # ns of stages inside of a timed one

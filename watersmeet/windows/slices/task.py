@@ -160,8 +160,9 @@ class _Answering:
 
     def _count_work(self) -> None:
         counts, results = self._report.counts, self._report.results
+        partitions = self._order.rules.partitions if self._place is None else 1
         for name, cache in self._ready.items():
-            counts.windows_read[name] += cache.windows_read
+            counts.windows_read[name] += cache.windows_read * partitions
             counts.keys_read[name] += cache.keys_read
             counts.done[READINGS] += cache.reads
             counts.done[READ_VALUES] += cache.values_read
