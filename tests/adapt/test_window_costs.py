@@ -66,6 +66,11 @@ def test_statistics_of_slices_are_remembered() -> None:
     assert read_statistics(dumps(as_json(known))) == known
 
 
+def test_a_rate_says_which_time_the_rows_of_a_tick_cover() -> None:
+    assert read_statistics('{"rates": {"r": 50}}', {"r": 10.0}).progress == {"r": 1.0}, "ten ticks renew the window"
+    assert read_statistics('{"rates": {"r": 50}, "arrivals": {"r": 25}}', {"r": 10.0}).progress == {"r": 0.5}
+
+
 def test_numbers_that_are_not_finite_are_rejected() -> None:
     with pytest.raises(ModelError, match=r"progress\.r must be a finite number"):
         read_statistics('{"progress": {"r": Infinity}}')

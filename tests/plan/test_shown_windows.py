@@ -65,10 +65,11 @@ def test_what_was_measured_is_not_called_assumed(pipeline: Pipeline) -> None:
     assert not any(shown["assumed"] for shown in (*measured["windows"], *measured["slices"]))
 
 
-def test_joins_cost_the_same_beside_windows(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("known", [None, '{"rates": {"bids": 100, "auctions": 10}}'])
+def test_joins_cost_the_same_beside_windows(pipeline: Pipeline, known: str | None) -> None:
     join = "SELECT a.id FROM bids b, auctions a WHERE b.auction = a.id WINDOW 1 HOUR"
-    mixed = json.loads(show_plan(pipeline.with_query(pipeline.query("joined", join)), None, "json"))
-    alone = json.loads(show_plan(Pipeline.read(f"{STREAMS} CREATE QUERY joined AS {join};"), None, "json"))
+    mixed = json.loads(show_plan(pipeline.with_query(pipeline.query("joined", join)), known, "json"))
+    alone = json.loads(show_plan(Pipeline.read(f"{STREAMS} CREATE QUERY joined AS {join};"), known, "json"))
     assert (mixed["cost"], mixed["steps"]) == (alone["cost"], alone["steps"])
     assert mixed["window_cost"] > 0 == alone["window_cost"]
 

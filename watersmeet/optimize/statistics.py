@@ -189,6 +189,8 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
         seconds = _positive("seconds", raw["seconds"]) if "seconds" in raw else 0.0
         weights = {name: _positive(f"weights.{name}", value) for name, value in raw.get("weights", {}).items()}
         progress = {name: _positive(f"progress.{name}", value) for name, value in raw.get("progress", {}).items()}
+        for name, rate in raw.get("rates", {}).items():
+            progress.setdefault(name, arrivals.get(name, sizes[name] / DEFAULT_TICKS) / rate)
         results = {name: _positive(f"results.{name}", value) for name, value in raw.get("results", {}).items()}
         slices = {
             name: SliceStatistics(

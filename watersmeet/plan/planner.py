@@ -313,12 +313,14 @@ def _with_kept_paths(queries: Sequence[Query], problem: Problem, active: Plan) -
 
 
 def window_seconds(queries: Iterable[Query]) -> dict[str, float]:
-    """For each stream its longest bounded window, by which a rate becomes a size."""
-    found: dict[str, float] = {}
+    """For each stream its longest bounded window, by which a rate becomes a size: that of joins, if it is joined."""
+    joined: dict[str, float] = {}
+    others: dict[str, float] = {}
     for query in queries:
         windows = [(alias.stream, alias.window) for alias in query.join.aliases] if query.join else []
-        windows += [(stream, query.grid.range) for stream in query.streams if query.is_windowed]
         for stream, window in windows:
             if window is not None:
-                found[stream] = max(found.get(stream, 0.0), window / 1e6)
-    return found
+                joined[stream] = max(joined.get(stream, 0.0), window / 1e6)
+        for stream in query.streams if query.is_windowed else ():
+            others[stream] = max(others.get(stream, 0.0), query.grid.range / 1e6)
+    return {**others, **joined}
