@@ -65,6 +65,12 @@ def test_what_was_measured_is_not_called_assumed(pipeline: Pipeline) -> None:
     assert not any(shown["assumed"] for shown in (*measured["windows"], *measured["slices"]))
 
 
+def test_windows_without_rows_need_no_job(pipeline: Pipeline) -> None:
+    seldom = json.loads(show_plan(pipeline, '{"arrivals": {"bids": 1}, "progress": {"bids": 900000}}', "json"))
+    (middle,) = (query["cost"] for query in seldom["windows"] if query["name"] == "middle")
+    assert 0.4 < middle < 0.6, "one job for the one row of a tick, in which 10,000 windows end"
+
+
 @pytest.mark.parametrize("known", [None, '{"rates": {"bids": 100, "auctions": 10}}'])
 def test_joins_cost_the_same_beside_windows(pipeline: Pipeline, known: str | None) -> None:
     join = "SELECT a.id FROM bids b, auctions a WHERE b.auction = a.id WINDOW 1 HOUR"

@@ -125,7 +125,7 @@ class _Pricing:
         for read, each in zip(reads, keys, strict=True):
             values = len(read.store.keys) + len(read.parts)
             found.add(WINDOWS, query.name, windows * each * values * self.facts.weights.window_value)
-        assumed = keys[0] if all(read.store.keys for read in reads) else 1.0
+        assumed = keys[0] if all(read.store.keys for read in reads) else min(keys)  # a window without rows has none
         rows = windows * self.facts.statistics.results.get(query.name, assumed)
         found.add(RESULTS, query.name, self.facts.writing(query, rows))
 

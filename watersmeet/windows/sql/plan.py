@@ -30,14 +30,14 @@ class SqlPlanning:
         return Planned(tuple(rules))
 
     def cost(self, rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
-        """A job for each window, and its rows."""
+        """A job for each window that has rows, and its rows."""
         found = WindowCosts()
         for rule in rules:
             query, weights = rule.query, facts.weights
             lasts = query.grid.range / facts.progress(query)  # ticks
             rows = sum(facts.arrivals(stream) * lasts for _, stream in rule.reads)
-            job = weights.window_job + rows * weights.window_row
-            found.add("windows by Spark", query.name, facts.windows(query) * job)
+            window = min(1.0, rows) * weights.window_job + rows * weights.window_row
+            found.add("windows by Spark", query.name, facts.windows(query) * window)
             if not facts.knows(query):
                 found.assumed.add(query.name)
         return found
