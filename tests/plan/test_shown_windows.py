@@ -111,6 +111,12 @@ def test_what_if_says_which_slices_one_more_query_shares(pipeline: Pipeline) -> 
     assert "its windows are computed by Spark SQL over the rows of each window: Spark computes each window" in slow
 
 
+def test_what_if_takes_rates_of_streams_that_the_query_does_not_read(pipeline: Pipeline) -> None:
+    rates = '{"rates": {"bids": 100, "auctions": 10}}'
+    text = what_one_more_adds(pipeline, "SELECT count(*) AS n FROM auctions [TUMBLE 1 HOUR]", rates)
+    assert "its share of the windows is " in text
+
+
 @pytest.mark.parametrize(
     ("micros", "text"), [(60_000_000, "1 min"), (90_000_000, "90 s"), (7_200_000_000, "2 h"), (1_500, "1500 µs")]
 )

@@ -84,10 +84,11 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
     """What one more query costs beside those that exist, and what it would cost alone."""
     from watersmeet.plan.shown_windows import added_text
 
-    before = _planned(pipeline, statistics) if pipeline.queries else None
     query = pipeline.query(WHAT_IF, select)
-    after = _planned(pipeline.with_query(query), statistics)
-    alone = _planned(replace(pipeline, queries={WHAT_IF: query}), statistics)
+    every = pipeline.with_query(query)
+    before = _planned(pipeline, statistics, every) if pipeline.queries else None
+    after = _planned(every, statistics)
+    alone = _planned(replace(pipeline, queries={WHAT_IF: query}), statistics, every)
     cost_before = before.whole_cost if before else 0.0
     added = after.whole_cost - cost_before
     old = {(step.start, step.joined, step.store) for step in before.steps} if before else set()
@@ -108,10 +109,12 @@ def what_one_more_adds(pipeline: Pipeline, select: str, statistics: str | None) 
     return "\n".join(lines)
 
 
-def _planned(pipeline: Pipeline, statistics: str | None) -> RenderedPlan:
+def _planned(pipeline: Pipeline, statistics: str | None, every: Pipeline | None = None) -> RenderedPlan:
+    """The plan for the queries of a pipeline. The statistics may also be about streams that only `every` one reads."""
     from watersmeet.optimize.statistics import Statistics, read_statistics
     from watersmeet.plan.planner import START, make_plan, window_seconds
 
     queries = tuple(pipeline.queries.values())
-    known = Statistics() if statistics is None else read_statistics(statistics, window_seconds(queries))
+    windows = window_seconds((every or pipeline).queries.values()) | window_seconds(queries)
+    known = Statistics() if statistics is None else read_statistics(statistics, windows)
     return make_plan(START, tuple(pipeline.streams.values()), queries, pipeline.options, known).rendered()
