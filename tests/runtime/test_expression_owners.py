@@ -26,9 +26,20 @@ QUERIES = {
     "band": "SELECT r.v FROM r, u WHERE u.v * 2 BETWEEN r.v * 3 AND r.v * 3 + 5 WINDOW 8 SECONDS",
     "chain": "SELECT r.v FROM r, t, u WHERE r.k = t.k AND t.s = u.s AND u.v % 5 = 1 AND r.v + 1 < u.v WINDOW 8 SECONDS",
     "leaf": "SELECT r.v FROM r [RANGE 8 SECONDS] r ANTI JOIN u [RANGE 8 SECONDS] u ON r.k = u.k AND u.v % 3 = 1",
+    "leaf_and_where": "SELECT r.v, u.v AS w FROM r [RANGE 8 SECONDS] r LEFT JOIN u [RANGE 8 SECONDS] u "
+    "ON r.k = u.k AND length(u.s) = 2 WHERE length(r.s) > 4 AND (u.v IS NULL OR length(u.s) = 8)",
     "slices": "SELECT window_start, k % 4 AS g, sum(v * 2) AS a FROM r [RANGE 8 SECONDS SLIDE 4 SECONDS] "
     "WHERE v % 11 = 1 GROUP BY k % 4",
     "distinct": "SELECT window_start, count(DISTINCT v % 13) AS a FROM r [RANGE 8 SECONDS SLIDE 4 SECONDS]",
+    "filtered": "SELECT window_start, k, sum(v) FILTER (WHERE length(s) = 3) AS a "
+    "FROM t [RANGE 8 SECONDS SLIDE 4 SECONDS] WHERE v % 23 = 1 GROUP BY k",
+    "otherwise_filtered": "SELECT window_start, k, sum(v) AS a FROM t [RANGE 8 SECONDS SLIDE 4 SECONDS] "
+    "WHERE v % 29 = 1 GROUP BY k",
+    "filtered_without_keys": "SELECT window_start, count(*) FILTER (WHERE length(s) = 3) AS a "
+    "FROM u [RANGE 8 SECONDS SLIDE 4 SECONDS] WHERE v % 31 = 1",
+    "filtered_factor": "SELECT window_start, sum(y.v) FILTER (WHERE length(y.s) = 4) AS b "
+    "FROM r [RANGE 8 SECONDS SLIDE 4 SECONDS] x JOIN u [RANGE 8 SECONDS SLIDE 4 SECONDS] y ON x.k = y.k "
+    "WHERE y.v % 37 = 1",
     "factorized": "SELECT window_start, x.k, sum(y.v * 5) AS b FROM r [RANGE 8 SECONDS SLIDE 4 SECONDS] x "
     "JOIN t [RANGE 8 SECONDS SLIDE 4 SECONDS] y ON x.k = y.k WHERE x.v % 17 = 1 GROUP BY x.k",
     "of_join": "SELECT window_start, max(r.v * 7) AS b FROM r [RANGE 8 SECONDS] r, t [RANGE 8 SECONDS] t "

@@ -11,8 +11,10 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from watersmeet.aggregate.choice import filtered, slice_needs
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import JoinForm, Leaf, Query
+from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.tick.overload import Overload
 from watersmeet.store.guard import ExpressionError
@@ -72,7 +74,7 @@ def may_pass(problem: Confined, tries: int) -> bool:
 
 def owners(failed: Collection[str], queries: Iterable[Query]) -> set[str]:
     """The queries that have one of these expressions. A plan evaluates expressions as queries have them, each by
-    itself, so that the text of one identifies it."""
+    itself, or all conditions on a row as one, so that the text of one identifies it."""
     return {query.name for query in queries if not frozenset(failed).isdisjoint(_texts(query))}
 
 
@@ -84,6 +86,16 @@ def _texts(query: Query) -> Iterator[str]:
     yield from (expression.text for expression in query.form.over_rows)
     if query.join is not None:
         yield from _of_join(query.join)
+    yield from _joined_conditions(query)
+
+
+def _joined_conditions(query: Query) -> Iterator[str]:
+    """What a plan makes of several conditions: those on a leaf and of WHERE, or those of WHERE and of an aggregate."""
+    for part in parts_of([query]):
+        yield from (alias.filter.text for alias in part.join.aliases if alias.filter is not None)
+    for need in slice_needs(query.form, query.grid) if query.is_windowed else ():
+        conditions = (filtered(partial, need.filter).filter for partial in need.partials)
+        yield from (each.text for each in conditions if each is not None)
 
 
 def _of_join(join: JoinForm) -> Iterator[str]:
