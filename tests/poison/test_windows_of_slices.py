@@ -14,11 +14,15 @@ import pytest
 from tests.support.parquet_input import write_file
 from tests.support.windowed import SECOND, Asked, WindowedRun
 from watersmeet import Engine
+from watersmeet.aggregate import partials
 from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
 from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.store import filters
+from watersmeet.store.evaluate import Evaluated, evaluate
+from watersmeet.store.guard import ExpressionError
 from watersmeet.windows.slices import intake, task
 
 if TYPE_CHECKING:
@@ -225,6 +229,38 @@ def test_rows_that_cannot_become_slices_concern_the_queries_that_read_them(
     engine.run_once(flush=True)
     assert {name: one.reason for name, one in engine.newest.suspended.items()} == {VICTIM: "some library failed"}
     assert [found.rows for found in engine.newest.results] == [1]
+    engine.stop()
+
+
+@pytest.mark.parametrize("where", ["", "WHERE v % 3 > 0"])
+@pytest.mark.parametrize("is_new", [True, False], ids=["first tick", "later tick"])
+def test_an_expression_in_a_shared_store(
+    tmp_path: Path, is_new: bool, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store keeps what it computes for as long as it has slices: then all that read it are suspended, and nobody
+    else. One that no tick has written into is made anew without it."""
+    failing = is_new
+
+    def failing_evaluate(found: Any, texts: list[str]) -> Evaluated:
+        if failed := [text for text in texts if failing and '"v" * 2' in text]:
+            raise ExpressionError.of(dict.fromkeys(failed, "it takes too long"))
+        return evaluate(found, texts)
+
+    monkeypatch.setattr(partials, "evaluate", failing_evaluate)
+    monkeypatch.setattr(filters, "evaluate", failing_evaluate)
+    engine = Engine(home=tmp_path / "home", executor="local")
+    engine.sql(f"CREATE STREAM r (ts TIMESTAMP, k INT, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path / 'r'}'")
+    engine.query(VICTIM, f"SELECT k, sum(v) FILTER (WHERE v * 2 > 1) AS n FROM r {WINDOW} {where} GROUP BY k")
+    engine.query("shares", f"SELECT k, count(*) AS n FROM r {WINDOW} GROUP BY k")
+    engine.query("healthy", f"SELECT v, count(*) AS n FROM r {WINDOW} GROUP BY v")
+    for file in range(2):
+        failing |= file == 1
+        write_file(tmp_path / "r", file, rows(Random(file), 100 * file))
+        engine.run_once(flush=file == 1)
+    suspended = engine.newest.suspended
+    assert suspended.keys() == ({VICTIM} if is_new else {VICTIM, "shares"})
+    assert all("cannot be evaluated: it takes too long" in one.reason for one in suspended.values())
+    assert {found.query for found in engine.newest.results} == {"shares", "healthy"} - suspended.keys()
     engine.stop()
 
 

@@ -67,7 +67,7 @@ class PlanKeeper:
         plan = self.current if self.current.parts else replace(self.current, problem=problem)
         return plan.rendered(self._loop.manifest.totals, window_costs(problem, plan.rules, plan.queries))
 
-    def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query]) -> Plan:
+    def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query], active: Plan | None = None) -> Plan:
         manifest = self._loop.manifest
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
         answered, suspended = divided(queries, manifest, self._failing)
@@ -79,7 +79,7 @@ class PlanKeeper:
                 answered,
                 self._options,
                 self.follower.statistics,
-                active=self.current,
+                active=active or self.current,
                 sample=Sampler(self._loop.executor, self._loop.home, manifest),
                 stored=StoredWindows(complete=manifest.complete),
                 suspended=suspended,
@@ -97,10 +97,14 @@ class PlanKeeper:
                 self._changing.release()
 
     def _replan_without(self, names: Collection[str]) -> None:
-        """Adopt a plan without queries that the running tick could not be finished with."""
+        """Adopt a plan without queries that the running tick could not be finished with. Nor does it keep slice stores
+        that no tick has written into: they would still compute what only these queries wanted."""
         with self._changing:
             self._failing |= {(query.name, query.addition) for query in self._known if query.name in names}
-            self.adopt(self.plan_for(self.current.streams, self._known))
+            windows, complete = self.current.windows, self._loop.manifest.complete
+            origins = {store: origin for store, origin in windows.origins.items() if store in complete}
+            active = replace(self.current, windows=replace(windows, origins=origins))
+            self.adopt(self.plan_for(self.current.streams, self._known, active))
 
     @property
     def _known(self) -> tuple[Query, ...]:

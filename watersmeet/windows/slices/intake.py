@@ -20,7 +20,9 @@ from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.new_buckets import NewBuckets
 from watersmeet.runtime.tick.orders import WritingOrder
 from watersmeet.runtime.tick.overload import Overload
+from watersmeet.runtime.tick.suspension import owners
 from watersmeet.store.bucket import Bucket
+from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
 from watersmeet.windows.slices.plan import reads_of
 
@@ -71,15 +73,22 @@ class Slicing:
 
     @contextlib.contextmanager
     def _confined(self, store: SliceStore) -> Iterator[None]:
-        """What is raised inside concerns the queries that read the store: the tick is repeated without them."""
+        """What is raised inside concerns the queries that read the store: the tick is repeated without them. An
+        expression concerns those that have it; if none has, it is one of a query that is gone or suspended."""
         try:
             yield
-        except (WatersmeetError, MemoryError, OSError):
-            raise
+        except (WatersmeetError, MemoryError, OSError) as problem:
+            failed = problem.expressions if isinstance(problem, ExpressionError) else ()
+            if not failed or owners(failed, (rule.query for rule in self._order.rules.windows)):
+                raise
+            raise self._overload(store, problem) from problem
         except Exception as problem:
-            rules = self._order.rules.windows
-            queries = [rule.query.name for rule in rules if any(each.store == store for each in reads_of(rule))]
-            raise Overload.of(queries, reason_of(problem)) from problem
+            raise self._overload(store, problem) from problem
+
+    def _overload(self, store: SliceStore, problem: Exception) -> Overload:
+        rules = self._order.rules.windows
+        readers = [rule.query.name for rule in rules if any(each.store == store for each in reads_of(rule))]
+        return Overload.of(readers, reason_of(problem))
 
     def _failed(self, rule: WindowRule) -> int:
         """The failed values of a query. A value counts once, though several stores that the query reads may need it."""
