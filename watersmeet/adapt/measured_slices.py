@@ -74,7 +74,7 @@ class MeasuredSlices:
 
 def measured_slices(before: Manifest, after: Manifest, rules: Ruleset) -> MeasuredSlices:
     """What one tick tells."""
-    names = slices_of(rules.windows).keys()
+    names = rules.window_stores
     slices: dict[str, int] = {}
     for bucket in after.buckets:
         if bucket.store in names and bucket.first_tick == after.tick:

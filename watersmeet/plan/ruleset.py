@@ -284,6 +284,21 @@ class Ruleset:
     def join_stores(self) -> dict[str, JoinStore]:
         return {store.name: cast(JoinStore, store) for store in self.probed if store.is_materialized}
 
+    @cached_property
+    def window_stores(self) -> dict[str, Store]:
+        """The stores that only windows are made of."""
+        return {store.name: store for store in self.stores if not store.is_probed}
+
+    @cached_property
+    def intakes(self) -> dict[str, dict[str, set[str]]]:
+        """By stream, and by operator of windows: the stores that each of its rows goes into."""
+        found: dict[str, dict[str, set[str]]] = {}
+        for rule in self.windows:
+            for store, stream in rule.reads if rule.query.join is None else ():
+                if store != stream:
+                    found.setdefault(stream, {}).setdefault(rule.operator, set()).add(store)
+        return found
+
     def store(self, name: str) -> ProbedStore:
         return self.stream_stores.get(name) or self.join_stores[name]
 

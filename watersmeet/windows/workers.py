@@ -42,12 +42,8 @@ class Operators:
 
     def of_stream(self, order: WritingOrder, stream: str, task: str) -> Intake:
         """Takes the rows of a stream into the stores of windows that are made of them."""
-        stores: dict[str, set[str]] = {}
-        for rule in order.rules.windows:
-            if rule.query.join is None:
-                found = {store for store, source in rule.reads if source == stream != store}
-                stores.setdefault(rule.operator, set()).update(found)
-        return _Intakes([self._by_name[name].intake(order, found, task) for name, found in stores.items() if found])
+        stores = order.rules.intakes.get(stream, {})
+        return _Intakes([self._by_name[name].intake(order, found, task) for name, found in stores.items()])
 
     def of_results(self, order: WritingOrder, rule: WindowRule, task: str) -> Intake:
         """Takes the results of the join below a windowed query."""

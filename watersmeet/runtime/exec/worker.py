@@ -239,8 +239,10 @@ class Worker:
                 raise_first(report.merged)
                 walk = WalkOrder(order.gather.home, order.tick, tuple(report.gathered), order.rules)
                 report.probed = self._all(walk, f"{name}p")
-                for at, each in enumerate(window_orders(order.tick.closing(report.gathered, report.probed))):
-                    report.probed += self._all(each, f"{name}s{at}-")
+                if order.rules.windows:
+                    closing = order.tick.closing(report.gathered, report.probed)
+                    for at, each in enumerate(window_orders(closing)):
+                        report.probed += self._all(each, f"{name}s{at}-")
             except WatersmeetError as problem:
                 report.probed = [TaskReport(failure=problem)]
         report.seconds = (at_gathered - began, time.perf_counter() - at_gathered)

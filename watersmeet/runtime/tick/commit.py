@@ -93,8 +93,8 @@ class _Commit:
         tick, totals = self.tick, Counters()
         totals.add(tick.before.totals)
         # Nor is anything counted of another query that had the name of a new one.
-        slices = {store.name for store in tick.rules.stores if not store.is_probed}
-        totals.forget_others({query.name for query in tick.known if not tick.is_new(query)}, slices)
+        known = {query.name for query in tick.known if not tick.is_new(query)}
+        totals.forget_others(known, tick.rules.window_stores)
         if tick.rules.version != tick.before.plan:
             totals.forget_steps()
         for counts in (*(report.counts for report in self.gathered), *(report.counts for report in self.probed)):

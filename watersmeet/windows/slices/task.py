@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 import pyarrow as pa
 
@@ -44,7 +44,7 @@ from watersmeet.runtime.tick.tick import too_many_matches
 from watersmeet.store.bucket import Bucket
 from watersmeet.windows.life import DueWindows
 from watersmeet.windows.slices.intake import Slicing
-from watersmeet.windows.slices.plan import SLICES, reads_of, slices_of
+from watersmeet.windows.slices.plan import SLICES, reads_of
 from watersmeet.windows.slices.tick import FillOrder, SlicesOrder, SlicesTicking
 from watersmeet.windows.working import Handler, Host, Intake, Ticking
 
@@ -69,8 +69,8 @@ class SlicesWorking:
         return {SlicesOrder: self._answer, FillOrder: self._fill}
 
     def intake(self, order: WritingOrder, stores: Collection[str], task: str) -> Intake:
-        found = slices_of(order.rules.windows)
-        return Slicing(order, [found[name] for name in sorted(stores)], task)
+        found = order.rules.window_stores
+        return Slicing(order, [cast(SliceStore, found[name]) for name in sorted(stores)], task)
 
     def forget(self) -> None:
         self._caches = {}
