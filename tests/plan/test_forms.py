@@ -62,3 +62,12 @@ def test_a_home_without_forms_has_the_choice_by_price(query: Query, tmp_path: Pa
     known = recall_windows(tmp_path, PIPELINE.query)
     assert known.origins == only.windows.origins and not known.forms
     assert kind(planned(query, known)) == ("slices", "slices")
+
+
+def test_a_suspended_query_keeps_its_form(query: Query) -> None:
+    """Rows are stored for it as that form needs them, and it is resumed in it."""
+    streams, kept = tuple(PIPELINE.streams.values()), planned(query, StoredWindows(forms={"q": "batch"}))
+    without = make_plan(CHANGE, streams, [], Options(), Statistics(), kept, suspended=[query])
+    assert [each.form.kind for each in without.suspended] == ["batch"]
+    assert not without.rules.stream_stores["bids"].only_wanted, "its windows are computed from all rows"
+    assert kind(make_plan(CHANGE, streams, [query], Options(), Statistics(), without)) == ("batch", "sql")

@@ -133,14 +133,12 @@ def make_plan(
     if active:
         known = replace(known, origins=active.windows.origins, forms=active.windows.forms)
     facts = facts_of(problem_of((), options, statistics or Statistics()), options.partitions)
-    queries = with_chosen_forms(queries, known.forms, facts)
+    queries, suspended = (with_chosen_forms(some, known.forms, facts) for some in (queries, suspended))
     all_rows = streams_with_all_rows(queries, suspended)
     plan = joined_plan(occasion, streams, queries, options, statistics, active=active, sample=sample, all_rows=all_rows)
-    plan = replace(plan, suspended=tuple(suspended))
-    if not plan.windowed:
-        return plan
-    windows = planned_windows(plan.windowed, known, options.partitions)
-    return replace(plan, windows=windows, rules=with_windows(plan.rules, windows))
+    forms = {query.name: query.form.kind for query in (*queries, *suspended) if len(query.forms) > 1}
+    windows = replace(planned_windows(plan.windowed, known, options.partitions), forms=forms)
+    return replace(plan, suspended=suspended, windows=windows, rules=with_windows(plan.rules, windows))
 
 
 def joined_plan(

@@ -33,7 +33,7 @@ class Planned:
     rules: tuple[WindowRule, ...] = ()
     stores: tuple[Store, ...] = ()
     origins: Origins = field(default_factory=dict)
-    forms: Mapping[str, str] = field(default_factory=dict)  # the kind of the form of each query that has several
+    forms: Mapping[str, str] = field(default_factory=dict)  # by query that has several, suspended or not, its kind
 
     @property
     def remembered(self) -> StoredWindows:

@@ -26,9 +26,7 @@ def planned_windows(queries: Sequence[Query], stored: StoredWindows, partitions:
     asked = {operator.name: [each for each in queries if operator_of(each) is operator] for operator in OPERATORS}
     found = Planned.of(each.planned(asked[each.name], stored, partitions) for each in OPERATORS if asked[each.name])
     order = {query.name: at for at, query in enumerate(queries)}
-    rules = tuple(sorted(found.rules, key=lambda rule: order[rule.query.name]))
-    forms = {query.name: query.form.kind for query in queries if len(query.forms) > 1}
-    return replace(found, rules=rules, forms=forms)
+    return replace(found, rules=tuple(sorted(found.rules, key=lambda rule: order[rule.query.name])))
 
 
 def cost_of(rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
