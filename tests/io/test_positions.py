@@ -72,6 +72,10 @@ def test_logs_of_folders_of_earlier_versions_are_read(tmp_path: Path) -> None:
     log, taken = reloaded(tmp_path)
     assert (log.batch, known(taken["x"], "abcd"), taken["x"].aside) == (1, {"a": E, "b": C}, {"b": C})
     assert known(taken["y"], "abcd") == {"d": D}
+    with path.open("a") as file:  # the tick was tried twice, and the second time the file could be read
+        file.write('{"batch": 1, "back": {"x": ["a"]}, "aside": {}, "now": {}}\n')
+        file.write('{"batch": 1, "back": {}, "aside": {}, "now": {}}\n')
+    assert known(reloaded(tmp_path)[1]["x"], "ab") == {"a": E, "b": C}
 
 
 def test_logs_of_tables_of_earlier_versions_are_read_and_continued(tmp_path: Path) -> None:
@@ -168,6 +172,18 @@ def test_a_repeated_batch_says_anew_what_could_not_be_read(tmp_path: Path, now: 
     again.finish({})  # both were complete by now
     (_, taken) = reloaded(tmp_path)
     assert (known(taken["x"], "ab"), taken["x"].aside) == ({"a": now, "b": B}, {})
+
+
+def test_the_last_try_at_a_tick_says_what_could_not_be_read(tmp_path: Path) -> None:
+    log = load_positions(tmp_path, "0")
+    begin(log, {"x": extent(("a", A)), "y": extent(("b", B))})
+    log.finish({"x": {"back": ["a"], "aside": []}})
+    log.finish({"y": {"back": [], "aside": ["b"]}})
+    (_, taken) = reloaded(tmp_path)
+    assert (known(taken["x"], "a"), taken["y"].aside) == ({"a": A}, {"b": B})
+    log.finish({})
+    (_, taken) = reloaded(tmp_path)
+    assert (known(taken["x"], "a"), known(taken["y"], "b"), taken["y"].aside) == ({"a": A}, {"b": B}, {})
 
 
 def test_a_batch_without_an_outcome_is_one_line(tmp_path: Path) -> None:

@@ -83,10 +83,14 @@ class FolderSource(StreamSource):
         self._folder.counted(rows, sum(stamp.size for stamp in files.values()))
         back, aside = self._folder.rejected(files, [name for name in files if path(name) in rejected])
         outcome = {"back": sorted(back), "aside": sorted(aside)} if back or aside else None
-        if outcome is not None:
+        if outcome is not None or any(map(self._was_rejected, files)):
             _follow(self._taken, extent, outcome)
         left_out = [LeftOut(path(n.name), _WHY[n.reason], n.reason) for n in _notes(extent)]
         return outcome, left_out + set_aside({path(name): rejected[path(name)] for name in files if name in aside})
+
+    def _was_rejected(self, name: str) -> bool:
+        """Whether an earlier try at the tick could not read a file."""
+        return self._taken.stamp_of(name) is None or name in self._taken.aside
 
     def expects_more(self, waited: float) -> bool:
         return waited < 2 * self._settle + 1 and self._folder.is_changing  # files that are being written

@@ -66,8 +66,9 @@ class PositionLog:
         self.extents, self._has_outcome = extents, False
 
     def finish(self, outcomes: Mapping[str, Any]) -> None:
-        """Write down what is known of the newest batch before its tick is committed, if there is something."""
-        if outcomes:
+        """Write down what is known of the newest batch before its tick is committed, if there is something. A tick may
+        be tried again: the last outcome counts, also where it is nothing."""
+        if outcomes or self._has_outcome:
             self.log.append({"batch": self.batch, "outcome": outcomes})
             self._has_outcome = True
 
@@ -76,9 +77,10 @@ class PositionLog:
         if "outcome" in raw:
             if batch != self.batch:
                 raise ValueError(f"batch {batch} follows batch {self.batch}")
-            for stream, outcome in raw["outcome"].items():
-                batches = self.histories[stream].batches
-                batches[-1] = batches[-1][0], outcome
+            if strange := raw["outcome"].keys() - self.extents.keys():
+                raise ValueError(f"batch {batch} has nothing of stream {min(strange)}")
+            for stream, extent in self.extents.items():
+                self.histories[stream].batches[-1] = extent, raw["outcome"].get(stream)
             self._has_outcome = True
             return
         if "before" in raw or "follows" in raw:  # the beginning of a log that was rewritten

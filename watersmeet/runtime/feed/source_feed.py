@@ -147,11 +147,11 @@ class SourceFeed:
             try:
                 return action()
             except Unreachable as problem:
-                gives_up = (self._pace.once or self._log.is_new) and time.monotonic() - began > source.patience
-                if gives_up or self._stopped.is_set():
+                if (self._pace.once or self._log.is_new) and time.monotonic() - began > source.patience:
                     raise
                 _log.warning("%s", problem.problem)
-                self._stopped.wait(_RETRY)
+                if self._stopped.wait(_RETRY):  # another request could take long
+                    raise
 
     # What there is -------------------------------------------------------------------------------
 
@@ -187,13 +187,11 @@ class SourceFeed:
         return self._batch(self._log.batch, found, lambda: None)
 
     def _look(self) -> None:
-        began = self._looked = time.monotonic()
-        pauses = []
+        self._looked = time.monotonic()
         for source in self._sources.values():
             self._patiently(source, source.look)
-            took, began = time.monotonic() - began, time.monotonic()
-            pauses.append(source.pause(took))
-        self._idle = min(max(self._pace.seconds, _SELDOM), *pauses)
+        took = time.monotonic() - self._looked  # of all: the next look is at all of them again
+        self._idle = min(max(self._pace.seconds, _SELDOM), *(source.pause(took) for source in self._sources.values()))
 
     def _take(self) -> Batch | None:
         found = {name: extent for name, one in self._sources.items() if (extent := one.take()) is not None}
