@@ -47,6 +47,29 @@ def test_not_in_takes_what_may_be_equal_for_a_partner(query: Build) -> None:
     assert predicate.theta.text == 'coalesce(("l.k" = "r.k"), TRUE)'
 
 
+@pytest.mark.parametrize(
+    ("value", "selected", "compared"),
+    [
+        ("a.ok", "b.ok OR b.k = 1", '"l.ok" = ("r.ok" OR "r.k" = 1)'),
+        ("a.ok", "b.ok AND b.k = 1", '"l.ok" = ("r.ok" AND "r.k" = 1)'),
+        ("(a.k = 1)", "b.k = b.x", '("l.k" = 1) = ("r.k" = "r.x")'),
+    ],
+)
+def test_not_in_compares_whole_values(query: Build, value: str, selected: str, compared: str) -> None:
+    found = query(f"SELECT a.k FROM wide {W} a WHERE {value} NOT IN (SELECT {selected} FROM wide {W} b)")
+    (predicate,) = found.predicates
+    assert predicate.theta.text == f"coalesce(({compared}), TRUE)"
+
+
+def test_a_constant_in_on_of_an_inner_join_leaves_out_results(query: Build) -> None:
+    """Also where the first alias is the one whose row may be missing."""
+    found = query(
+        f"SELECT a.k FROM wide {W} b RIGHT JOIN wide {W} a ON a.k = b.k JOIN wide {W} c ON a.k = c.k AND FALSE"
+    )
+    assert str(found.by_name["a"].filter) == "FALSE"
+    assert found.by_name["b"].filter is None
+
+
 def test_where_is_about_results_and_on_about_partners(query: Build) -> None:
     found = query(
         f"SELECT a.k FROM wide {W} a LEFT JOIN wide {W} b ON a.k = b.k AND a.x > 1 WHERE a.x > 2 AND b.x IS NULL"
@@ -91,6 +114,24 @@ REJECTED = [
     (
         "SELECT a.k FROM wide a SEMI JOIN wide b ON a.k = b.k WHERE NOT EXISTS (SELECT 1 FROM wide c WHERE c.k = a.k)"
         " WINDOW 1 DAY",
+        "SELECT 1",
+        "this one has 2",
+    ),
+    (
+        "SELECT a.k FROM wide a LEFT JOIN (SELECT k FROM wide b WHERE EXISTS (SELECT 1 FROM wide c WHERE c.k = b.k)) t"
+        " ON a.k = t.k WINDOW 1 DAY",
+        "SELECT 1",
+        "this one has 2",
+    ),
+    (
+        "SELECT a.k FROM wide a SEMI JOIN (SELECT k FROM wide b WHERE x NOT IN (SELECT c.k FROM wide c)) t"
+        " ON a.k = t.k WINDOW 1 DAY",
+        "x NOT IN",
+        "this one has 2",
+    ),
+    (
+        "WITH t AS (SELECT k FROM wide b WHERE EXISTS (SELECT 1 FROM wide c WHERE c.k = b.k))"
+        " SELECT a.k FROM wide a WHERE EXISTS (SELECT 2 FROM t WHERE t.k = a.k) WINDOW 1 DAY",
         "SELECT 1",
         "this one has 2",
     ),

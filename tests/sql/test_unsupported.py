@@ -151,6 +151,19 @@ CASES = [
     ("SELECT a.k FROM wide a WHERE a.k IN (SELECT 1) WINDOW 1 DAY", "SELECT 1", "subqueries are not supported"),
     ("SELECT a.k FROM wide a WHERE EXISTS (SELECT 1) WINDOW 1 DAY", "SELECT 1", "subqueries are not supported"),
     ("SELECT (SELECT 1) AS one FROM wide a WINDOW 1 DAY", "SELECT 1", "subqueries are not supported"),
+    ("SELECT a.k FROM wide a JOIN (SELECT 1 AS k) t ON a.k = t.k WINDOW 1 DAY", "SELECT 1", "no FROM"),
+    ("WITH t AS (SELECT 1 AS k) SELECT a.k FROM wide a, t WHERE a.k = t.k WINDOW 1 DAY", "SELECT 1", "no FROM"),
+    (
+        "SELECT a.k FROM wide a WHERE EXISTS (WITH t AS (SELECT 1 AS k) SELECT 2 FROM t) WINDOW 1 DAY",
+        "SELECT 1",
+        "no FROM",
+    ),
+    (
+        "SELECT t.k, count(*) AS c FROM (SELECT 1 AS k) t JOIN wide a ON a.k = t.k"
+        " GROUP BY t.k, window(result_time(), '1 minute') WINDOW 1 DAY",
+        "SELECT 1",
+        "no FROM",
+    ),
     # names
     ("SELECT a.k FROM wilde a WINDOW 1 DAY", "wilde", "did you mean wide?"),
     ("SELECT a.k FROM nothing a WINDOW 1 DAY", "nothing", "Streams: items, orders, wide."),
@@ -165,6 +178,7 @@ CASES = [
     ("SELECT 1 AS c FROM wide `a.b` WINDOW 1 DAY", "`a.b`", "cannot be the name of a alias"),
     (f"SELECT a.k, a.x AS K {FROM}", "K FROM", "two outputs are named K"),
     (f"SELECT a.k + 1 {FROM}", "a.k + 1", "a computed output needs a name"),
+    ("SELECT * FROM (SELECT a.k + 1 FROM wide a) t WINDOW 1 DAY", "* FROM", "a computed output needs a name"),
     # scalar expressions
     (f"SELECT sum(a.x) AS s {FROM}", "sum(a.x)", "aggregate function sum needs a window with SLIDE or TUMBLE"),
     (f"SELECT approx_count_distinct(a.x) AS s {FROM}", "approx_count", "needs a window with SLIDE or TUMBLE"),
@@ -211,6 +225,17 @@ def test_unsupported(query: Build, sql: str, points_at: str, fragment: str) -> N
     if points_at:
         assert sql[place.start :].startswith(points_at), caught.value
         assert place.end > place.start
+
+
+def test_names_that_stand_for_names_do_not_make_an_expression_of_any_length(query: Build) -> None:
+    """These would have more than 10¹⁴ parts."""
+    outputs = ", ".join(f"o{number} + o{number} AS o{number + 1}" for number in range(48))
+    nested = "wide a"
+    for number in range(48):
+        nested = f"(SELECT o + o AS o FROM {nested}) AS t{number}" if number else "(SELECT k AS o FROM wide a) AS t"
+    for sql in (f"SELECT a.k AS o0, {outputs} {FROM}", f"SELECT o FROM {nested} WINDOW 1 DAY"):
+        with pytest.raises(SqlError, match="this expression is too long"):
+            query(sql)
 
 
 def test_every_error_has_what_to_do_or_what_exists(query: Build) -> None:

@@ -6,15 +6,17 @@ Sizes that a literal asks for (`repeat(x, 1000000000)`) are limited too: one row
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from watersmeet.errors import SqlError
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
-from watersmeet.sql.tree import TableName
+from watersmeet.sql.tree import Scalar, TableName
 from watersmeet.sql.windows import WindowClauses
 
+_PARTS = 50_000  # of a scalar
 _CONNECTIVES = ("AND", "OR", "WHEN", "BETWEEN")
 _OPERATORS = ("+", "-", "*", "/", "%", "||", "DIV")
 # Functions whose result is as long as an argument says.
@@ -36,6 +38,13 @@ def check_aliases(site: Site, name: str, tables: Collection[TableName], most: in
             f"query {name} joins {len(tables)} aliases; the limit is {most}",
             hint="split it into two queries, or raise the option max_aliases",
         )
+
+
+def check_parts(site: Site, node: Scalar) -> None:
+    """Reject a scalar of more parts than one that is written can have. A name may stand for a scalar in which names
+    stand for others: a short text could ask for any number of parts."""
+    if next(islice(node.walk(), _PARTS, None), None) is not None:
+        site.fail(node.span, "this expression is too long", hint="split it into several conditions or outputs")
 
 
 def check_windows(site: Site, name: str, window: SlidingWindow, clauses: WindowClauses, limits: TextLimits) -> None:

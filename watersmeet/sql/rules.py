@@ -190,7 +190,7 @@ class _Pass:
 
     def query(self, query: tree.Query, kind: Kind) -> Iterator[_Found]:
         for common in query.common:
-            yield from self.query(common.query, _inside(kind))
+            yield from self._inner(common.query, kind)
         if isinstance(query, tree.Select):
             yield from self._select(query, kind)
         elif kind is Kind.WINDOWED:
@@ -201,6 +201,12 @@ class _Pass:
         else:
             word = _set_word(self._tokens, query)
             yield from self._is("set operation", word.text.upper(), word.span, kind)
+
+    def _inner(self, query: tree.Query, kind: Kind) -> Iterator[_Found]:
+        """A query in FROM or WITH."""
+        if kind is not Kind.WINDOWED and isinstance(query, tree.Select) and query.source is None:
+            yield from self._is("no FROM", "", query.span, kind)
+        yield from self.query(query, _inside(kind))
 
     def _is(self, construct: str, written: str, span: Span, kind: Kind) -> Iterator[_Found]:
         known = construct if construct in _BY_CONSTRUCT else "clause"
@@ -228,7 +234,7 @@ class _Pass:
 
     def _source(self, source: tree.Source, kind: Kind) -> Iterator[_Found]:
         if isinstance(source, tree.FromQuery):
-            yield from self.query(source.query, _inside(kind))
+            yield from self._inner(source.query, kind)
         elif isinstance(source, tree.Join):
             yield from self._source(source.left, kind)
             yield from self._source(source.right, kind)
@@ -270,7 +276,7 @@ class _Pass:
             yield from self._is("subquery", written, query.span, kind)
             return
         for common in query.common:
-            yield from self.query(common.query, kind)
+            yield from self._inner(common.query, kind)
         for clause in query.clauses:
             if clause.text not in ("DISTINCT", "WITH"):  # duplicates say nothing about whether there is a row
                 yield from self._is(clause.text, clause.text, clause.span, kind)

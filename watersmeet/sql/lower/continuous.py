@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from watersmeet.model import Alias, Expression, JoinForm, Output
 from watersmeet.sql.lower.conditions import Condition
@@ -13,7 +14,7 @@ from watersmeet.sql.lower.rows import JoinAlias, JoinScalars
 from watersmeet.sql.resolve.resolved import Nested, ResolvedJoin, ResolvedSelect, ResolvedSource, Scan
 from watersmeet.sql.rules import reject
 from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Call, Scalar, Truth, conjuncts, without_not
+from watersmeet.sql.tree import Call, Scalar, Truth, as_operand, conjuncts, without_not
 
 
 def continuous_join(lowering: Lowering, query: ResolvedSelect) -> JoinForm:
@@ -110,6 +111,7 @@ class JoinLowering:
         on = list(conjuncts(query.where))
         if nested.value is not None:
             equal: Scalar = Call("=", (nested.value, query.values[0]), where=nested.where)
+            equal = equal.rebuilt(partial(as_operand, equal))
             if is_negated:  # rows that are not known to differ are partners
                 equal = Call("coalesce", (equal, Truth(True)), function=True, where=nested.where)
             on.append(equal)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from watersmeet.sql.limits import check_parts
 from watersmeet.sql.resolve.resolved import (
     Bound,
     Nested,
@@ -48,11 +49,11 @@ class _Flattening:
         return replace(
             query,
             source=source,
-            where=_both(inner, self._read(query.where) if query.where is not None else None),
-            values=tuple(map(self._read, query.values)),
-            group=tuple(map(self._read, query.group)) if query.group is not None else None,
-            having=self._read(query.having) if query.having is not None else None,
-            order=tuple(replace(each, value=self._read(each.value)) for each in query.order),
+            where=_both(inner, self._whole(query.where) if query.where is not None else None),
+            values=tuple(map(self._whole, query.values)),
+            group=tuple(map(self._whole, query.group)) if query.group is not None else None,
+            having=self._whole(query.having) if query.having is not None else None,
+            order=tuple(replace(each, value=self._whole(each.value)) for each in query.order),
         )
 
     def _source(self, source: ResolvedSource) -> tuple[ResolvedSource, Scalar | None]:
@@ -66,7 +67,7 @@ class _Flattening:
             assert query.source is not None
             return query.source, query.where
         (left, left_where), (right, right_where) = self._source(source.left), self._source(source.right)
-        on = self._read(source.on) if source.on is not None else None
+        on = self._whole(source.on) if source.on is not None else None
         if source.kind == "right":
             on, left_where = _both(on, left_where), None
         elif source.kind in ("left", "semi", "anti"):
@@ -83,6 +84,11 @@ class _Flattening:
             for key, value in self._values.items():
                 if key[0] == source.label and not isinstance(value, Bound):
                     self._values[key] = None
+
+    def _whole(self, node: Scalar) -> Scalar:
+        found = self._read(node)
+        check_parts(self._site, found)
+        return found
 
     def _read(self, node: Scalar, of: Scalar | None = None) -> Scalar:
         if isinstance(node, Bound) and (node.relation, node.column) in self._values:

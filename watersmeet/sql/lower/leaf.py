@@ -16,7 +16,7 @@ from watersmeet.model.join import ANTI_JOIN, LEFT_JOIN, SEMI_JOIN
 from watersmeet.sql.functions.rendering import null
 from watersmeet.sql.lower.conditions import Condition
 from watersmeet.sql.lower.rows import JoinAlias, JoinScalars, is_true
-from watersmeet.sql.resolve.resolved import Bound
+from watersmeet.sql.resolve.resolved import Bound, Nested
 from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name
 from watersmeet.sql.tree import Scalar, conjuncts
@@ -53,10 +53,13 @@ def find_leaf(site: Site, tables: Sequence[JoinedTable]) -> LeafTable | None:
     if not found:
         return None
     at, table = found[0]
-    if len(found) > 1:
+    # EXISTS and IN of a subquery in FROM whose rows may be missing, or are only looked for, are a part of ON.
+    scalars = (node for each in tables for condition in each.on for node in condition.walk())
+    others = [each.written.span for _, each in found[1:]] + [node.span for node in scalars if isinstance(node, Nested)]
+    if others:
         site.fail(
-            found[1][1].written.span,
-            f"a query has one LEFT, RIGHT, SEMI or ANTI join, EXISTS or IN; this one has {len(found)}",
+            others[0],
+            f"a query has one LEFT, RIGHT, SEMI or ANTI join, EXISTS or IN; this one has {len(others) + 1}",
             detail=f"The first is {table.written.text}.",
             hint="write one query for each, or join the other streams with JOIN",
         )
@@ -98,13 +101,10 @@ class LeafCondition:
                 else:
                     self._add_inner(conjunct)
         for conjunct in where:
-            read = self._scalars.read(conjunct)
-            if self.member in read:
+            if self.member in self._scalars.read(conjunct):
                 self._add_after(conjunct)
-            elif read or is_true(conjunct):
-                self.whole.add(conjunct)
             else:
-                self.whole.add_filter(conjunct, self.preserved[0])
+                self._add_preserved(conjunct)
         joined = tables[self.table.joined_at]
         if not self.on.joins(self.member):
             if not joined.is_nested and all(is_true(each) for each in joined.on):
@@ -125,7 +125,13 @@ class LeafCondition:
                 hint=f"join on columns of {' or '.join(member.alias for member in self.preserved)}, or use JOIN"
                 f" for {self.member.alias}",
             )
-        self.whole.add(conjunct)
+        self._add_preserved(conjunct)
+
+    def _add_preserved(self, conjunct: Scalar) -> None:
+        if self._scalars.read(conjunct) or is_true(conjunct):
+            self.whole.add(conjunct)
+        else:
+            self.whole.add_filter(conjunct, self.preserved[0])
 
     def _add_on(self, conjunct: Scalar) -> None:
         read = self._scalars.read(conjunct)

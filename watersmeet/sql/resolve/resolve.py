@@ -11,6 +11,7 @@ from typing import NoReturn
 from watersmeet.model import Stream
 from watersmeet.sql import tree
 from watersmeet.sql.functions.aggregates import is_orderable
+from watersmeet.sql.limits import check_parts
 from watersmeet.sql.resolve.correlation import check_correlation
 from watersmeet.sql.resolve.from_clause import Environment, FromClause, Labels
 from watersmeet.sql.resolve.groups import bare, check_grouped
@@ -160,6 +161,10 @@ class Resolver:
         for item in query.items:
             if isinstance(item.value, tree.Star):
                 for each in names.starred(item.value.qualifier):
+                    if not each.column.name and outermost and self._continuous:
+                        self._site.fail(
+                            item.span, "a computed output needs a name", hint="name it with AS in the subquery"
+                        )
                     alias = each.relation.alias if each.relation and not each.merged else ""
                     drafts.append((each.column.name, each.value, item, alias))
                 continue
@@ -298,7 +303,10 @@ class Resolver:
                     return Nested("in", query, read(inner.value), where=inner.where)
             return inner.rebuilt(partial(read, of=inner))
 
-        return read(node)
+        found = read(node)
+        if aliases:
+            check_parts(self._site, found)
+        return found
 
     def _subquery(self, query: tree.Query, names: Scope, known: Environment) -> ResolvedQuery:
         found = self._query(query, names, known, _Role.NESTED)
