@@ -14,7 +14,8 @@ from tests.support.waiting import PATIENCE
 from watersmeet.errors import InputError
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.folder_source import FolderSource
-from watersmeet.io.source import History, Piece, StreamSource, Unreachable
+from watersmeet.io.positions import load_positions
+from watersmeet.io.source import History, LogSource, Piece, StreamSource, Unreachable
 from watersmeet.io.watch import FolderWatch
 from watersmeet.model import Column, Source, Stream
 from watersmeet.runtime.feed import source_feed
@@ -42,7 +43,8 @@ class Nothing(StreamSource):
 
 
 def feed_of(home: Path, sources: list[StreamSource], *, once: bool = False) -> SourceFeed:
-    loop: Any = types.SimpleNamespace(home=home, manifest=Manifest())
+    run = lambda batch, following: batch.begin()  # noqa: E731
+    loop: Any = types.SimpleNamespace(home=home, manifest=Manifest(), run=run)
     by_name = {source.stream.name: source for source in sources}
     pace = Pace(0.0, once, lambda: True)
     return SourceFeed(loop, "0", [source.stream for source in sources], by_name, pace)
@@ -80,6 +82,29 @@ def test_a_feed_that_is_stopped_makes_no_more_requests(tmp_path: Path, monkeypat
     assert begun.wait(PATIENCE)
     feed.stop()
     assert (len(looks), feed.problem) == (1, None)
+
+
+def test_what_had_no_rows_is_not_looked_for_again(tmp_path: Path) -> None:
+    """A table may have deleted the log of versions that were passed."""
+
+    class Numbers(LogSource):
+        has_rows = True
+
+        def first(self) -> int:
+            return 0
+
+        def next(self, at: int) -> int:
+            return min(at + 5, 10)
+
+        def pieces(self, extent: Any, tasks: int) -> Sequence[Piece]:
+            return super().pieces(extent, tasks) if self.has_rows and extent[0] != extent[1] else ()
+
+    class Empty(Numbers):
+        has_rows = False
+
+    feed_of(tmp_path, [Numbers(stream("a")), Empty(stream("b"))], once=True).wait()
+    log = load_positions(tmp_path, "0")
+    assert (log.batch, log.extents) == (1, {"a": [5, 10], "b": [10, 10]})
 
 
 def test_a_file_that_only_another_try_at_the_tick_could_read_is_read_once(tmp_path: Path) -> None:

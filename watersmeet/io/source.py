@@ -120,6 +120,11 @@ class StreamSource(ABC):
     def take(self) -> Extent | None:
         """The next rows, as many as a batch may have; None if there is nothing."""
 
+    def passed(self) -> Extent | None:
+        """Called where other streams have a batch and this one has nothing for it: an extent without rows, if the
+        position has changed and is to be logged."""
+        return None
+
     @abstractmethod
     def pieces(self, extent: Extent, tasks: int) -> Sequence[Piece]:
         """The rows of an extent; in so many pieces that so many tasks have something to read, if there is enough."""
@@ -162,6 +167,7 @@ class LogSource(StreamSource):
     """A source whose rows have a fixed order, and so positions: the rows between two of them are always the same."""
 
     at: Position = None
+    _has_passed = False  # what has no rows, and is not logged
 
     @abstractmethod
     def first(self) -> Position:
@@ -195,8 +201,16 @@ class LogSource(StreamSource):
     def take(self) -> Extent | None:
         extent = [self.at, self.next(self.at)]
         self.at = extent[1]
+        if extent[0] == extent[1]:
+            return None
         # Where there are no rows there is no tick; the next extent begins behind.
-        return extent if extent[0] != extent[1] and self.pieces(extent, 1) else None
+        self._has_passed = not self.pieces(extent, 1)
+        return None if self._has_passed else extent
+
+    def passed(self) -> Extent | None:
+        """A later start need not find again what had no rows: it may be gone by then."""
+        found, self._has_passed = self._has_passed, False
+        return [self.at, self.at] if found else None
 
     def pieces(self, extent: Extent, tasks: int) -> Sequence[Piece]:
         begin, end = extent

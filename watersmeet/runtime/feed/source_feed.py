@@ -197,6 +197,8 @@ class SourceFeed:
         found = {name: extent for name, one in self._sources.items() if (extent := one.take()) is not None}
         if not found:
             return None
+        others = {name: one.passed() for name, one in self._sources.items() if name not in found}
+        found |= {name: extent for name, extent in others.items() if extent is not None}
         # The batch that is probed now, if there is one, has been written down by now.
         return self._batch(self._log.batch + 1, found, lambda: self._log.begin(found, self._positions))
 
