@@ -14,7 +14,7 @@ from bench.windows.tpch_rows import Sizes, by_tick, tables
 from bench.workloads.windowed_texts import windowed_texts
 from tests.support.windowed import SECOND
 from tests.support.windowed_workloads import Rows, run_on_spark, run_without_spark
-from watersmeet.windows.sql import spark
+from watersmeet.windows.sql import spark as spark_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,10 +49,10 @@ def test_without_spark(tmp_path: Path, partitions: int) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("partitions", "few"), [(1, spark.FEW_ROWS), (3, 0)])
+@pytest.mark.parametrize(("partitions", "few"), [(1, spark_windows.FEW_ROWS), (3, 0)])
 def test_on_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, few: int
 ) -> None:
     """Windows of few rows are not divided, others are."""
-    monkeypatch.setattr(spark, "FEW_ROWS", few)
+    monkeypatch.setattr(spark_windows, "FEW_ROWS", few)
     run_on_spark(spark, tmp_path, "tpch", windowed_texts("tpch", "TUMBLE 1 HOUR"), ticks(partitions, 3), partitions)
