@@ -18,7 +18,8 @@ from watersmeet.home import disk
 from watersmeet.home.manifest import BucketInfo, load_newest
 from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.tick.computation import ComputeReport
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport, TickReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport
+from watersmeet.runtime.tick.whole_tick import TickReport
 from watersmeet.store.merge import MergeJob
 
 

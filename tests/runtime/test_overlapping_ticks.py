@@ -18,8 +18,8 @@ from watersmeet import Engine
 from watersmeet.home.manifest import Manifest, load_newest
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder, TickOrder, WalkOrder
-from watersmeet.runtime.tick.tick import Tick
+from watersmeet.runtime.tick.orders import GatherOrder, Order, ProbeOrder
+from watersmeet.runtime.tick.whole_tick import TickOrder, WalkOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,6 @@ class Heard:
         elif isinstance(order, GatherOrder | ProbeOrder):
             self._tell("gather" if isinstance(order, GatherOrder) else "probe", order.tick)
         elif isinstance(order, WalkOrder):
-            assert isinstance(order.tick, Tick)
             self._tell("probe", order.tick.number)
         return self._submit(order, rank)
 

@@ -11,8 +11,9 @@ from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, Plan, make_plan
 from watersmeet.runtime.exec.plan_files import PlanFiles, PlansRead
-from watersmeet.runtime.tick.orders import MergeOrder, ProbeOrder, TickOrder
+from watersmeet.runtime.tick.orders import MergeOrder, ProbeOrder
 from watersmeet.runtime.tick.tick import Tick
+from watersmeet.runtime.tick.whole_tick import TickOrder
 
 STREAMS = bigint_streams({"r": "k", "s": "k"})
 

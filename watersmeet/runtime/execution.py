@@ -13,9 +13,9 @@ from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.computation import compute_orders, computed
-from watersmeet.runtime.tick.orders import GatherReport, TickOrder, TickReport, raise_first
-from watersmeet.runtime.tick.reports import Reports
+from watersmeet.runtime.tick.orders import GatherReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
+from watersmeet.runtime.tick.whole_tick import TickOrder, TickReport
 from watersmeet.windows.drivers import ClosingWindows
 
 Gathered = Sequence[GatherReport]
@@ -39,7 +39,7 @@ class Execution:
         self.merges = MergesBeside(executor)
         self.windows = ClosingWindows(executor)
 
-    def run(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, Reports]:
+    def run(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, TickReport]:
         """Everything of a tick but its commit. The tick that is returned is one in which all buckets have the columns
         that Spark computes. `gather_ahead` is called once the tick is gathered, unless it is one order."""
         if begun.batch is not None and self._is_one_order(begun, begun.batch):
@@ -52,23 +52,24 @@ class Execution:
         may_be = may_be and not begun.tick.windows.filled
         return may_be and batch.bytes is not None and batch.bytes <= self._executor.few_bytes
 
-    def _as_one_order(self, tick: Tick, batch: Batch) -> Reports:
+    def _as_one_order(self, tick: Tick, batch: Batch) -> TickReport:
         small, large = tick.merge_orders(self.merges.running)
         self.merges.begin(large)
         # What the task does not need does not travel.
         order = TickOrder(tick.lightened(), batch.shared_out(tick.begin(), 1), small)
         report: TickReport
         (report,) = self._executor.submit(order).result()
-        gathered = self._whole(batch, report.gathered)
-        self._notify(gathered)
+        report.gathered = self._whole(batch, report.gathered)
+        self._notify(report.gathered)
         raise_first(report.merged)
         raise_first(report.probed)
         began = time.perf_counter()
-        probed = [*report.probed, *self.windows.by_spark(tick, gathered)]
-        seconds = time.perf_counter() - began
-        return Reports(gathered, probed, report.merged, report.seconds[0], report.seconds[1] + seconds)
+        report.probed += self.windows.by_spark(tick, report.gathered)
+        gathering, rest = report.seconds
+        report.seconds = gathering, rest + time.perf_counter() - began
+        return report
 
-    def _in_parts(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, Reports]:
+    def _in_parts(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, TickReport]:
         tick, batch = begun.tick, begun.batch
         began = time.perf_counter()
         gathered: list[GatherReport] = []
@@ -92,7 +93,8 @@ class Execution:
         probed += self.windows.by_spark(tick, gathered)
         merged = merging.result()
         raise_first(merged)
-        return tick, Reports(gathered, probed, merged, at_gathered - began, time.perf_counter() - at_gathered)
+        seconds = at_gathered - began, time.perf_counter() - at_gathered
+        return tick, TickReport(gathered, probed, merged, seconds)
 
     def _whole(self, batch: Batch, gathered: list[GatherReport]) -> list[GatherReport]:
         """What a batch has become, with what else is to be reported of its input."""

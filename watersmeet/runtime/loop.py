@@ -32,9 +32,9 @@ from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.commit import committed
 from watersmeet.runtime.tick.failure import explain_failure, was_cut_off
 from watersmeet.runtime.tick.orders import GatherReport
-from watersmeet.runtime.tick.reports import Reports
 from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, log_suspensions, may_pass
 from watersmeet.runtime.tick.tick import Tick, spoke
+from watersmeet.runtime.tick.whole_tick import TickReport
 from watersmeet.windows.life import WindowLife
 from watersmeet.windows.silence import Silence
 
@@ -284,7 +284,7 @@ class TickLoop:
 
     # Commit --------------------------------------------------------------------------------------
 
-    def _commit(self, tick: Tick, reports: Reports) -> None:
+    def _commit(self, tick: Tick, reports: TickReport) -> None:
         merged = reports.merged + self.execution.merges.done(self.manifest)
         points.reach("probe.after")
         manifest, garbage = committed(tick, reports.gathered, reports.probed, merged)

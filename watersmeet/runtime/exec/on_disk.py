@@ -14,7 +14,8 @@ from watersmeet.home.disk import sync_each_written, sync_written
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.tick.computation import ComputeReport
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport, TickReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport
+from watersmeet.runtime.tick.whole_tick import TickReport
 
 R = TypeVar("R")
 _Leaf = GatherReport | TaskReport | MergeReport

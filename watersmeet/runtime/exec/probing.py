@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from watersmeet.home.counters import KEEPING, RESULTS, SLICING
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick import tick as ticks
-from watersmeet.runtime.tick.orders import GatherReport, ProbeOrder, TaskReport, WalkOrder, raise_first
+from watersmeet.runtime.tick.orders import GatherReport, ProbeOrder, TaskReport, raise_first
 from watersmeet.runtime.tick.tick import Tick, walk_phases
+from watersmeet.runtime.tick.whole_tick import WalkOrder
 
 # Microseconds of CPU time. A second task writes files of its own in each phase, some 20 ms of a tick, and keeps a
 # core from gathering the next tick.

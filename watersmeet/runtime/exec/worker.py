@@ -38,16 +38,13 @@ from watersmeet.runtime.tick.orders import (
     MergeOrder,
     MergeReport,
     Order,
-    PhasedTick,
     ProbeOrder,
     TaskReport,
-    TickOrder,
-    TickReport,
-    WalkOrder,
     raise_first,
 )
 from watersmeet.runtime.tick.overload import Overload, out_of_memory
-from watersmeet.runtime.tick.tick import walk_phases
+from watersmeet.runtime.tick.tick import Tick, walk_phases
+from watersmeet.runtime.tick.whole_tick import TickOrder, TickReport, WalkOrder
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import close_databases
 from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
@@ -179,7 +176,7 @@ class Worker:
         except Exception as problem:
             return [TaskReport(failure=self.as_failure(problem, order.home))]
 
-    def _all_phases(self, tick: PhasedTick, gathered: Sequence[GatherReport], name: str) -> list[TaskReport]:
+    def _all_phases(self, tick: Tick, gathered: Sequence[GatherReport], name: str) -> list[TaskReport]:
         """All probes of a tick by this task: one report, which grows from phase to phase."""
         results: Results | None = None
 

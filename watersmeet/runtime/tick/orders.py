@@ -9,7 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
@@ -35,30 +35,20 @@ class Order(Protocol):
     def tasks(self) -> int: ...
 
 
-class WritingOrder(Protocol):
-    """An order of a tick whose tasks write files."""
-
-    @property
-    def home(self) -> str: ...
-
-    @property
-    def tick(self) -> int: ...
-
-    @property
-    def attempt(self) -> str: ...
-
-    @property
-    def rules(self) -> Ruleset: ...
-
-
 @dataclass(frozen=True)
-class GatherOrder:
-    """For the tasks that read sources. `attempt` makes every file name of this try its own."""
+class WritingOrder:
+    """An order of a tick whose tasks write files. `attempt` makes every file name of this try its own."""
 
     home: str
     tick: int
     attempt: str
     rules: Ruleset
+
+
+@dataclass(frozen=True)
+class GatherOrder(WritingOrder):
+    """For the tasks that read sources."""
+
     watermarks: dict[str, int]
     streams: tuple[Stream, ...]
     sampled: dict[str, tuple[KeyPart, ...]] = field(default_factory=dict)  # by stream, the keys to report sketches of
@@ -96,16 +86,12 @@ class RowRange:
 
 
 @dataclass(frozen=True)
-class ProbeOrder:
+class ProbeOrder(WritingOrder):
     """For the tasks that probe: all buckets, by store, and what each task begins with.
 
     With one partition each task walks the whole plan with its share of the rows. With several there is a task for each
     partition; what has to take its next step elsewhere goes through an exchange (see exec/exchange.py)."""
 
-    home: str
-    tick: int
-    attempt: str
-    rules: Ruleset
     phase: int
     starts: tuple[Start, ...]
     buckets: dict[str, tuple[BucketInfo, ...]]
@@ -170,54 +156,6 @@ class MergeReport:
     job: MergeJob
     merged: BucketInfo | None = None  # None: all rows had expired
     failure: WatersmeetError | None = None
-
-
-class PhasedTick(Protocol):
-    """The tick as the execution of its probes sees it."""
-
-    def phases(self) -> list[int]: ...
-
-    def probe_order(
-        self, phase: int, gathered: Sequence[GatherReport], probed: Sequence[TaskReport], tasks: int
-    ) -> ProbeOrder: ...
-
-    def closing(self, gathered: Sequence[GatherReport], probed: Sequence[TaskReport]) -> Any:
-        """What it does about windows (windows/closing.py)."""
-
-
-@dataclass(frozen=True)
-class WalkOrder:
-    """All phases of a tick that is gathered, for one task: what it stores in one phase, the next ones have at hand."""
-
-    home: str
-    tick: PhasedTick
-    gathered: tuple[GatherReport, ...]
-    rules: Ruleset
-
-    tasks = 1
-
-
-@dataclass(frozen=True)
-class TickOrder:
-    """All of a tick of few rows, for one task: it reads, merges and probes without requests in between."""
-
-    tick: PhasedTick
-    gather: GatherOrder
-    merges: MergeOrder
-
-    tasks = 1
-
-    @property
-    def rules(self) -> Ruleset:
-        return self.gather.rules
-
-
-@dataclass
-class TickReport:
-    gathered: list[GatherReport]
-    probed: list[TaskReport]
-    merged: list[MergeReport]
-    seconds: tuple[float, float]  # of gathering, and of the rest
 
 
 class Reporting(Protocol):

@@ -23,7 +23,6 @@ from watersmeet.runtime.tick.orders import (
     GatherOrder,
     GatherReport,
     MergeOrder,
-    PhasedTick,
     ProbeOrder,
     RowRange,
     TaskReport,
@@ -232,7 +231,7 @@ def too_many_matches(limit: int) -> str:
 
 
 def walk_phases(
-    tick: PhasedTick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[TaskReport]]
+    tick: Tick, gathered: Sequence[GatherReport], tasks: int, probe: Callable[[ProbeOrder], list[TaskReport]]
 ) -> list[TaskReport]:
     """All probes of a tick, one phase after the other; `probe` executes an order."""
     probed: list[TaskReport] = []

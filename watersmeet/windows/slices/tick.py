@@ -6,21 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.plan.ruleset import Ruleset
-from watersmeet.runtime.tick.orders import Order
+from watersmeet.runtime.tick.orders import Order, WritingOrder
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.life import DueWindows
 from watersmeet.windows.slices.plan import SLICES
 
 
 @dataclass(frozen=True)
-class SlicesOrder:
+class SlicesOrder(WritingOrder):
     """Windows that are made of slices, for all queries together."""
 
-    home: str
-    tick: int
-    attempt: str
-    rules: Ruleset
     buckets: dict[str, tuple[BucketInfo, ...]]  # by slice store
     horizons: dict[str, int]  # by slice store, the first slice that is needed
     work: tuple[tuple[int | None, tuple[DueWindows, ...]], ...]  # by task the partition (None: all), and what is due
@@ -32,13 +27,9 @@ class SlicesOrder:
 
 
 @dataclass(frozen=True)
-class FillOrder:
+class FillOrder(WritingOrder):
     """Stored rows that are aggregated for new slice stores, a task for each bucket."""
 
-    home: str
-    tick: int
-    attempt: str
-    rules: Ruleset
     stores: dict[str, tuple[str, ...]]  # by stream, the stores
     buckets: tuple[BucketInfo, ...]
 

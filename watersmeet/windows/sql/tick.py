@@ -9,8 +9,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query
 from watersmeet.model.forms import WindowSql
 from watersmeet.model.sliding_window import SlidingWindow
-from watersmeet.plan.ruleset import Ruleset
-from watersmeet.runtime.tick.orders import Order
+from watersmeet.runtime.tick.orders import Order, WritingOrder
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.life import DueWindows
 from watersmeet.windows.sql.plan import SQL
@@ -34,13 +33,9 @@ class OccupiedOrder:
 
 
 @dataclass(frozen=True)
-class BatchOrder:
+class BatchOrder(WritingOrder):
     """A window for Spark SQL to compute from the rows in it."""
 
-    home: str
-    tick: int
-    attempt: str
-    rules: Ruleset
     query: Query
     sql: WindowSql  # the form of the query
     start: int
