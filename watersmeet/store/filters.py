@@ -45,6 +45,11 @@ def all_bits(block: Sized) -> int:
     return (1 << len(block)) - 1
 
 
+def full_words(block: Sized, rows: int) -> Words:
+    """The words of rows that every query wants."""
+    return np.full(rows, all_bits(block), word_type(block))
+
+
 @dataclass(frozen=True)
 class _Ranges:
     """What the values of a column leave of a word: table[2i + 1] for thresholds[i], table[2i] for what is below it."""

@@ -24,7 +24,7 @@ from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import Codes
 from watersmeet.store.existence import clear_found
-from watersmeet.store.filters import Words, word_type
+from watersmeet.store.filters import Words, full_words
 from watersmeet.store.kernels import I64
 
 _find: Callable[..., None] = clear_found
@@ -71,10 +71,9 @@ class LeafStep:
     def passing(self, partial: PartialResults, buckets: Buckets, tester: Tester) -> PartialResults:
         """The partial results that some query wants, with the query sets of those that do."""
         (ask,) = self.step.groups
-        queries = sum(len(emit.queries) for emit in self.step.emits)
         asked = partial.sets.get(ask.group)
         if asked is None:
-            asked = np.full(len(partial), (1 << queries) - 1, word_type(((),) * queries))
+            asked = full_words([query for emit in self.step.emits for query in emit.queries], len(partial))
         open_ones = asked.copy()  # of each query set the bits for which no partner is found yet
         numbered = replace(partial, codes={**partial.codes, _ROW: Codes(np.arange(len(partial), dtype=np.int64))})
         prober = make_prober(self.step, numbered, tester)

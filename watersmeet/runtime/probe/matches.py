@@ -9,8 +9,7 @@ from watersmeet.runtime.probe.partial_results import PartialResults
 from watersmeet.runtime.probe.probers import Look
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import EVERY_ROW, Codes
-from watersmeet.store.derived import Block
-from watersmeet.store.filters import Words, all_bits, fold, word_type
+from watersmeet.store.filters import Words, fold, full_words
 
 ROWS_OUT = 1 << 17
 
@@ -32,7 +31,7 @@ class SetTest:
             return
         if self.single:
             (ask,) = self.asks
-            self.sets = partial.sets[ask.group] if ask.group in partial.sets else _full(ask.block, len(partial))
+            self.sets = partial.sets[ask.group] if ask.group in partial.sets else full_words(ask.block, len(partial))
         else:
             self.sets = fold([partial.sets.get(ask.group) for ask in self.asks], len(partial))
 
@@ -55,10 +54,6 @@ class SetTest:
             words = np.concatenate(stored)
             sets[ask.group] = words & partial.sets[ask.group][left] if ask.group in partial.sets else words
         return sets
-
-
-def _full(block: Block, rows: int) -> Words:
-    return np.full(rows, all_bits(block), word_type(block))
 
 
 class Matches:
