@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 import numpy as np
 import pyarrow as pa
 
@@ -31,8 +29,7 @@ class QueryResults:
         self.report = report
         self.counts = report.counts
         self._rules = {rule.query: rule for rule in order.rules.results}
-        self._files = ResultFiles(order, task, report, self._rules, order.suspended)
-        self.suspended = self._files.suspended
+        self.files = ResultFiles(order, task, report, self._rules, order.suspended)
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
         # Results of joins below windowed queries are no results of anyone.
         self._intakes = {
@@ -41,25 +38,9 @@ class QueryResults:
             if name in self._rules
         }
 
-    @property
-    def bytes(self) -> int:
-        """Of all results, before compression."""
-        return self._files.bytes
-
-    def only_counts(self, query: str) -> bool:
-        return self._files.only_counts(query)
-
-    def confined(self, query: str) -> AbstractContextManager[None]:
-        """What is raised inside suspends the query."""
-        return self._files.confined(query)
-
-    def admits(self, query: str, matches: int) -> bool:
-        """Count matches of a query; whether it is still to be answered."""
-        return self._files.admits(query, matches)
-
     def write(self, query: str, rows: Assembly) -> None:
         if query not in self._intakes:
-            self._files.write(query, self._outputs(self._rules[query], rows))
+            self.files.write(query, self._outputs(self._rules[query], rows))
             return
         outputs = self._outputs(self._rules[query], rows)
         self.counts.done[RESULT_ROWS] += outputs.num_rows
@@ -81,20 +62,20 @@ class QueryResults:
         counts += found
         limit = self.order.rules.limits.matches
         for bit in np.flatnonzero(counts[: len(queries)] > limit) if limit else ():
-            self.suspended.suspend(queries[bit], too_many_matches(limit))
+            self.files.suspended.suspend(queries[bit], too_many_matches(limit))
 
     def finish(self) -> None:
         """Close the files, and report them."""
         for query, taken in self._intakes.items():
-            with self.confined(query):
-                if query not in self.suspended:
+            with self.files.confined(query):
+                if query not in self.files.suspended:
                     with self.counts.timed(SLICING):
                         self.report.kept += taken.finish(self.counts)
         for queries, counts in self._counted.items():
             for query, count in zip(queries, counts.tolist(), strict=False):
-                if count and self.only_counts(query) and self.admits(query, count):
-                    self._files.count(query, count)
-        self._files.finish(f"{self.task}-{self.order.phase}")
+                if count and self.files.only_counts(query) and self.files.admits(query, count):
+                    self.files.count(query, count)
+        self.files.finish(f"{self.task}-{self.order.phase}")
 
     def _outputs(self, rule: QueryOutput, rows: Assembly) -> pa.Table:
         member_of = dict(zip(rule.aliases, rule.members, strict=True))

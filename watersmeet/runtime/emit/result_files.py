@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
 from watersmeet import points
 from watersmeet.home import layout
 from watersmeet.io.sinks import extension, result_folder, result_schema
-from watersmeet.model import Output, Sink
+from watersmeet.model import Query, Sink
+from watersmeet.plan.ruleset import QueryOutput
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TaskReport, WritingOrder
@@ -22,16 +22,6 @@ from watersmeet.runtime.tick.tick import too_many_matches
 
 HELD_BYTES = 32 << 20  # rows of all queries that wait to be written in one piece
 COUNTS = "counts"  # in place of a query: the file of a task with the matches of all queries that only count them
-
-
-class Answered(Protocol):
-    """A query, as far as its results are concerned."""
-
-    @property
-    def sink(self) -> Sink: ...
-
-    @property
-    def outputs(self) -> tuple[Output, ...]: ...
 
 
 class ResultFiles:
@@ -42,7 +32,7 @@ class ResultFiles:
         order: WritingOrder,
         task: str,
         report: TaskReport,
-        queries: Mapping[str, Answered],
+        queries: Mapping[str, Query | QueryOutput],
         suspended: Collection[str] = (),
     ) -> None:
         """`task` tells the files from those of other tasks."""
@@ -153,11 +143,5 @@ class ResultFiles:
         if query not in self._files:
             name = layout.data_file(self._tick, self._attempt, self._task, extension(asked.sink))
             self._files[query] = StagedFile(self._folder(query), name, asked.sink, schema)
-        self._files[query].write(rows if rows.schema == schema else _cast(rows, schema))
+        self._files[query].write(rows.rename_columns(schema.names).cast(schema))
         points.reach("results.write", self._files[query].staged)
-
-
-def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    pairs = zip(rows.columns, schema, strict=True)
-    columns = [column if column.type == field.type else column.cast(field.type) for column, field in pairs]
-    return pa.Table.from_arrays(columns, schema=schema)

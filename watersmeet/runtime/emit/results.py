@@ -31,7 +31,7 @@ from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
-from watersmeet.store.filters import Words, word_type
+from watersmeet.store.filters import Words, full_words
 from watersmeet.store.kernels import I64, cut_windows
 from watersmeet.windows.working import IntakeOf
 
@@ -73,7 +73,8 @@ class Results:
         self._report = TaskReport()
         self.counts = self._report.counts
         self._of_queries = QueryResults(order, task, self._report, intake)
-        self.suspended = self._of_queries.suspended
+        self._files = self._of_queries.files
+        self.suspended = self._files.suspended
         self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._results = _Waiting(self._receive_results)
         self._rows = _Waiting(self._receive_rows)
@@ -94,22 +95,22 @@ class Results:
         sets, partial = partial.sets.get(end.group), _bare(partial)
         if end.windows is not None:
             if sets is None:
-                sets = np.full(len(partial), (1 << len(end.queries)) - 1, word_type(((),) * len(end.queries)))
+                sets = full_words(end.queries, len(partial))
             sets = self._cut_windows(end, self._assembly(path, end, partial), sets)
-        counting = [self._of_queries.only_counts(query) for query in end.queries]
+        counting = [self._files.only_counts(query) for query in end.queries]
         if any(counting):
             self._count(path, end, partial, sets)
         for bit, query in enumerate(end.queries):
             if not counting[bit] and query not in self.suspended:
                 wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
                 found = _taken(partial, wanted)
-                if len(found) and self._of_queries.admits(query, len(found)):
+                if len(found) and self._files.admits(query, len(found)):
                     self._results.add((path, end, query), found)
 
     def _receive_results(self, path: ProbePath, end: Emit, query: str, waiting: list[PartialResults]) -> None:
         if query in self.suspended:
             return
-        with self._of_queries.confined(query):
+        with self._files.confined(query):
             rows = self._verified(end, self._assembly(path, end, concatenate(waiting)))
             if len(rows):
                 self._of_queries.write(query, rows)
@@ -150,7 +151,7 @@ class Results:
         return cut
 
     def only_counts(self, emit: Emit) -> bool:
-        return all(self._of_queries.only_counts(query) for query in emit.queries)
+        return all(self._files.only_counts(query) for query in emit.queries)
 
     def count(self, emit: Emit, counts: I64) -> None:
         self._of_queries.add_counts(emit.queries, counts)
@@ -190,7 +191,7 @@ class Results:
         done[KEPT_ENTRIES] += sum(info.rows * len(self.order.rules.store(info.store).keys) for info in kept)
         done[KEPT_FILES] += len(kept)
         done[RESULT_ROWS] += sum(file.rows for file in results)
-        done[RESULT_BYTES] += self._of_queries.bytes
+        done[RESULT_BYTES] += self._files.bytes
         done[RESULT_FILES] += len(results)
 
 
