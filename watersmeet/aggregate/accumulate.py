@@ -15,10 +15,9 @@ from watersmeet.aggregate.accumulator import SHORT_DECIMAL_DIGITS, Accumulator
 from watersmeet.aggregate.grouping import RowGroups, fixed_width_words, is_coded, ordered_codes, value_of
 from watersmeet.aggregate.kernels import (
     add_digits,
-    add_doubles,
-    add_integers,
     add_moments,
     add_ones,
+    add_values,
     take_extremes,
 )
 from watersmeet.store.codes import EVERY_ROW, fixed_width
@@ -87,11 +86,11 @@ def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: RowGroups) -
         if values.type.precision > SHORT_DECIMAL_DIGITS:
             # The lower half has no sign: what add_digits takes for one is 2^32 of the next digit too little.
             negative = (halves[0] < 0).astype(np.int64)
-            add_integers(groups.ids, valid, negative << 32, digits[1])
+            add_values(groups.ids, valid, negative << 32, digits[1])
             add_digits(groups.ids, valid, halves[1], digits[2], digits[3])
     elif part.digits == 1:
         narrow = fixed_width(values, np.dtype(f"i{values.type.bit_width // 8}"))
-        add_integers(groups.ids, valid, narrow.astype(np.int64), digits[0])
+        add_values(groups.ids, valid, narrow.astype(np.int64), digits[0])
     else:
         add_digits(groups.ids, valid, fixed_width(values, np.int64), digits[0], digits[1])
     return [pa.array(digit) for digit in normalized(digits)]
@@ -99,13 +98,13 @@ def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: RowGroups) -
 
 def _added_doubles(values: pa.Array, valid: U8, groups: RowGroups) -> pa.Array:
     added = np.zeros(len(groups))
-    add_doubles(groups.ids, valid, fixed_width(values, np.float64), added)
+    add_values(groups.ids, valid, fixed_width(values, np.float64), added)
     return pa.array(added)
 
 
 def _added_integers(values: pa.Array, groups: RowGroups) -> I64:
     added = np.zeros(len(groups), np.int64)
-    add_integers(groups.ids, EVERY_ROW, fixed_width(values, np.int64), added)
+    add_values(groups.ids, EVERY_ROW, fixed_width(values, np.int64), added)
     return added
 
 

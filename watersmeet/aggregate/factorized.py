@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from watersmeet.aggregate.accumulate import extremes
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import RowGroups, grouped, key_codes
-from watersmeet.aggregate.kernels import add_doubles, add_integers
+from watersmeet.aggregate.kernels import add_values
 from watersmeet.aggregate.needs import counted_part, factor_part, member_partials
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.values import of_words
@@ -212,13 +212,13 @@ class _JoinedRows:
                 product = np.prod([factor.astype(np.float64) for factor in factors], axis=0)
             product = np.where(self._counts(part, parts), product, 0.0)
             added = np.zeros(len(groups))
-            add_doubles(groups.ids, EVERY_ROW, product, added)
+            add_values(groups.ids, EVERY_ROW, product, added)
             return added
         with np.errstate(over="ignore"):  # then it is larger than what is safe
             sizes = np.prod([np.abs(factor.astype(np.float64)) for factor in factors], axis=0)
         if np.bincount(groups.ids, sizes, len(groups)).max(initial=0.0) < _SAFE:
             whole = np.zeros(len(groups), np.int64)
-            add_integers(groups.ids, EVERY_ROW, np.prod([factor.astype(np.int64) for factor in factors], axis=0), whole)
+            add_values(groups.ids, EVERY_ROW, np.prod([factor.astype(np.int64) for factor in factors], axis=0), whole)
             return whole
         exact = np.zeros(len(groups), object)
         np.add.at(exact, groups.ids, np.prod([factor.astype(object) for factor in factors], axis=0))

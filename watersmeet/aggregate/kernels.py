@@ -15,16 +15,15 @@ from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba 
 from numba import njit, types
 from numpy.typing import NDArray
 
-from watersmeet.store.kernels import GOLDEN, I64, IN8, IN64, INT, OUT64, U8, read_only
+from watersmeet.store.kernels import GOLDEN, I64, IN8, IN64, IN64_ROWS, INT, OUT64, U8, first_not_below, read_only
 
 F64 = NDArray[np.float64]
 IN_F, OUT_F = read_only(types.float64), types.Array(types.float64, 1, "C")
-IN_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _LOW = np.int64(0xFFFFFFFF)
 
 
-@njit(types.UniTuple(OUT64, 2)(IN_ROWS), cache=CACHED, nogil=True)
+@njit(types.UniTuple(OUT64, 2)(IN64_ROWS), cache=CACHED, nogil=True)
 def number_groups(codes: Any) -> tuple[I64, I64]:
     """For each row the number of its group, and the first row of each group. Rows are alike where all codes are.
 
@@ -108,8 +107,8 @@ def add_ones(ids: I64, valid: U8, out: I64) -> None:
             out[ids[row]] += 1
 
 
-@njit(types.void(IN64, IN8, IN64, OUT64), cache=CACHED, nogil=True)
-def add_integers(ids: I64, valid: U8, values: I64, out: I64) -> None:
+@njit([types.void(IN64, IN8, IN64, OUT64), types.void(IN64, IN8, IN_F, OUT_F)], cache=CACHED, nogil=True)
+def add_values(ids: I64, valid: U8, values: Any, out: Any) -> None:
     every = len(valid) == 0
     for row in range(len(ids)):
         if every or valid[row]:
@@ -124,14 +123,6 @@ def add_digits(ids: I64, valid: U8, values: I64, low: I64, high: I64) -> None:
         if every or valid[row]:
             low[ids[row]] += values[row] & _LOW
             high[ids[row]] += values[row] >> 32
-
-
-@njit(types.void(IN64, IN8, IN_F, OUT_F), cache=CACHED, nogil=True)
-def add_doubles(ids: I64, valid: U8, values: F64, out: F64) -> None:
-    every = len(valid) == 0
-    for row in range(len(ids)):
-        if every or valid[row]:
-            out[ids[row]] += values[row]
 
 
 @njit(types.void(IN64, IN8, IN64, types.boolean, OUT64), cache=CACHED, nogil=True)
@@ -179,13 +170,7 @@ def windows_due(slices: I64, ranges: I64, slides: I64, opened: I64, until: I64, 
         low, end = 0, found + most
         while number <= last and found < end:
             start = number * slide
-            high = len(slices)
-            while low < high:
-                middle = (low + high) >> 1
-                if slices[middle] < start:
-                    low = middle + 1
-                else:
-                    high = middle
+            low = first_not_below(slices, start, low)
             if low == len(slices):
                 break
             if slices[low] >= start + width:

@@ -16,14 +16,26 @@ from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba 
 from numba import njit, types
 from numba.extending import overload
 
-from watersmeet.store.kernels import I32, I64, IN8, IN32, IN64, INT, OUT32, OUT64, U8, WORDS, read_only
+from watersmeet.store.kernels import (
+    I32,
+    I64,
+    IN8,
+    IN32,
+    IN64,
+    IN64_ROWS,
+    INT,
+    OUT32,
+    OUT64,
+    U8,
+    WORDS,
+    first_not_below,
+    read_only,
+)
 
 BLOCK = 512  # a few registers of this width fit into the first-level cache
 _CHUNK = 64
 
 _MATRIX = types.Array(types.float64, 2, "C", readonly=True)
-_CODES = types.Array(types.int64, 2, "C", readonly=True)
-_NUMBERS = read_only(types.float64)
 _FOUND: Any = types.Tuple((INT, INT, INT))
 
 
@@ -132,7 +144,7 @@ def _first_at_least(tau: Any, by_time: Any, value: int) -> int:
 @njit(
     [
         _FOUND(
-            *(_CODES, INT, _MATRIX, _MATRIX, IN8),
+            *(IN64_ROWS, INT, _MATRIX, _MATRIX, IN8),
             *(IN64, IN64, read_only(word), INT, INT),
             *(IN32, IN64, IN64, read_only(word), INT),
             *(OUT32, OUT32, OUT64, OUT64, types.Array(word, 1, "C")),
@@ -230,18 +242,6 @@ def probe_all(
 
 
 @njit(cache=CACHED, inline="always")
-def _first_not_below(values: Any, value: Any) -> int:
-    low, high = 0, len(values)
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=CACHED, inline="always")
 def _first_above(values: Any, value: Any) -> int:
     low, high = 0, len(values)
     while low < high:
@@ -297,7 +297,7 @@ def probe_range(
     for row in range(begin_row, len(latest)):
         if with_sets and sets[row] == 0:
             continue
-        at = _first_not_below(values, lows[row]) if len(lows) else 0
+        at = first_not_below(values, lows[row], 0) if len(lows) else 0
         bounded = len(highs) > 0 and highs[row] == highs[row]
         stop = _first_above(values, highs[row]) if bounded else len(values)
         if row == begin_row and begin_at >= 0:

@@ -26,15 +26,16 @@ from watersmeet.store.kernels import (
     IN8,
     IN32,
     IN64,
+    IN64_ROWS,
     INT,
     OUT64,
     U8,
     WORDS,
+    first_from,
     read_only,
 )
 from watersmeet.store.packed import row_at, slot_bounds, slots_in, width_of
 
-_TIMES = types.Array(types.int64, 2, "C", readonly=True)
 _WORD = types.uint64
 _BUFFER = 512  # words, a multiple of 16
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -105,23 +106,11 @@ def _add_bits(words: Any, used: int, counts: I64) -> None:
     _add_times(eights, 8, counts)
 
 
-@njit(cache=CACHED, inline="always")
-def first_from(order: Any, width: int, tau: Any, low: int, high: int, time: int) -> int:
-    """The first position of a slot whose row is not before a time."""
-    while low < high:
-        middle = (low + high) >> 1
-        if tau[row_at(order, width, middle)] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @njit(
     [
         types.UniTuple(INT, 2)(
-            *(IN64, IN64, IN64, _TIMES, read_only(word), INT, INT),
-            *(IN32, IN32, IN8, IN64, IN64, IN64, _TIMES, read_only(word)),
+            *(IN64, IN64, IN64, IN64_ROWS, read_only(word), INT, INT),
+            *(IN32, IN32, IN8, IN64, IN64, IN64, IN64_ROWS, read_only(word)),
             *(INT, IN64, read_only(_WORD), _WORD, OUT64),
         )
         for word in WORDS
@@ -264,7 +253,7 @@ def bits_of_lists(bounds: I64, words: Any, out: Any) -> None:
 @njit(
     [
         types.UniTuple(INT, 2)(
-            *(IN64, IN64, IN64, IN64, read_only(word), types.Array(types.int64, 2, "C", readonly=True), INT, INT),
+            *(IN64, IN64, IN64, IN64, read_only(word), IN64_ROWS, INT, INT),
             *(IN32, IN32, IN64, IN64, IN64, read_only(word), INT, _WORD, OUT64),
         )
         for word in WORDS

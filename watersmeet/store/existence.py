@@ -9,8 +9,7 @@ import numpy as np
 from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba is imported
 from numba import njit, types
 
-from watersmeet.store.counting import first_from
-from watersmeet.store.kernels import BISECT_FROM, GOLDEN, I32, I64, IN32, IN64, INT, WORDS, read_only
+from watersmeet.store.kernels import BISECT_FROM, GOLDEN, I32, I64, IN32, IN64, INT, WORDS, first_from, read_only
 from watersmeet.store.packed import row_at, slot_bounds, slots_in, width_of
 
 

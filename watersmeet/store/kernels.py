@@ -31,8 +31,9 @@ def read_only(kind: Any) -> Any:
     return types.Array(kind, 1, "C", readonly=True)
 
 
-# Types of arguments, also of the loops in blocks.py.
+# Types of arguments, also of other loops.
 IN64, IN32, IN8 = (read_only(kind) for kind in (types.int64, types.int32, types.uint8))
+IN64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT64, OUT32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
 WORDS = (types.uint8, types.uint16, types.uint32, types.uint64)  # query sets, as wide as they need to be
 INT = types.int64
@@ -132,6 +133,31 @@ def build_index(codes: I64, valid: U8, by_time: I32, slot_bits: int) -> tuple[I3
     return starts, order
 
 
+@njit(cache=CACHED, inline="always")
+def first_from(order: Any, width: int, tau: Any, low: int, high: int, time: int) -> int:
+    """The first position of a slot whose row is not before a time."""
+    while low < high:
+        middle = (low + high) >> 1
+        if tau[row_at(order, width, middle)] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=CACHED, inline="always")
+def first_not_below(values: Any, value: Any, low: int) -> int:
+    """The first position from `low` on of sorted values whose value is not below another one."""
+    high = len(values)
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @njit(
     [
         types.UniTuple(INT, 3)(
@@ -192,13 +218,7 @@ def probe(
         if row == begin_row and begin_at >= 0:
             at = begin_at
         elif stop - at > BISECT_FROM:
-            high = stop
-            while at < high:
-                middle = (at + high) >> 1
-                if stored_tau[row_at(order, width, middle)] < earliest:
-                    at = middle + 1
-                else:
-                    high = middle
+            at = first_from(order, width, stored_tau, at, stop, earliest)
         while at < stop:
             stored = row_at(order, width, at)
             # The code first: reading the time of a stranger in the slot would be one more cache miss.
@@ -236,15 +256,9 @@ def narrow_words(values: I64, valid: U8, thresholds: I64, table: Any, null: Any,
             words[row] &= null
             continue
         value = values[row]
-        low, high = 0, len(thresholds)
-        while low < high:
-            middle = (low + high) >> 1
-            if thresholds[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        equal = low < len(thresholds) and thresholds[low] == value
-        words[row] &= table[2 * low + 1] if equal else table[2 * low]
+        at = first_not_below(thresholds, value, 0)
+        equal = at < len(thresholds) and thresholds[at] == value
+        words[row] &= table[2 * at + 1] if equal else table[2 * at]
 
 
 @njit([types.void(read_only(word), OUT64) for word in WORDS], cache=CACHED, nogil=True)
@@ -264,9 +278,11 @@ def count_bits(words: Any, counts: I64) -> None:
                     counts[8 * byte + bit] += seen[byte, value]
 
 
-@njit([types.void(types.Array(types.int64, 2, "C", readonly=True), types.Array(types.int64, 2, "C", readonly=True),
-                  read_only(types.uint64), types.Array(word, 1, "C")) for word in WORDS],
-      cache=CACHED, nogil=True)  # fmt: skip
+@njit(
+    [types.void(IN64_ROWS, IN64_ROWS, read_only(types.uint64), types.Array(word, 1, "C")) for word in WORDS],
+    cache=CACHED,
+    nogil=True,
+)
 def cut_windows(times: Any, windows: Any, masks: Any, words: Any) -> None:
     """Clear the bits of queries whose windows a combination exceeds.
 
