@@ -34,7 +34,6 @@ from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.values import of_words
 from watersmeet.model.expression import Expression
 from watersmeet.model.forms import FactorizedAggregates, JoinPartial
-from watersmeet.model.predicate import KeyPart
 from watersmeet.model.types import arrow_type
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.kernels import I64
@@ -131,7 +130,10 @@ class _JoinTree:
         found: list[tuple[_Message, I64]] = []  # by child: its message, and its row for each joined row
         for child in self.children[at]:
             message = self.message(child)
-            sides = [self._key(at, part.expression, rows).take(pa.array(own)) for part in _parents(self.body, child)]
+            sides = [
+                self._key(at, part.expression, rows).take(pa.array(own))
+                for part in self.body.members[child].parent_join
+            ]
             left, right = _matches((windows[own], sides), (message.windows, message.join))
             found = [(before, chosen[left]) for before, chosen in found]
             own = own[left]
@@ -244,10 +246,6 @@ class _JoinedRows:
 
 def _quantity(partial: JoinPartial, positions: range, part: Callable[[JoinPartial, int], Accumulator]) -> _Quantity:
     return _Quantity(tuple((at, part(partial, at)) for at in positions))
-
-
-def _parents(body: FactorizedAggregates, child: int) -> tuple[KeyPart, ...]:
-    return body.members[child].parent_join
 
 
 def _codes(windows: I64, keys: list[pa.Array]) -> list[I64]:

@@ -62,17 +62,11 @@ class SliceCache:
         self._rows = np.empty(0, np.int64)  # how many rows each has
         self._total = 0  # of these
         self._offset = 0  # the number of the first
-        self._is_provisional = False  # some slices are not final
         self._form: Matrix | SliceTree = self._new_form(0, 0, 0)
 
-    def advance(self, opened: Opened, horizon: int, until: int, final: int | None = None) -> None:
-        """Append the slices that end at or before `until`, and forget those that begin before `horizon`.
-
-        Where slices are read that are not final, because windows are closed early, `final` is the watermark; the next
-        call then reads all slices again."""
+    def advance(self, opened: Opened, horizon: int, until: int) -> None:
+        """Append the slices that end at or before `until`, and forget those that begin before `horizon`."""
         until = until // self.store.width * self.store.width
-        if self._is_provisional:
-            self._clear()
         begin = horizon if self.covered is None else max(self.covered, horizon)
         if self.covered is None or until > self.covered:
             new = self._read(opened, begin, until)
@@ -87,7 +81,6 @@ class SliceCache:
             self._clear()
             self._append(self._read(opened, horizon, until))
             self.covered = until
-        self._is_provisional = final is not None and final < until
 
     def due(self, spans: Sequence[DueRange], most: int = _EVER) -> tuple[I64, I64]:
         """The first due windows that have a slice, at most so many of each span: the number of the span, and the start
