@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.aggregate.accumulator import SHORT_DECIMAL_DIGITS, Accumulator
-from watersmeet.aggregate.grouping import RowGroups, fixed_width_words, is_coded, ordered_codes, value_of
+from watersmeet.aggregate.accumulator import Accumulator
+from watersmeet.aggregate.grouping import RowGroups, is_coded, ordered_codes, value_of
 from watersmeet.aggregate.kernels import (
     add_digits,
     add_moments,
@@ -20,11 +20,12 @@ from watersmeet.aggregate.kernels import (
     add_values,
     take_extremes,
 )
-from watersmeet.store.codes import EVERY_ROW, fixed_width
+from watersmeet.store.codes import EVERY_ROW, fixed_width, fixed_width_words, whole_numbers
+from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
 from watersmeet.store.kernels import I64, U8
 
 _DIGIT = np.int64(0xFFFFFFFF)
-_FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}  # what every value goes before
+FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}  # what every value goes before
 
 
 def accumulated(part: Accumulator, values: pa.Array | None, passing: U8, groups: RowGroups) -> list[pa.Array]:
@@ -89,8 +90,7 @@ def _summed(part: Accumulator, values: pa.Array, valid: U8, groups: RowGroups) -
             add_values(groups.ids, valid, negative << 32, digits[1])
             add_digits(groups.ids, valid, halves[1], digits[2], digits[3])
     elif part.digits == 1:
-        narrow = fixed_width(values, np.dtype(f"i{values.type.bit_width // 8}"))
-        add_values(groups.ids, valid, narrow.astype(np.int64), digits[0])
+        add_values(groups.ids, valid, whole_numbers(values), digits[0])
     else:
         add_digits(groups.ids, valid, fixed_width(values, np.int64), digits[0], digits[1])
     return [pa.array(digit) for digit in normalized(digits)]
@@ -118,7 +118,7 @@ def extremes(function: str, values: pa.Array, valid: U8, groups: RowGroups) -> p
     codes = ordered_codes(values)
     found = np.zeros(len(groups), np.int64)
     add_ones(groups.ids, valid, found)
-    best = np.full(len(groups), _FARTHEST[function])
+    best = np.full(len(groups), FARTHEST[function])
     take_extremes(groups.ids, valid, codes, function == "max", best)
     if is_coded(values.type):
         return value_of(best, found > 0, values.type)

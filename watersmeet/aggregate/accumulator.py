@@ -20,8 +20,7 @@ from watersmeet.model.expression import Expression
 from watersmeet.model.forms import PartialAggregate
 from watersmeet.model.identity import spelled_as
 from watersmeet.model.types import arrow_type
-
-SHORT_DECIMAL_DIGITS = 18
+from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
 
 
 @spelled_as("Part", "function", "argument", "filter")

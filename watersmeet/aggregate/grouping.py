@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from watersmeet.aggregate.kernels import number_groups, number_small
 from watersmeet.model.types import type_of_arrow
-from watersmeet.store.codes import encode, fixed_width, one_pattern
+from watersmeet.store.codes import encode, fixed_width, fixed_width_words, one_pattern, whole_numbers
+from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
 from watersmeet.store.kernels import I64
 
 _SMALL = 1 << 16  # a table of so many cells is made for any number of rows
-_SHORT_DECIMAL_DIGITS = 18
 
 
 class RowGroups(NamedTuple):
@@ -58,7 +58,7 @@ def _cells(columns: Sequence[I64], limit: int) -> tuple[I64 | None, int]:
 def key_codes(values: pa.Array) -> list[I64]:
     """The codes of a column; if it has NULLs there is a second column, which tells them from all values."""
     kind = values.type
-    short = pa.types.is_decimal(kind) and kind.precision <= _SHORT_DECIMAL_DIGITS
+    short = pa.types.is_decimal(kind) and kind.precision <= SHORT_DECIMAL_DIGITS
     if not short and (pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind)):
         numbered = pc.dictionary_encode(values, null_encoding="encode").indices
         return [fixed_width(numbered, np.int32).astype(np.int64)]
@@ -82,21 +82,17 @@ def ordered_codes(values: pa.Array) -> I64:
     kind = values.type
     if not is_coded(kind):
         return _ranks(values)
-    if pa.types.is_boolean(kind):
-        return fixed_width(values.cast(pa.uint8()), np.uint8).astype(np.int64)
     if pa.types.is_floating(kind):
         return _sortable(fixed_width(values.cast(pa.float64()), np.float64))
     if pa.types.is_decimal(kind):
         return np.ascontiguousarray(fixed_width_words(values)[:, 0])
-    if kind.bit_width == 64:
-        return fixed_width(values, np.int64)
-    return fixed_width(values, np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64)
+    return whole_numbers(values)
 
 
 def is_coded(kind: pa.DataType) -> bool:
     """Whether a value and its code in the order determine each other."""
     if pa.types.is_decimal(kind):
-        return bool(kind.precision <= _SHORT_DECIMAL_DIGITS)
+        return bool(kind.precision <= SHORT_DECIMAL_DIGITS)
     return bool(pa.types.is_primitive(kind))
 
 
@@ -112,12 +108,6 @@ def value_of(codes: I64, valid: np.ndarray, kind: pa.DataType) -> pa.Array:
         return pa.array(codes != 0, kind, mask=missing)
     narrow = np.dtype(f"i{kind.bit_width // 8}")
     return pa.array(codes.astype(narrow), pa.from_numpy_dtype(narrow), mask=missing).view(kind)
-
-
-def fixed_width_words(values: pa.Array) -> np.ndarray:
-    """The two halves of the 128 bits of decimals, the lower one first."""
-    words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)
-    return words[values.offset : values.offset + len(values)]
 
 
 def decimals(low: np.ndarray, high: np.ndarray, kind: pa.DataType, valid: np.ndarray) -> pa.Array:

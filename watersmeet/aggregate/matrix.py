@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate.accumulate import normalized
+from watersmeet.aggregate.accumulate import FARTHEST, normalized
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.block_kernels import (
     entries,
@@ -30,7 +30,6 @@ from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
 _CELLS_AT_ONCE = 1 << 20
-_FARTHEST = {"min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}
 
 
 def fits(store: SliceStore) -> bool:
@@ -126,7 +125,7 @@ class Matrix:
         else:
             column = rows.column(names[0])
             known = np.asarray(column.is_valid())
-            table[0, new] = _FARTHEST[part.function]
+            table[0, new] = FARTHEST[part.function]
             table[0, at[known], ids[known]] = ordered_codes(column)[known]
             extend_extremes(table, self._offset, begin, end, self._count, part.function == "max")
 
@@ -152,8 +151,8 @@ class Matrix:
 
     def _filling(self, name: str) -> int:
         for part in self.store.parts:
-            if part.function in _FARTHEST and self.store.columns_of(part)[0] == name:
-                return int(_FARTHEST[part.function])
+            if part.function in FARTHEST and self.store.columns_of(part)[0] == name:
+                return int(FARTHEST[part.function])
         return 0
 
     def trim(self, begin: int) -> None:

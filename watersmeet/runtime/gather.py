@@ -18,18 +18,18 @@ from watersmeet.home.counters import FILTER_BITS, GATHER, INDEX_ENTRIES, ROWS, S
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.io.column_types import converted
 from watersmeet.model import CORRUPT_COLUMN, Sink
+from watersmeet.model.stream import DAY
 from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.emit.new_buckets import BUCKET_BYTES, BUCKET_ROWS, NewBuckets
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, GatherOrder, GatherReport
 from watersmeet.store.bucket import Bucket
-from watersmeet.store.codes import fixed_width
+from watersmeet.store.codes import whole_numbers
 from watersmeet.store.derived import Derived
 from watersmeet.store.kernels import I64, count_bits
 from watersmeet.store.sketch import SKETCH_ROWS, sketch
 from watersmeet.windows.working import Intake
 
-_MICROS_A_DAY = 86_400_000_000
 _BLOCK = 256  # strings that are looked at together
 _CODES = {reason: code for code, reason in enumerate(Reason, 1)}  # 0: the row is stored
 _REASONS = {code: reason for reason, code in _CODES.items()}
@@ -266,13 +266,9 @@ def _is_valid(column: pa.Array) -> bool:
 
 def event_times(column: pa.Array) -> tuple[I64, np.ndarray]:
     """Microseconds for each row, and which rows have a time at all."""
-    known = np.asarray(column.is_valid())
+    known, tau = np.asarray(column.is_valid()), whole_numbers(column)
     if pa.types.is_date(column.type):
-        tau = fixed_width(column, np.int32).astype(np.int64) * _MICROS_A_DAY
-    elif column.type.bit_width == 64:
-        tau = fixed_width(column, np.int64)
-    else:
-        tau = fixed_width(column, np.dtype(f"i{column.type.bit_width // 8}")).astype(np.int64)
+        tau = tau * DAY
     if not known.all():
         tau = np.where(known, tau, 0)
     return tau, known

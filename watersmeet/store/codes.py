@@ -44,12 +44,8 @@ def encode(values: pa.Array, declared: str) -> Codes:
         codes = _encode_decimal(values)
     elif pa.types.is_floating(kind):
         codes = _encode_float(values)
-    elif pa.types.is_boolean(kind):
-        codes = fixed_width(values.cast(pa.uint8()), np.uint8).astype(np.int64)
-    elif kind.bit_width == 64:
-        codes = fixed_width(values, np.int64)
     else:
-        codes = fixed_width(values, np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64)
+        codes = whole_numbers(values)
     return Codes(codes, valid)
 
 
@@ -71,6 +67,19 @@ def fixed_width(values: pa.Array, dtype: np.dtype | type) -> np.ndarray:
     return np.frombuffer(buffer, dtype)[values.offset : values.offset + len(values)]
 
 
+def whole_numbers(values: pa.Array) -> I64:
+    """Integers, dates, times and booleans as int64s; slots of NULLs hold anything. Those of 64 bits are not copied."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    return fixed_width(values, np.dtype(f"i{values.type.bit_width // 8}")).astype(np.int64, copy=False)
+
+
+def fixed_width_words(values: pa.Array) -> np.ndarray:
+    """The two halves of the 128 bits of decimals, the lower one first."""
+    words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)
+    return words[values.offset : values.offset + len(values)]
+
+
 def _encode_bytes(values: pa.Array) -> I64:
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
@@ -81,7 +90,7 @@ def _encode_bytes(values: pa.Array) -> I64:
 
 
 def _encode_decimal(values: pa.Array) -> I64:
-    words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)[values.offset : values.offset + len(values)]
+    words = fixed_width_words(values)
     if values.type.precision <= SHORT_DECIMAL_DIGITS:
         return np.ascontiguousarray(words[:, 0])
     return mix_codes(np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]))
