@@ -91,7 +91,7 @@ def evaluate(rows: pa.Table | pa.RecordBatch, expressions: list[str]) -> Evaluat
 def _select(table: pa.Table, expressions: list[str], end: End, careful: bool) -> list[pa.Array]:
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
     try:
-        connection = _connection(careful, bounds().megabytes)
+        connection = _connection(careful, bounds().expression_megabytes)
         connection.register("input_rows", table)
         try:
             with bounded(connection, end):

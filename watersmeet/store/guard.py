@@ -21,16 +21,7 @@ import duckdb
 from watersmeet.errors import RunError
 from watersmeet.model.limits import Limits
 
-
-@dataclass(frozen=True)
-class Bounds:
-    """Limits of an evaluation."""
-
-    seconds: float = 0.0  # for one evaluation; 0: no bound
-    megabytes: int = 0  # of DuckDB's memory; 0: no bound
-
-
-_bounds: ContextVar[Bounds] = ContextVar("bounds", default=Bounds())  # noqa: B039 - it cannot be changed
+_bounds: ContextVar[Limits] = ContextVar("bounds", default=Limits())  # noqa: B039 - it cannot be changed
 _LOOK = 0.1  # seconds between two looks at the clock
 
 Clock = Callable[[], float]
@@ -63,9 +54,7 @@ def clock_of_this_thread() -> Clock:
 class ExpressionError(RunError):
     """Expressions that cannot be evaluated at all, whatever the row. `detail` is the reason."""
 
-    def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: None = None) -> None:
-        super().__init__(problem, detail=detail, hint=hint)
-        self.expressions: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, failed: dict[str, str]) -> ExpressionError:
@@ -122,15 +111,15 @@ class _Watch:
 _watch = _Watch()
 
 
-def bounds() -> Bounds:
-    """The bounds of this thread."""
+def bounds() -> Limits:
+    """The limits of what this thread evaluates."""
     return _bounds.get()
 
 
 @contextlib.contextmanager
 def within_bounds(limits: Limits) -> Iterator[None]:
     """Set the bounds of what this thread evaluates inside of the block."""
-    token = _bounds.set(Bounds(limits.expression_seconds, limits.expression_megabytes))
+    token = _bounds.set(limits)
     try:
         yield
     finally:
@@ -139,10 +128,11 @@ def within_bounds(limits: Limits) -> Iterator[None]:
 
 def end_of_time() -> End:
     """When an evaluation that this thread begins now has to end."""
-    if not bounds().seconds:
+    seconds = bounds().expression_seconds
+    if not seconds:
         return NEVER
     clock = clock_of_this_thread()
-    return End(clock, clock() + bounds().seconds)
+    return End(clock, clock() + seconds)
 
 
 @contextlib.contextmanager
@@ -157,7 +147,8 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: End) -> Iterator[None]:
         yield
     except duckdb.InterruptException:
         if watched.over:
-            raise TimeoutError(f"it took more than {bounds().seconds:g} seconds (option expression_seconds)") from None
+            seconds = bounds().expression_seconds
+            raise TimeoutError(f"it took more than {seconds:g} seconds (option expression_seconds)") from None
         raise
     finally:
         _watch.end()

@@ -10,10 +10,8 @@ from watersmeet.errors import RunError
 class Overload(RunError):
     """`queries` are to be suspended. `may_pass`: the work may succeed if it is repeated once by a task that is new."""
 
-    def __init__(self, problem: str, *, detail: str = "", hint: str = "", place: None = None) -> None:
-        super().__init__(problem, detail=detail, hint=hint)
-        self.queries: frozenset[str] = frozenset()
-        self.may_pass = False
+    queries: frozenset[str] = frozenset()
+    may_pass = False
 
     @classmethod
     def of(cls, queries: Collection[str], problem: str, may_pass: bool = False, hint: str = "") -> Overload:
