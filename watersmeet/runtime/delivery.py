@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ from watersmeet.io.result_reader import set_up
 from watersmeet.io.sinks import extension, is_outside, result_folder
 from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
+from watersmeet.runtime.exec.batches import Observer
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.looking import HeadOrder
-from watersmeet.runtime.tick.orders import GatherReport
 from watersmeet.runtime.tick.suspension import is_new
 from watersmeet.terminal import visible
 
@@ -31,7 +31,7 @@ Deliver = Callable[["DataFrame", int], None]
 _CONSOLE_ROWS = 20
 
 
-class Deliveries:
+class Deliveries(Observer):
     """Remembers for each query the last tick delivered, so that a crash after the commit leaves nothing out.
 
     From its registration on, a callable gets each tick of its query at least once: `delivered/` has the last tick, and
@@ -88,9 +88,6 @@ class Deliveries:
 
     def forget(self, query: str) -> None:
         self._callables.pop(query, None)
-
-    def gathered(self, reports: Sequence[GatherReport]) -> None:
-        """Nothing is to be delivered before the commit."""
 
     def committed(self, manifest: Manifest) -> None:
         with self._delivering:

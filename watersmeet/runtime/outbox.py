@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,9 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.home.outbox import Lane, LaneName, LaneState, write_states
 from watersmeet.io.connectors.protocol import shown
 from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.exec.batches import Observer
 from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.open_targets import DeliverOrder, DeliveryReport
-from watersmeet.runtime.tick.orders import GatherReport
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0  # seconds from a failed try to the next
 _AT_ONCE = 64  # parcels of an order: the driver hears of them soon enough
@@ -48,8 +48,8 @@ class _Delivery:
         return bool(self.lane.parcels) and not self.is_running and self.blocked_as is None and self.due <= now
 
 
-class Outbox:
-    """An observer of the tick loop. `suspend` is called for a query whose results cannot be delivered."""
+class Outbox(Observer):
+    """`suspend` is called for a query whose results cannot be delivered."""
 
     def __init__(self, home: Path, executor: Executor, suspend: Callable[[str, str], None], most: int) -> None:
         """`most` parcels of a query may wait."""
@@ -59,9 +59,6 @@ class Outbox:
         self._newest = Manifest()
         self._closed = False
         self._thread: threading.Thread | None = None  # once there is something to deliver
-
-    def gathered(self, reports: Sequence[GatherReport]) -> None:
-        """Nothing is delivered before the commit."""
 
     def committed(self, manifest: Manifest) -> None:
         """Deliver what the manifest names. Also called at a start, with the manifest that was found."""

@@ -42,6 +42,7 @@ class SmallerBatch(Exception):
 class Observer(Protocol):
     """Is told of every tick, by the thread that runs it."""
 
-    def gathered(self, reports: Sequence[GatherReport]) -> None: ...
+    def gathered(self, reports: Sequence[GatherReport]) -> None:
+        """Before the commit, which most wait for."""
 
     def committed(self, manifest: Manifest) -> None: ...
