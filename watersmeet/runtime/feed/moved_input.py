@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from watersmeet.home.disk import sync_entries
 from watersmeet.home.files import replace_durably
 from watersmeet.io.sources import FILE_FORMATS
 from watersmeet.model import Stream
-from watersmeet.runtime.feed.spark_files import logged_path
+from watersmeet.runtime.feed.spark_files import log_entries, logged_path
 
 
 def follow_moved_input(home: Path, group: str, number: int, stream: Stream, address: Callable[[str], str]) -> None:
@@ -29,12 +29,12 @@ def follow_moved_input(home: Path, group: str, number: int, stream: Stream, addr
     if source is None or source.format not in FILE_FORMATS or "://" in source.path:
         return
     logs = _logs(layout.source_log(home, group, number, 0).parent)
-    newest = next((entry for log in reversed(logs) for entry in _entries(log)), None)
+    newest = next((entry for log in reversed(logs) for entry in log_entries(log)), None)
     folder = _folder(source.path)
     if newest is None or folder in Path(logged_path(newest["path"])).parents:
         return
     old = _same_folder(Path(logged_path(newest["path"])), folder)
-    known = [entry for log in logs for entry in _entries(log)]
+    known = [entry for log in logs for entry in log_entries(log)]
     if old is None or not (not old.exists() or _have_their_dates(known, old, folder)):
         before = old or Path(logged_path(newest["path"])).parent
         raise StateError(
@@ -57,10 +57,6 @@ def _logs(folder: Path) -> list[Path]:
     """The files of Spark's log, the oldest first."""
     found = [path for path in folder.glob("*") if re.fullmatch(r"\d+(\.compact)?", path.name)]
     return sorted(found, key=lambda path: int(path.stem))
-
-
-def _entries(log: Path) -> Iterator[dict[str, Any]]:
-    yield from (json.loads(line) for line in log.read_text().splitlines()[1:] if line)
 
 
 def _folder(path: str) -> Path:

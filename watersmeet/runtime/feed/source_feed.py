@@ -63,7 +63,7 @@ class SourceFeed:
         self._alarm, self._bell = os.pipe()  # wakes a thread that rests
         self._closing = threading.Lock()
         self._is_closed = False
-        self._problem: Exception | None = None
+        self.problem: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ticks of group {group}", daemon=True)
         self._thread.start()
 
@@ -77,15 +77,11 @@ class SourceFeed:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    @property
-    def problem(self) -> Exception | None:
-        return self._problem
-
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, and raise what failed; False if the time was over first."""
         self._thread.join(timeout)
-        if self._problem is not None:
-            raise self._problem
+        if self.problem is not None:
+            raise self.problem
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -115,7 +111,7 @@ class SourceFeed:
                     self._look()
         except Exception as problem:
             if not self._stopped.is_set():  # a batch that came too late is taken up at the next start
-                self._problem = problem
+                self.problem = problem
         finally:
             self._close()
 

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 from watersmeet.errors import InputError, RunError
@@ -87,8 +88,7 @@ class SparkFiles:
             log = layout.source_log(self._home, self._group, number, offset)
             if not log.exists():
                 log = log.with_name(f"{offset}.compact")
-            entries = [json.loads(line) for line in log.read_text().splitlines()[1:] if line]
-            paths += [logged_path(entry["path"]) for entry in entries if entry["batchId"] == offset]
+            paths += [logged_path(entry["path"]) for entry in log_entries(log) if entry["batchId"] == offset]
         return paths
 
 
@@ -96,6 +96,11 @@ def _offset(log: Path, number: int) -> int:
     """How far one source of a batch goes: two lines of head, then one for each source, "-" before its first file."""
     lines = log.read_text().splitlines()[2:] if log.exists() else []
     return int(json.loads(lines[number])["logOffset"]) if len(lines) > number and lines[number] != "-" else -1
+
+
+def log_entries(log: Path) -> list[dict[str, Any]]:
+    """The files that Spark has logged, below the version of its format."""
+    return [json.loads(line) for line in log.read_text().splitlines()[1:] if line]
 
 
 def logged_path(address: str) -> str:

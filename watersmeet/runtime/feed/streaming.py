@@ -79,7 +79,7 @@ class StreamingFeed:
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=tick)).start()
 
         self._ended = threading.Event()
-        self._problem: Exception | None = None
+        self.problem: Exception | None = None
         threading.Thread(target=self._follow, name="watersmeet streaming", daemon=True).start()
 
     def _follow(self) -> None:
@@ -89,19 +89,15 @@ class StreamingFeed:
             while not self._query.awaitTermination(_LOOK):
                 pass
         except Exception as problem:  # of the query; or Spark is gone, and the query with it
-            self._problem = problem
+            self.problem = problem
         self._ended.set()
-
-    @property
-    def problem(self) -> Exception | None:
-        return self._problem
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, and raise what failed; False if the time was over first."""
         if not self._ended.wait(timeout):
             return False
-        if self._problem is not None:
-            raise self._problem
+        if self.problem is not None:
+            raise self.problem
         return True
 
     def stop(self) -> None:
