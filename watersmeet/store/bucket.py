@@ -156,11 +156,8 @@ class Bucket:
             if stored is not None:
                 self._codes[key] = Codes(stored, self._sections.get(_VALID + name, EVERY_ROW))
             else:
-                self._codes[key] = combine([self._part_codes(part) for part in key])
+                self._codes[key] = combine([encode(self.values(part), part.type) for part in key])
         return self._codes[key]
-
-    def _part_codes(self, part: KeyPart) -> Codes:
-        return encode(self.values(part), part.type)
 
     def values(self, part: KeyPart) -> pa.Array:
         """The values (not codes) of a key part."""

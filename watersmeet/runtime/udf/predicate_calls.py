@@ -50,7 +50,9 @@ class Calls:
         if function.name in self.disabled:
             return Called(passed, len(asked))
         chosen = [argument.take(pa.array(asked)) for argument in arguments]
-        values = [argument.to_pylist() if function.by_row else _as_numpy(argument) for argument in chosen]
+        values = [
+            argument.to_pylist() if function.by_row else argument.to_numpy(zero_copy_only=False) for argument in chosen
+        ]
         try:
             answer = call_outside(function, values)
         except Ended as problem:
@@ -84,7 +86,3 @@ def _complaints(home: Path, version: Version | None) -> dict[str, str]:
         with contextlib.suppress(KeyError, TypeError):  # a part of a line that happens to be JSON
             found[str(told["predicate"])] = f"{told['problem']} (tick {told['tick']})"
     return found
-
-
-def _as_numpy(argument: pa.Array) -> np.ndarray:
-    return np.asarray(argument.to_numpy(zero_copy_only=False))
