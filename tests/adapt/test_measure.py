@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.declarations import bigint_streams
+from tests.support.sketches import validate
 from tests.support.waiting import PATIENCE
 from watersmeet.adapt.decisions import changes, largest, reason
 from watersmeet.adapt.measure import REMEMBERED, Measurements, all_links, learned, live_rows, measure_tick
@@ -171,7 +172,7 @@ def test_sketches_of_the_window_have_as_many_rows_as_the_window(epochs: list[tup
         held = (held + rows) * share
         older.add({("r", A): sketch(Codes(np.arange(rows) + number), rows)}, {"r": held})
         for whole in older.all().values():
-            whole.validate()
+            validate(whole)
             assert whole.rows == pytest.approx(held, abs=1.0)
     older.add({}, {})
     assert older.all() == {}, "a stream that no query reads has no window"

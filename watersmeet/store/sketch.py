@@ -101,16 +101,6 @@ class Sketch:
                     found, variance = partners * float(each.groups.sum()) * share, spread
         return SketchJoin(found, self.rows * other.rows * share, float(np.sqrt(variance * (1 - share))), share)
 
-    def join_size(self, other: Sketch) -> float:
-        joined = self.joined(other)
-        return joined.found / joined.share if joined.pairs else 0.0
-
-    def validate(self) -> None:
-        assert len(self.hashes) == len(self.counts) <= KEYS
-        assert bool((self.hashes[1:] > self.hashes[:-1]).all()), "hashes do not rise"
-        assert not len(self.hashes) or float(self.hashes[-1]) <= self.threshold, "a key beyond the threshold"
-        assert bool((self.counts > 0).all()) and float(self.counts.sum()) <= self.rows * (1 + 1e-9)
-
 
 def sketch(codes: Codes, rows: int) -> Sketch:
     """The sketch of the keys of so many rows, by the codes of the first ones."""
@@ -127,10 +117,6 @@ def sketch(codes: Codes, rows: int) -> Sketch:
         if len(np.unique(small)) <= KEYS:
             small = hashes
     return _sketch(float(rows), small, np.full(len(small), weight), groups, _EVERYTHING)
-
-
-def empty() -> Sketch:
-    return Sketch(0.0, np.empty(0, np.uint64), np.empty(0), np.zeros(GROUPS))
 
 
 def _sketch(rows: float, hashes: U64, counts: F64, groups: F64, threshold: float) -> Sketch:
