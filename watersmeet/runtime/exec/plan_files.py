@@ -32,26 +32,25 @@ class PlanFiles:
 
     def __init__(self, home: Path, run: str) -> None:
         self._home, self._run = home, run
-        self._written: dict[Path, _Parts] = {}
-        self._digests: dict[Path, bytes] = {}
+        self._written: dict[Path, tuple[_Parts, bytes]] = {}  # with the digest
         self._numbers = itertools.count()
 
     def write(self, plan: ActivePlan) -> None:
         parts = (plan.rules, plan.streams, plan.queries)
-        if any(all(a is b for a, b in zip(known, parts, strict=True)) for known in self._written.values()):
+        if any(all(a is b for a, b in zip(known, parts, strict=True)) for known, _ in self._written.values()):
             return
         # The same rules may come again with queries of which another one is new: the number tells them apart.
         path = layout.plan_file(self._home, self._run, plan.rules.version, next(self._numbers))
         content = pickle.dumps(parts, protocol=5)
         write_whole(path, content)
-        self._written[path], self._digests[path] = parts, _digest(content)
+        self._written[path] = parts, _digest(content)
         for old in list(self._written)[:-_KEPT]:
             self._remove(old)
 
     def pack(self, order: Any) -> bytes:
         """An order in which what the plan says is only named."""
         packed = io.BytesIO()
-        _Packer(packed, self._written, self._digests).dump(order)
+        _Packer(packed, self._written).dump(order)
         return packed.getvalue()
 
     def remove(self) -> None:
@@ -59,7 +58,7 @@ class PlanFiles:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        del self._written[path], self._digests[path]
+        del self._written[path]
         path.unlink(missing_ok=True)
 
 
@@ -92,15 +91,15 @@ def _digest(content: bytes) -> bytes:
 
 
 class _Packer(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, plans: dict[Path, _Parts], digests: dict[Path, bytes]) -> None:
+    def __init__(self, file: io.BytesIO, plans: dict[Path, tuple[_Parts, bytes]]) -> None:
         super().__init__(file, protocol=5)
         self._named: dict[int, _Name] = {}
-        for path, parts in plans.items():
+        for path, (parts, digest) in plans.items():
             for at, part in enumerate(parts):
                 if part:  # all empty tuples are one
-                    self._named[id(part)] = (str(path), digests[path], at, None)
+                    self._named[id(part)] = (str(path), digest, at, None)
             for number, start in enumerate(parts[0].starts):  # those of an order are some of the plan's
-                self._named[id(start)] = (str(path), digests[path], 0, number)
+                self._named[id(start)] = (str(path), digest, 0, number)
 
     def persistent_id(self, thing: Any) -> _Name | None:
         return self._named.get(id(thing)) if isinstance(thing, Ruleset | Start | tuple) else None
