@@ -58,10 +58,9 @@ class LeafStep:
                 (stream_of(prefix.removesuffix(".")) if prefix else self.stored_in[position], time)
                 for (position, prefix), time in zip(check.members, times, strict=True)
             ]
-            decided = absences.decided_before if check.before else absences.decided_after
-            chosen &= decided(check.decided, deadline, members)
+            chosen &= absences.decided(check.decided, deadline, members, check.before)
             if check.first is not None:  # a stored row: what a flush has decided comes by its watermark again
-                chosen &= ~absences.decided_before(check.decided, deadline, members)
+                chosen &= ~absences.decided(check.decided, deadline, members, before=True)
             if check.behind is not None:
                 chosen &= latest >= absences.marks[check.decided][0] - check.behind
         if check.first is not None:

@@ -38,13 +38,11 @@ class Absences:
             end = max(end, self.flushed[1].get(start.stream, KEEP_ALL) + 1)
         return before - start.window, end
 
-    def decided_before(self, leaf: str, deadline: I64, members: Sequence[tuple[str, I64]]) -> Bools:
-        """Whether earlier ticks have decided results with these deadlines; `members` are their streams and times."""
-        return (deadline < self.marks[leaf][0]) | _flushed(self.flushed[0], members)
-
-    def decided_after(self, leaf: str, deadline: I64, members: Sequence[tuple[str, I64]]) -> Bools:
-        """Whether this tick or an earlier one decides them."""
-        return (deadline < self.marks[leaf][1]) | _flushed(self.flushed[1], members)
+    def decided(self, leaf: str, deadline: I64, members: Sequence[tuple[str, I64]], before: bool) -> Bools:
+        """Whether this tick or an earlier one, or only earlier ones (`before`), have decided results with these
+        deadlines; `members` are their streams and times."""
+        at = 0 if before else 1
+        return (deadline < self.marks[leaf][at]) | _flushed(self.flushed[at], members)
 
 
 def _flushed(newest: Times, members: Sequence[tuple[str, I64]]) -> Bools | np.bool_:
