@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,22 +32,14 @@ _count_products: Callable[..., tuple[int, int]] = count_products
 BUDGET = 1 << 24  # stored rows that are read before the walk looks whether it is still wanted
 
 
-class Counting(Protocol):
-    """Who wants numbers of matches."""
+def counted_end(step: Step, only_counts: Callable[[Emit], bool]) -> Emit | None:
+    """The end of a step whose matches are only counted and need no further test; there is no other below it.
 
-    def only_counts(self, emit: Emit) -> bool:
-        """Whether nothing but numbers is wanted by any query of an end."""
-
-    def count(self, emit: Emit, counts: I64) -> None:
-        """Take the matches of each query of a group, by bit."""
-
-
-def counted_end(step: Step, counting: Counting) -> Emit | None:
-    """The end of a step whose matches are only counted and need no further test; there is no other below it."""
+    `only_counts` says whether nothing but numbers is wanted by any query of an end."""
     if not step.key or step.tests or step.steps or step.materialized or len(step.emits) != 1 or len(step.groups) != 1:
         return None
     end = step.emits[0]
-    return end if not end.verify and counting.only_counts(end) else None
+    return end if not end.verify and only_counts(end) else None
 
 
 @dataclass(frozen=True)

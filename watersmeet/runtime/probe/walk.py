@@ -19,14 +19,7 @@ import numpy as np
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.plan.ruleset import Emit, LeafCheck, Materialize, Start, Step
-from watersmeet.runtime.probe.counting import (
-    Counting,
-    MatchCounter,
-    ProductCounter,
-    counted_end,
-    divided,
-    lists_of,
-)
+from watersmeet.runtime.probe.counting import MatchCounter, ProductCounter, counted_end, divided, lists_of
 from watersmeet.runtime.probe.first_partners import Region, one_for_each_key
 from watersmeet.runtime.probe.leaf_checks import LeafStep
 from watersmeet.runtime.probe.matches import Matches, SetTest
@@ -46,12 +39,18 @@ from watersmeet.store.kernels import I64
 ROWS_IN = 1 << 16
 
 
-class Ends(Counting, Protocol):
+class Ends(Protocol):
     """Takes what has reached the end of a path: results of a query, or rows of a materialized store."""
 
     def emit(self, end: Emit, partial: PartialResults, path: ProbePath) -> None: ...
 
     def materialize(self, end: Materialize, partial: PartialResults, path: ProbePath) -> None: ...
+
+    def only_counts(self, emit: Emit) -> bool:
+        """Whether nothing but numbers is wanted by any query of an end."""
+
+    def count(self, emit: Emit, counts: I64) -> None:
+        """Take the matches of each query of a group, by bit."""
 
 
 class Walk:
@@ -229,7 +228,7 @@ class Walk:
 
     def _counted_end(self, step: Step) -> tuple[Emit, WindowKinds] | None:
         if step.id not in self._counted:
-            emit = counted_end(step, self.ends)
+            emit = counted_end(step, self.ends.only_counts)
             self._counted[step.id] = None if emit is None else (emit, WindowKinds.of(emit))
         return self._counted[step.id]
 
