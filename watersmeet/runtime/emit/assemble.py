@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,29 +17,22 @@ from watersmeet.store.derived import Block
 from watersmeet.store.kernels import I64
 
 
+@dataclass(frozen=True, eq=False)
 class Assembly:
-    """Complete combinations of members, as references. `stored_in` names the store of each position."""
+    """Complete combinations of members, as references."""
 
-    def __init__(
-        self,
-        stores: TickBuckets,
-        rules: Ruleset,
-        stored_in: tuple[str, ...],
-        members: tuple[Member, ...],
-        partial: PartialResults,
-    ) -> None:
-        self.stores = stores
-        self.rules = rules
-        self.stored_in = stored_in
-        self.members = members
-        self.partial = partial
-        self._placements: dict[int, RowPlacement] = {}
+    stores: TickBuckets
+    rules: Ruleset
+    stored_in: tuple[str, ...]  # the store of each position
+    members: tuple[Member, ...]
+    partial: PartialResults
+    _placements: dict[int, RowPlacement] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self.partial)
 
     def keep(self, rows: np.ndarray) -> Assembly:
-        return Assembly(self.stores, self.rules, self.stored_in, self.members, self.partial.take(rows))
+        return replace(self, partial=self.partial.take(rows))
 
     def _placement(self, position: int) -> RowPlacement:
         if position not in self._placements:
@@ -93,8 +86,7 @@ class Assembly:
         times = [self.times(member) for member in range(len(windows))]
         deadline = np.min([time + window for time, window in zip(times, windows, strict=True)], axis=0)
         inside = np.flatnonzero(self.partial.latest <= deadline)
-        partial = replace(self.partial, deadline=deadline).take(inside)
-        return Assembly(self.stores, self.rules, self.stored_in, self.members, partial)
+        return replace(self, partial=replace(self.partial, deadline=deadline).take(inside))
 
     def verified(self, checks: tuple[Check, ...]) -> Assembly:
         """Those combinations whose keys are equal by value, not only by code."""

@@ -41,9 +41,7 @@ class OpenBuckets:
         return Bucket.open(home, info) if found is None else found
 
     def get(self, home: Path, info: BucketInfo) -> Bucket:
-        found = self._open.get(info.file)
-        if found is None:
-            found = self._open[info.file] = Bucket.open(home, info)
+        found = self._open[info.file] = self.peek(home, info)
         return found
 
 
