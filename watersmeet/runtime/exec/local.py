@@ -26,10 +26,10 @@ class LocalExecutor:
         self.run = secrets.token_hex(4)
         self.parallelism = parallelism
         self._worker = Worker()
-        self._worker_beside = Worker()
-        self._beside = ThreadPoolExecutor(1, "watersmeet beside")
-        self._worker_delivering = Worker()
-        self._delivering = ThreadPoolExecutor(1, "watersmeet delivering")
+        self._beside = {
+            rank: (Worker(), ThreadPoolExecutor(1, f"watersmeet {rank.name.lower()}"))
+            for rank in (Rank.BESIDE, Rank.DELIVERY)
+        }
         self._numbers = itertools.count()
 
     def use_plan(self, plan: ActivePlan) -> None:
@@ -39,10 +39,9 @@ class LocalExecutor:
         return pickle.dumps(order, protocol=5)
 
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
-        if rank == Rank.BESIDE:
-            return self._beside.submit(self._reports, self._worker_beside, order)
-        if rank == Rank.DELIVERY:
-            return self._delivering.submit(self._reports, self._worker_delivering, order)
+        if rank in self._beside:
+            worker, thread = self._beside[rank]
+            return thread.submit(self._reports, worker, order)
         done: Future[list[Any]] = Future()
         try:
             done.set_result(self._reports(self._worker, order))
@@ -65,9 +64,9 @@ class LocalExecutor:
         raise AssertionError("a pipeline with executor=local has no query that needs Spark")
 
     def close(self) -> None:
-        self._beside.shutdown(cancel_futures=True)
-        self._delivering.shutdown(cancel_futures=True)
-        self._worker_delivering.targets.close()
+        for worker, thread in self._beside.values():
+            thread.shutdown(cancel_futures=True)
+            worker.targets.close()
 
     def _name(self) -> str:
         return f"l{next(self._numbers)}"
