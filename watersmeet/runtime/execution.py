@@ -4,18 +4,19 @@ next tick is gathered."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from watersmeet.home.manifest import Manifest
 from watersmeet.runtime.exec.batches import Batch
 from watersmeet.runtime.exec.executor import Executor, Rank
-from watersmeet.runtime.exec.merges_beside import MergesBeside
 from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.computation import compute_orders, computed
-from watersmeet.runtime.tick.orders import GatherReport, raise_first
+from watersmeet.runtime.tick.orders import GatherReport, MergeOrder, MergeReport, raise_first
 from watersmeet.runtime.tick.tick import Tick
 from watersmeet.runtime.tick.whole_tick import TickOrder, TickReport
+from watersmeet.store.merge import MergeJob
 from watersmeet.windows.drivers import ClosingWindows
 
 Gathered = Sequence[GatherReport]
@@ -78,7 +79,7 @@ class Execution:
             gathered = self._whole(batch, gathering.result())
         for order in compute_orders(tick, gathered):
             made = self._executor.compute(order)
-            raise_first(made)
+            raise_first([report.made for report in made])
             tick, gathered = computed(tick, gathered, made)
         if batch is not None:
             self._notify(gathered)
@@ -100,3 +101,39 @@ class Execution:
         """What a batch has become, with what else is to be reported of its input."""
         raise_first(gathered)
         return gathered + batch.check(gathered, self._executor)
+
+
+class MergesBeside:
+    """Merges that ticks do not wait for."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._begun: list[tuple[MergeOrder, Future[list[MergeReport]]]] = []
+
+    @property
+    def running(self) -> Iterator[MergeJob]:
+        return (job for order, _ in self._begun for job in order.jobs)
+
+    def begin(self, order: MergeOrder) -> None:
+        if order.tasks:
+            self._begun.append((order, self._executor.submit(order, Rank.BESIDE)))
+
+    def done(self, manifest: Manifest) -> list[MergeReport]:
+        """The reports of merges that ended since the last tick, whose manifest this is."""
+        done = [(order, future) for order, future in self._begun if future.done()]
+        self._begun = [begun for begun in self._begun if begun not in done]
+        standing = {bucket.file for bucket in manifest.buckets}
+        merged = [
+            report
+            for _, future in done
+            for report in future.result()
+            # One that was overtaken (its inputs expired, and were deleted while it read them) is nothing.
+            if report.failure is None or all(bucket.file in standing for bucket in report.job.inputs)
+        ]
+        raise_first(merged)
+        return merged
+
+    def given_up(self) -> list[MergeReport]:
+        """Wait for all merges that were begun, and return their reports."""
+        begun, self._begun = self._begun, []
+        return [report for _, future in begun for report in future.result()]

@@ -266,7 +266,6 @@ def _passing(*_: object) -> None:
 def _written(
     worker: Worker, order: ComputeOrder, info: BucketInfo, batches: list[pa.RecordBatch], name: str
 ) -> ComputeReport:
-    made = GatherReport(order.store)
     try:
         with worker.limited(order):
             bucket = _with_columns(order, Bucket.open(Path(order.gather.home), info), batches)
@@ -277,10 +276,10 @@ def _written(
                 return ComputeReport(info, gather.report)
             file = layout.bucket_file(order.store, order.gather.tick, order.gather.attempt, f"s{name}")
             kept = {key: getattr(info, key) for key in ("store", "partition", "layout", "first_tick", "last_tick")}
-            made.buckets.append(bucket.write(Path(order.gather.home), file, rule.derived, **kept))
-            return ComputeReport(info, made)
+            written = bucket.write(Path(order.gather.home), file, rule.derived, **kept)
+            return ComputeReport(info, GatherReport(order.store, [written]))
     except Exception as problem:
-        return ComputeReport(info, made, as_failure(problem, order.gather.home))
+        return ComputeReport(info, GatherReport(order.store, failure=as_failure(problem, order.gather.home)))
 
 
 def _with_columns(order: ComputeOrder, bucket: Bucket, batches: list[pa.RecordBatch]) -> Bucket:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from watersmeet.errors import WatersmeetError
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import SparkCall
 from watersmeet.plan.ruleset import Ruleset, StreamStore
@@ -38,7 +37,6 @@ class ComputeReport:
 
     bucket: BucketInfo
     made: GatherReport
-    failure: WatersmeetError | None = None
 
 
 def compute_orders(tick: Tick, gathered: Sequence[GatherReport]) -> list[ComputeOrder]:

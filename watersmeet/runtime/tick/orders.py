@@ -158,14 +158,7 @@ class MergeReport:
     failure: WatersmeetError | None = None
 
 
-class Reporting(Protocol):
-    """A report of a task."""
-
-    @property
-    def failure(self) -> WatersmeetError | None: ...
-
-
-def raise_first(reports: Sequence[Reporting]) -> None:
+def raise_first(reports: Sequence[GatherReport | TaskReport | MergeReport]) -> None:
     for report in reports:
         if report.failure is not None:
             raise report.failure
