@@ -9,7 +9,7 @@ import pytest
 from tests.support.waiting import eventually
 from watersmeet.private_duckdb import connect
 from watersmeet.store import guard
-from watersmeet.store.guard import End, bounded, clock_of_this_thread, limit_memory, memory_beside
+from watersmeet.store.guard import End, bounded, clock_of_this_thread, memory
 
 
 def _limit() -> int:
@@ -20,15 +20,15 @@ def test_what_runs_beside_has_memory_besides_the_limit(monkeypatch: pytest.Monke
     monkeypatch.setattr(guard, "_reserved", lambda: 0)
     unlimited = _limit()
     try:
-        with memory_beside(10):
+        with memory.beside(10):
             assert _limit() == unlimited, "there is no limit to raise"
-            limit_memory(500_000)
+            memory.limit(500_000)
             assert _limit() == 500_010 << 20
         assert _limit() == 500_000 << 20
-        with memory_beside(10):
+        with memory.beside(10):
             assert _limit() == 500_010 << 20
     finally:
-        limit_memory(0)
+        memory.limit(0)
     assert _limit() == unlimited
 
 

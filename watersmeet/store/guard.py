@@ -154,19 +154,32 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: End) -> Iterator[None]:
         _watch.end()
 
 
-class _MemoryLimit:
-    """The limit of this process for memory of its own: what orders may have, and what runs beside them."""
+class _Memory:
+    """The limit of this process for memory of its own: what orders may have, and what runs beside them.
+
+    The system counts address space. What libraries have reserved and not used (Arrow's allocator reserves a gigabyte at
+    once) is no memory, so it is allowed in addition."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._megabytes = self._beside = 0
 
-    def set(self, megabytes: int) -> None:
+    def limit(self, megabytes: int) -> None:
+        """Let this process have so much memory of its own, files that it maps not counted; 0: no limit."""
         with self._turn:
             self._megabytes = megabytes
             self._apply()
 
-    def allow_beside(self, megabytes: int) -> None:
+    @contextlib.contextmanager
+    def beside(self, megabytes: int) -> Iterator[None]:
+        """What runs inside, in a thread of its own, has so much memory besides the limit of the process."""
+        self._allow_beside(megabytes)
+        try:
+            yield
+        finally:
+            self._allow_beside(-megabytes)
+
+    def _allow_beside(self, megabytes: int) -> None:
         with self._turn:
             self._beside += megabytes
             if self._megabytes:
@@ -180,25 +193,7 @@ class _MemoryLimit:
             resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
-_memory = _MemoryLimit()
-
-
-def limit_memory(megabytes: int) -> None:
-    """Let this process have so much memory of its own, files that it maps not counted; 0: no limit.
-
-    The system counts address space. What libraries have reserved and not used (Arrow's allocator reserves a gigabyte at
-    once) is no memory, so it is allowed in addition."""
-    _memory.set(megabytes)
-
-
-@contextlib.contextmanager
-def memory_beside(megabytes: int) -> Iterator[None]:
-    """What runs inside, in a thread of its own, has so much memory besides the limit of the process."""
-    _memory.allow_beside(megabytes)
-    try:
-        yield
-    finally:
-        _memory.allow_beside(-megabytes)
+memory = _Memory()
 
 
 def retains(megabytes: int) -> bool:

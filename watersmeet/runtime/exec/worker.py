@@ -47,7 +47,7 @@ from watersmeet.runtime.tick.tick import Tick, walk_phases
 from watersmeet.runtime.tick.whole_tick import TickOrder, TickReport, WalkOrder
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import close_databases
-from watersmeet.store.guard import limit_memory, memory_beside, retains, within_bounds
+from watersmeet.store.guard import memory, retains, within_bounds
 from watersmeet.store.merge import MAX_BYTES, merge
 from watersmeet.store.placement import Placement
 from watersmeet.windows.workers import Operators, window_orders
@@ -103,11 +103,11 @@ class Worker:
                 yield
                 return
             self.exhausted |= retains(limits.task_megabytes)
-            limit_memory(limits.task_megabytes)
+            memory.limit(limits.task_megabytes)
             try:
                 yield
             finally:
-                limit_memory(0)
+                memory.limit(0)
                 self.exhausted |= retains(limits.task_megabytes)
 
     def execute_packed(self, packed: bytes, task: int, name: str) -> list[Any]:
@@ -218,7 +218,7 @@ class Worker:
         job = order.jobs[task]
         file = layout.bucket_file(job.inputs[0].store, order.tick, order.attempt, f"{name}-m{task}")
         try:
-            with memory_beside(MERGE_MEGABYTES):
+            with memory.beside(MERGE_MEGABYTES):
                 return [MergeReport(job, merge(Path(order.home), job, file, order.stores[task], self.buckets.peek))]
         except Exception as problem:
             return [MergeReport(job, failure=as_failure(problem, order.home))]
