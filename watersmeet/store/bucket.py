@@ -268,6 +268,10 @@ class Bucket:
         for part in derived.sorted_by:
             sections[_sorted_name(part)] = self.sorted_by(part).order
         size, checksum = _write_file(home / file, self.rows, sections)
+        return self.info(file, size, checksum, **identity)
+
+    def info(self, file: str, size: int, checksum: int, **identity: Any) -> BucketInfo:
+        """What the manifest, or the order of another phase, must know of it."""
         return BucketInfo(
             file=file,
             rows=len(self),

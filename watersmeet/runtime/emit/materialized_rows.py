@@ -10,7 +10,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from watersmeet.home import layout
-from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import JoinStore, Ruleset
 from watersmeet.runtime.emit.assemble import Assembly
@@ -77,19 +76,8 @@ class MaterializedRows:
         self._held.setdefault(store, []).append(rows)
         name = f"{self._task}-memory-{self._order.phase}-{made_by}"
         file = layout.bucket_file(store, self._order.tick, self._order.attempt, name)
-        info = BucketInfo(
-            store,
-            file,
-            rows=len(rows),
-            bytes=0,
-            checksum=0,
-            tau_min=int(rows.tau.min()),
-            tau_max=int(rows.tau.max()),
-            first_tick=self._order.tick,
-            last_tick=self._order.tick,
-            alive_until=int(rows.alive_until.max()),
-            made_by=made_by,
-        )
+        tick = self._order.tick
+        info = rows.info(file, 0, 0, store=store, first_tick=tick, last_tick=tick, made_by=made_by)
         stores.hold(info, rows)
         self._report.kept.append(info)
 
