@@ -43,7 +43,7 @@ def encode(values: pa.Array, declared: str) -> Codes:
     elif pa.types.is_decimal(kind):
         codes = _encode_decimal(values)
     elif pa.types.is_floating(kind):
-        codes = _encode_float(values)
+        codes = one_pattern(fixed_width(pc.cast(values, pa.float64()), np.float64)).view(np.int64)
     else:
         codes = whole_numbers(values)
     return Codes(codes, valid)
@@ -94,10 +94,6 @@ def _encode_decimal(values: pa.Array) -> I64:
     if values.type.precision <= SHORT_DECIMAL_DIGITS:
         return np.ascontiguousarray(words[:, 0])
     return mix_codes(np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]))
-
-
-def _encode_float(values: pa.Array) -> I64:
-    return one_pattern(fixed_width(pc.cast(values, pa.float64()), np.float64)).view(np.int64)
 
 
 def one_pattern(numbers: np.ndarray) -> np.ndarray:

@@ -16,8 +16,7 @@ from typing import ClassVar, TypeVar, cast
 
 import pyarrow as pa
 
-from watersmeet.aggregate import answers as aggregate
-from watersmeet.aggregate.answers import WindowAnswer, answers
+from watersmeet.aggregate.answers import DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.rounds import rounds, windows_with_rows
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
@@ -170,11 +169,11 @@ class _Answering:
         counts.done[RESULT_BYTES] += self._files.bytes
         counts.done[RESULT_FILES] += len(results)
 
-    def _is_ready(self, due: aggregate.DueQuery) -> bool:
+    def _is_ready(self, due: DueQuery) -> bool:
         ready = [self._ready.get(store.name) for store in due.stores]
         return all(cache is not None and (not self._limit or cache.bound(due.span) <= self._limit) for cache in ready)
 
-    def _prepare(self, due: aggregate.DueQuery) -> None:
+    def _prepare(self, due: DueQuery) -> None:
         """Have its slices in memory; raise if so many windows are due that they are not to be made."""
         count = windows_with_rows(due, self._cache_of)
         if self._limit and count > self._limit:
@@ -191,7 +190,7 @@ class _Answering:
             if now - self._dropped.setdefault(query, now) >= patience and query in coming:
                 self._confined.suspend(query, "it was dropped")
 
-    def _answered(self, some: list[aggregate.DueQuery]) -> Iterator[tuple[aggregate.DueQuery, WindowAnswer]]:
+    def _answered(self, some: list[DueQuery]) -> Iterator[tuple[DueQuery, WindowAnswer]]:
         some = [each for each in some if each.query.name not in self._confined]
         if not some:
             return
@@ -207,7 +206,7 @@ class _Answering:
             return
         yield from zip(some, found, strict=True)
 
-    def _tried(self, due: aggregate.DueQuery, work: Callable[[], T]) -> T | None:
+    def _tried(self, due: DueQuery, work: Callable[[], T]) -> T | None:
         """Do some work for a query, and suspend the query if it fails; None then."""
         found: T | None = None
         with self._confined.of(due.query.name, self._home):
@@ -227,7 +226,7 @@ class _Answering:
         self._caches.clear()
         self._ready.clear()
 
-    def _take(self, due: aggregate.DueQuery, found: WindowAnswer) -> None:
+    def _take(self, due: DueQuery, found: WindowAnswer) -> None:
         name = found.query
         if found.problem is not None:
             self._confined.suspend(name, reason_of(found.problem))
@@ -264,9 +263,9 @@ class _Answering:
         return lambda begin, end: (self._opened(self._home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
 
 
-def _wanted(query: Query, due: DueWindows, order: SlicesOrder) -> aggregate.DueQuery:
+def _wanted(query: Query, due: DueWindows, order: SlicesOrder) -> DueQuery:
     span = DueRange(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
-    return aggregate.DueQuery(query, reads_of(order.rules.window[due.query]), span)
+    return DueQuery(query, reads_of(order.rules.window[due.query]), span)
 
 
 def _longest(rules: Iterable[WindowRule]) -> dict[str, int]:
