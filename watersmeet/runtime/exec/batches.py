@@ -44,5 +44,6 @@ class Observer(Protocol):
 
     def gathered(self, reports: Sequence[GatherReport]) -> None:
         """Before the commit, which most wait for."""
+        return
 
     def committed(self, manifest: Manifest) -> None: ...
