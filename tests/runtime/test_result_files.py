@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,18 +15,10 @@ from watersmeet.model.limits import Limits
 from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.plan.ruleset import Ruleset
 from watersmeet.runtime.emit.result_files import ResultFiles
-from watersmeet.runtime.tick.orders import TaskReport
+from watersmeet.runtime.tick.orders import TaskReport, WritingOrder
 
 OUTPUTS = (Output("n", "bigint", ColumnRef("n", "bigint")), Output("at", "timestamp", ColumnRef("at", "timestamp")))
 QUERY = Query("q", WindowSql("", (), OUTPUTS), SlidingWindow(10, 10))
-
-
-@dataclass(frozen=True)
-class Order:
-    home: str
-    rules: Ruleset
-    tick: int = 7
-    attempt: str = "0123456789abcdef"
 
 
 def rows(count: int) -> pa.Table:
@@ -38,7 +30,8 @@ def written(home: Path, limits: Limits, query: Query, *tables: pa.Table) -> Task
 
 
 def written_for(queries: list[Query], home: Path, limits: Limits, found: list[tuple[str, pa.Table]]) -> TaskReport:
-    order, report = Order(str(home), Ruleset("v", 1, (), (), (), limits)), TaskReport()
+    rules, report = Ruleset("v", 1, (), (), (), limits), TaskReport()
+    order = WritingOrder(str(home), 7, "0123456789abcdef", rules)
     results = ResultFiles(order, "task", report, {query.name: query for query in queries})
     for name, table in found:
         results.add(name, table)
