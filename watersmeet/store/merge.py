@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -53,13 +54,8 @@ def choose_merges(buckets: Iterable[BucketInfo], horizons: dict[str, int]) -> li
 
 
 def _within_limit(run: list[BucketInfo]) -> tuple[BucketInfo, ...]:
-    total, kept = 0, []
-    for bucket in run:
-        total += bucket.bytes
-        if total > MAX_BYTES:
-            break
-        kept.append(bucket)
-    return tuple(kept)
+    totals = accumulate(bucket.bytes for bucket in run)
+    return tuple(bucket for bucket, total in zip(run, totals, strict=True) if total <= MAX_BYTES)
 
 
 def merge(
