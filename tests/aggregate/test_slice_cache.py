@@ -79,12 +79,3 @@ def test_years_without_rows_cost_nothing() -> None:
     _, starts = cache.due([DueRange(grid, -90, 8 * year)])
     expected = {start for at, _, _ in rows for start in grid.containing(at)}
     assert starts.tolist() == sorted(expected)
-
-
-def test_slices_that_were_read_before_their_time_are_read_again() -> None:
-    early, late = [(5, 1, 1), (15, 1, 2)], [(5, 1, 1), (15, 1, 2), (17, 1, 4)]
-    cache = SliceCache(STORE, 100)
-    cache.advance(lambda begin, end: [bucket(early)], 0, 100, final=10)
-    assert read(cache, 0, 100) == batch(early, 0, 100)
-    cache.advance(lambda begin, end: [bucket(late)], 0, 100)
-    assert read(cache, 0, 100) == batch(late, 0, 100)
