@@ -9,7 +9,7 @@ import typer
 
 from watersmeet import __version__
 from watersmeet.cli import check, control, demo, explain, init, plans, retry, run
-from watersmeet.cli.help import help_text
+from watersmeet.cli.arguments import help_text
 
 app = typer.Typer(
     name="watersmeet",

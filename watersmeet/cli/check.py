@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
+from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, help_text, home_option, text_of
 from watersmeet.cli.errors import ExitCode, reporting, show_error
-from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Check a pipeline and report the first error of each statement, without reading data or starting Spark.",

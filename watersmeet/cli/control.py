@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
+from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, help_text, text_of
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import (
     FiguresTable,
     TableColumn,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from watersmeet.cli.arguments import help_text
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Write a sample project that runs: a commented pipeline, small data files, a README.",

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.arguments import HOME, Home
+from watersmeet.cli.arguments import HOME, Home, help_text
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import count_text
 
 HELP = help_text(
