@@ -25,8 +25,7 @@ def check(
     with reporting(None):
         from watersmeet.cli.tables import count_text
         from watersmeet.errors import ModelError, WatersmeetError
-        from watersmeet.io.source_typos import probable_typos
-        from watersmeet.io.sources import missing_folder
+        from watersmeet.io.sources import missing_folder, probable_typos
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script
         from watersmeet.plan.at_fault import queries_at_fault
