@@ -148,6 +148,11 @@ def check_avro(whose: str, options: tuple[tuple[str, str], ...]) -> None:
         )
 
 
+def of_any_client(settings: dict[str, Any]) -> dict[str, Any]:
+    """What librdkafka is given, without what only consumers or only producers know."""
+    return {name: value for name, value in settings.items() if name not in (*_FETCHING, *_SENDING)}
+
+
 def client(table: OptionTable, options: tuple[tuple[str, str], ...]) -> tuple[dict[str, Any], dict[str, str]]:
     """What librdkafka is given, and the connector's own options; secrets are resolved."""
     values = resolved(options)

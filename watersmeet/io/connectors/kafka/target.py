@@ -32,11 +32,11 @@ from watersmeet.io.connectors.kafka.messages import (
     messages,
 )
 from watersmeet.io.connectors.kafka.schemas import Schemas
-from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client
+from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client, of_any_client
 from watersmeet.io.connectors.protocol import Sender, Undeliverable
 from watersmeet.io.connectors.secrets import redacted
+from watersmeet.io.sinks import result_schema
 from watersmeet.model import Output, Sink
-from watersmeet.model.types import outside
 
 T = TypeVar("T")
 _Headers = list[tuple[str, str | bytes | None]]
@@ -61,8 +61,7 @@ class KafkaTarget:
         self._visible: tuple[int, Counter[Message]] = 0, Counter()  # a tick, and what the topic has of it already
         self._said = ""  # by librdkafka, of what keeps it from working
         name = f"watersmeet-{sender.home}-{sender.query}"
-        sending = ("compression.type", "linger.ms", "batch.size", "batch.num.messages", "transaction.timeout.ms")
-        shared = {key: value for key, value in settings.items() if key not in sending}
+        shared = of_any_client(settings)
         self._reading = {**shared, "group.id": name, "enable.auto.commit": False, "isolation.level": "read_committed"}
         self._reading |= {"retry.backoff.ms": 5, "retry.backoff.max.ms": 100}  # partitions hear of a commit soon
         self._last = LastTicks(self._reading, self._topic, sender.home, sender.query)
@@ -287,7 +286,7 @@ class _Kafka:
         check_packages(whose, sink.options)
         check_avro(whose, sink.options)
         given = dict(sink.options)
-        schema = pa.schema([(output.name, outside(output.type)) for output in outputs])
+        schema = result_schema(outputs)
         if given.get("format") == "avro" and not given.get("schema"):
             avro_schema(schema)
         if given.get("key"):

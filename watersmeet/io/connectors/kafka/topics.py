@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import InputError
-from watersmeet.io.connectors.kafka.settings import SOURCE, client, starting_offsets, starting_time
+from watersmeet.io.connectors.kafka.settings import SOURCE, client, of_any_client, starting_offsets, starting_time
 from watersmeet.io.connectors.secrets import redacted
 from watersmeet.io.source import Unreachable
 from watersmeet.model import Source
@@ -27,11 +27,8 @@ class Topic:
     def __init__(self, stream: str, source: Source) -> None:
         self.stream, self.name = stream, source.path
         settings, self.own = client(SOURCE, source.options)
-        fetching = [name for name in settings if name.startswith(("fetch.", "max.partition.", "queued."))]
         try:
-            self._admin = _admin_module().AdminClient(
-                {name: value for name, value in settings.items() if name not in fetching}
-            )
+            self._admin = _admin_module().AdminClient(of_any_client(settings))
         except Exception as problem:
             raise InputError(
                 f"stream {stream}: librdkafka rejects the options: {redacted(str(problem))}",
