@@ -36,7 +36,7 @@ from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home.disk import sync_written
 from watersmeet.home.identity import keep_tag, tag_of
 from watersmeet.home.manifest import Manifest, load_readable
-from watersmeet.io.into import resolved_sink
+from watersmeet.io.locations import resolved_sink
 from watersmeet.io.ownership import Owner, check_owner, claim
 from watersmeet.io.sinks import prepare_folder, put_aside
 from watersmeet.model import Query

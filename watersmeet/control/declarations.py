@@ -22,7 +22,7 @@ from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.location import local_path
 from watersmeet.home.manifest import Manifest
-from watersmeet.io.into import resolved_sink
+from watersmeet.io.locations import resolved_sink
 from watersmeet.io.sources import options_of_rows
 from watersmeet.model import Query, Sink, Stream
 from watersmeet.model.secrets import masked
