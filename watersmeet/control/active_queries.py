@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.plan_keeper import PlanKeeper
-from watersmeet.control.change_log import append_entries, entries_of
+from watersmeet.control.change_log import Compaction, append_entries, entries_of
 from watersmeet.control.changes import (
     Activated,
     Add,
@@ -29,7 +29,6 @@ from watersmeet.control.changes import (
     missed,
     not_written,
 )
-from watersmeet.control.compaction import Compaction
 from watersmeet.control.declarations import Recalled, recall
 from watersmeet.control.description import describe, write_description
 from watersmeet.errors import ModelError, WatersmeetError
