@@ -23,14 +23,7 @@ from watersmeet import points
 from watersmeet.errors import ModelError
 from watersmeet.io.connectors.kafka.hanging import are_reached, ends
 from watersmeet.io.connectors.kafka.last_tick import HOME, QUERY, TICK, LastTicks, Message
-from watersmeet.io.connectors.kafka.messages import (
-    AvroMessages,
-    JsonMessages,
-    Keys,
-    MessageEncoder,
-    avro_schema,
-    messages,
-)
+from watersmeet.io.connectors.kafka.messages import AvroMessages, JsonMessages, Keys, avro_schema, messages
 from watersmeet.io.connectors.kafka.schemas import Schemas
 from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client, of_any_client
 from watersmeet.io.connectors.protocol import Sender, Undeliverable
@@ -55,7 +48,11 @@ class KafkaTarget:
         self._sender, self._topic = sender, sender.sink.path
         self._seconds = float(own["timeoutSeconds"])
         self._keys = Keys(sender.schema, own["key"]) if own["key"] else None
-        self._values = _values(sender.schema, own, self._topic)
+        self._values: AvroMessages | JsonMessages = (
+            AvroMessages(sender.schema, Schemas(own), self._topic)
+            if own["format"] == "avro"
+            else JsonMessages(sender.schema)
+        )
         self._is_stuck = False
         self._partitions: list[int] = []
         self._visible: tuple[int, Counter[Message]] = 0, Counter()  # a tick, and what the topic has of it already
@@ -271,10 +268,6 @@ def _for_ever() -> tuple[int, ...]:
         KafkaError.POLICY_VIOLATION,
         KafkaError.INVALID_RECORD,
     )
-
-
-def _values(schema: pa.Schema, own: dict[str, str], topic: str) -> MessageEncoder:
-    return AvroMessages(schema, Schemas(own), topic) if own["format"] == "avro" else JsonMessages(schema)
 
 
 class _Kafka:

@@ -52,21 +52,18 @@ class Topic:
 
     def latest(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offsets behind the last messages that are committed."""
-        specs = _admin_module()
-        return self._offsets(dict.fromkeys(partitions, specs.OffsetSpec.latest()))
+        return self._offsets(dict.fromkeys(partitions, _admin_module().OffsetSpec.latest()))
 
     def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
-        specs = _admin_module()
-        return self._offsets(dict.fromkeys(partitions, specs.OffsetSpec.earliest()))
+        return self._offsets(dict.fromkeys(partitions, _admin_module().OffsetSpec.earliest()))
 
     def starting(self, partitions: tuple[int, ...]) -> dict[int, int]:
         """Where to begin, as the option startingOffsets says."""
-        specs = _admin_module()
         given = self.own["startingOffsets"]
         if given == "latest":
             return self.latest(partitions)
         if (millis := starting_time(given)) is not None:
-            found = self._offsets(dict.fromkeys(partitions, specs.OffsetSpec.for_timestamp(millis)))
+            found = self._offsets(dict.fromkeys(partitions, _admin_module().OffsetSpec.for_timestamp(millis)))
             ends = self.latest(partitions)  # where there is nothing as new as that
             return {number: offset if offset >= 0 else ends[number] for number, offset in found.items()}
         return self.earliest(partitions) | {
