@@ -25,7 +25,7 @@ from watersmeet.io.connectors.kafka.hanging import are_reached, ends
 from watersmeet.io.connectors.kafka.last_tick import HOME, QUERY, TICK, LastTicks, Message
 from watersmeet.io.connectors.kafka.messages import AvroMessages, JsonMessages, Keys, avro_schema, messages
 from watersmeet.io.connectors.kafka.schemas import Schemas
-from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client, of_any_client
+from watersmeet.io.connectors.kafka.settings import SINK, check_needs, client, of_any_client
 from watersmeet.io.connectors.protocol import Sender, Undeliverable
 from watersmeet.io.connectors.secrets import redacted
 from watersmeet.io.sinks import result_schema
@@ -276,8 +276,7 @@ class _Kafka:
         SINK.check(whose, sink.options)
         if not sink.path:
             raise ModelError(f"{whose}: INTO kafka needs a topic", hint="write INTO kafka 'topic' WITH (…)")
-        check_packages(whose, sink.options)
-        check_avro(whose, sink.options)
+        check_needs(whose, sink.options)
         given = dict(sink.options)
         schema = result_schema(outputs)
         if given.get("format") == "avro" and not given.get("schema"):
