@@ -33,8 +33,7 @@ from watersmeet.control.declarations import Recalled, recall
 from watersmeet.control.description import describe, write_description
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home.disk import sync_written
-from watersmeet.home.identity import keep_tag, tag_of
-from watersmeet.home.manifest import Manifest, load_readable
+from watersmeet.home.manifest import Manifest, keep_tag, load_readable, tag_of
 from watersmeet.io.locations import resolved_sink
 from watersmeet.io.ownership import Owner, check_owner, claim
 from watersmeet.io.sinks import prepare_folder, put_aside

@@ -16,9 +16,8 @@ from watersmeet.control.changes import Activated, Add, Change, ChangeRequest, Dr
 from watersmeet.control.description import Described, describe, read_description, write_description
 from watersmeet.errors import ModelError, StateError
 from watersmeet.home import layout
-from watersmeet.home.identity import tag_of
 from watersmeet.home.lock import home_lock
-from watersmeet.home.manifest import Suspension, load_newest
+from watersmeet.home.manifest import Suspension, load_newest, tag_of
 from watersmeet.home.sealed import read_sealed
 from watersmeet.io.ownership import Owner, check_owner
 from watersmeet.io.sinks import check_folder

@@ -23,7 +23,7 @@ from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
 from watersmeet.home.counters import BY_NAME, BY_STEP, Counters, Reason
 from watersmeet.home.disk import sync, sync_entries
-from watersmeet.home.files import make_private, private
+from watersmeet.home.files import make_private, private, replace_durably
 from watersmeet.home.outbox import Lanes, lanes_from
 from watersmeet.home.sealed import Seal
 
@@ -277,3 +277,19 @@ def _counters(named: Mapping[str, int]) -> Counters:
         elif kind in _REASONS:
             totals.set_aside[_REASONS[kind], name] = count
     return totals
+
+
+# The identity of a home: a tag that its copies and its new place keep, and that no other home has
+
+
+def tag_of(home: Path, manifest: Manifest) -> str:
+    """The tag of a home, or nothing if no engine has started there. Until the first tick only a file has it."""
+    with contextlib.suppress(OSError):
+        return manifest.tag or (home / layout.IDENTITY).read_text("ascii", "replace").strip()
+    return ""
+
+
+def keep_tag(home: Path, tag: str) -> None:
+    """Write the tag of a new home down, before anything outside of it has the tag."""
+    if not (home / layout.IDENTITY).exists():
+        replace_durably(home / layout.IDENTITY, tag.encode())
