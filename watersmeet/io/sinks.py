@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -33,6 +33,14 @@ from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
 
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
+
+
+class ResultWriter(Protocol):
+    """Writes the results of one query and task in the format of its sink."""
+
+    def write(self, rows: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
 
 
 Target = Path | BinaryIO
@@ -91,9 +99,6 @@ class _JsonFile:
     def close(self) -> None:
         self._file.close()
         self._lines.close()
-
-
-ResultWriter = _ParquetFile | _CsvFile | _JsonFile  # of the results of one query and task
 
 
 def _separator(value: str) -> str:
