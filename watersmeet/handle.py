@@ -11,8 +11,7 @@ from watersmeet.home import layout
 from watersmeet.home.files import make_private
 from watersmeet.home.manifest import Manifest, Suspension
 from watersmeet.io.connectors.protocol import shown
-from watersmeet.io.result_reader import set_up
-from watersmeet.io.sinks import prepare_folder, result_folder
+from watersmeet.io.sinks import prepare_folder, reader_of, result_folder
 from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 
@@ -91,7 +90,7 @@ class QueryHandle:
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.read).groupBy("tick").sum("matches").toDF("tick", "matches")
         self._prepare()
-        frame: DataFrame = set_up(self._engine.spark.read, self.query).load(spark_path(str(self.folder)))
+        frame: DataFrame = reader_of(self._engine.spark.read, self.query).load(spark_path(str(self.folder)))
         return frame
 
     def stream(self) -> DataFrame:
@@ -110,7 +109,7 @@ class QueryHandle:
         if self.query.sink.format == "count":
             return self._counts(self._engine.spark.readStream)
         self._prepare()
-        frame: DataFrame = set_up(self._engine.spark.readStream, self.query).load(spark_path(str(self.folder)))
+        frame: DataFrame = reader_of(self._engine.spark.readStream, self.query).load(spark_path(str(self.folder)))
         return frame
 
     def foreach_tick(self, deliver: Callable[[DataFrame, int], None]) -> QueryHandle:

@@ -275,10 +275,10 @@ class Lifecycle:
             self._active.check_owners(self._active.recall(accept))
             executor = make_executor(self.options, self.home, lambda: self.spark, self._is_given)
             self._held.callback(executor.close)
-            running = open_home(self._active, executor, self._deliveries, lambda: self.spark, lock)
-            self._feeds, self._keeper, self._outbox = running.feeds, running.keeper, running.outbox
+            opened = open_home(self._active, executor, self._deliveries, lambda: self.spark, lock)
+            loop, self._feeds, self._keeper, self._outbox = opened
             self._held.callback(self._keeper.follower.close)
-            self._loop = loop = running.loop
+            self._loop = loop
             self._outbox.committed(loop.manifest)
             self._deliveries.committed(loop.manifest)
             self._active.run_on(self._keeper)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from watersmeet.errors import ModelError, SourcePlace, SqlError, WatersmeetError, internal
-from watersmeet.io.into import check_into, check_path, check_source, resolved_sink
-from watersmeet.io.locations import check_home_apart
+from watersmeet.io.locations import check_home_apart, check_into, check_path, check_source, resolved_sink
 from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.io.source import class_of
 from watersmeet.io.sources import check_file_source

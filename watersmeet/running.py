@@ -1,10 +1,10 @@
-"""What an engine has while it runs, and how a start puts it together: recovery, the first plan, the loop."""
+"""How a start puts together what an engine has while it runs: recovery, the first plan, the loop."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,16 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True)
-class Running:
-    """The parts of an engine that exist from its start to its stop."""
-
-    loop: TickLoop
-    feeds: Feeds
-    keeper: PlanKeeper  # the holder of the active plan
-    outbox: Outbox  # deliveries to targets
-
-
 def make_executor(options: Options, home: Path, spark: Callable[[], SparkSession], is_given: bool) -> Executor:
     """Who executes the orders of ticks. `is_given`: the session is the user's, and may have workers that cannot."""
     if options.executor == "local":
@@ -53,7 +43,7 @@ def make_executor(options: Options, home: Path, spark: Callable[[], SparkSession
 
 def open_home(
     active: ActiveQueries, executor: Executor, deliveries: Deliveries, spark: Callable[[], SparkSession], lock: HomeLock
-) -> Running:
+) -> tuple[TickLoop, Feeds, PlanKeeper, Outbox]:
     """Recover the home, and connect all that runs on it. No tick runs before its feeds are started."""
     pipeline, queries = active.pipeline, active.queries
     home, options, streams = pipeline.home, pipeline.options, tuple(pipeline.streams.values())
@@ -78,7 +68,7 @@ def open_home(
     loop.delivered, loop.check_lock = outbox.delivered, lock.check
     keeper = PlanKeeper(loop, plan, options, active.changing)
     loop.observers += [outbox, deliveries, keeper.follower]
-    return Running(loop, feeds, keeper, outbox)
+    return loop, feeds, keeper, outbox
 
 
 def _published(home: Path, manifest: Manifest) -> dict[str, str]:

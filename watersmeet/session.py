@@ -144,15 +144,20 @@ def _check_yarn(master: str) -> None:
 
 def _check_kubernetes(master: str, chosen: Mapping[str, str]) -> None:
     """Reject Kubernetes without an image: no executor would start, and Spark would wait for ever."""
-    from pyspark import SparkConf, SparkContext
-
-    SparkContext._ensure_initialized()  # so that spark-defaults.conf has been read
     names = ("spark.kubernetes.container.image", "spark.kubernetes.executor.container.image")
-    if not any(chosen.get(name) or SparkConf().get(name) for name in names):
+    if not any(_setting(name, chosen) for name in names):
         raise RunError(
             f"master={master}: no image for the executors is named",
             hint=f"--set {names[0]}=… with Spark, this Python and watersmeet in it; all of them need the home",
         )
+
+
+def _setting(name: str, chosen: Mapping[str, str]) -> str | None:
+    """A setting that is chosen, or that is in spark-defaults.conf."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # so that the file has been read
+    return chosen.get(name) or SparkConf().get(name)
 
 
 def make_session(
@@ -165,9 +170,9 @@ def make_session(
     `log` is the file for Spark's output, if this process has no Spark yet; without it the output goes to the terminal.
     """
     given = settings or {}
-    master = given.get("spark.master") or master  # the setting is what Spark would obey
+    master = given.get("spark.master") or master or ""  # the setting is what Spark would obey
     _check_classic(given)
-    _check_yarn(master or "")
+    _check_yarn(master)
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -177,15 +182,15 @@ def make_session(
     from pyspark.sql import SparkSession
 
     for_place = {**LOCAL_SETTINGS, **_socket_settings()} if local else {}
-    chosen = {**SETTINGS, **for_place, **_authentication(master or "", given), **given}
+    chosen = {**SETTINGS, **for_place, **_authentication(master, given), **given}
     if log is not None:
         _launch_jvm({name: value for name, value in chosen.items() if not _IS_SECRET.search(name)}, log)
-    if (master or "").startswith(_STANDALONE):
-        _check_secret(str(master), chosen)
-    if (master or "").startswith("k8s://"):
-        _check_kubernetes(str(master), chosen)
+    if master.startswith(_STANDALONE):
+        _check_secret(master, chosen)
+    if master.startswith("k8s://"):
+        _check_kubernetes(master, chosen)
     builder = SparkSession.builder.appName("watersmeet").master(master or f"local[{2 * cores()},4]")
-    if (master or "").startswith("local-cluster"):
+    if master.startswith("local-cluster"):
         builder = builder.config(_SECRET, secrets.token_hex(32))
     for name, value in chosen.items():
         builder = builder.config(name, value)
@@ -227,10 +232,7 @@ def _authentication(master: str, given: Mapping[str, str]) -> dict[str, str]:
 
 def _check_secret(master: str, chosen: Mapping[str, str]) -> None:
     """Reject a standalone cluster without a secret, unless that is what the user has set."""
-    from pyspark import SparkConf, SparkContext
-
-    SparkContext._ensure_initialized()  # so that spark-defaults.conf has been read
-    authenticates = chosen.get(_AUTHENTICATE) or SparkConf().get(_AUTHENTICATE)
+    authenticates = _setting(_AUTHENTICATE, chosen)
     if authenticates is None:
         raise RunError(
             f"no secret is set for the cluster {master}",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from watersmeet.cli.dashboard import as_line, as_table, make_picture
+from watersmeet.cli.dashboard import Picture, as_line, as_table
 from watersmeet.cli.demo.show import latency_text
 from watersmeet.cli.run import set_aside_of
 from watersmeet.cli.screen import LOG_EVERY, say, show_until, step
@@ -50,14 +50,14 @@ def _stats(tick: int, rows: int, results: int) -> Stats:
 
 
 def test_rates_are_what_changed_between_two_looks() -> None:
-    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {})
-    assert picture.rows_per_second == 500
-    assert picture.queries[0].per_second == 125
-    assert picture.state_bytes == 123_456
+    picture = Picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {})
+    assert sum(picture.row_rates.values()) == 500
+    assert picture.result_rates == {"hot": 125}
+    assert picture.state_text == "state 123 kB"
 
 
 def test_line_for_a_log() -> None:
-    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {})
+    picture = Picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {})
     assert as_line(picture) == "tick 9 in 310 ms · so far 3,000 rows (500/s), 700 results · state 123 kB"
     assert as_line(picture, "detail") == "tick 9 · so far 3,000 rows (500/s), 700 results · detail"
 
@@ -66,10 +66,10 @@ def test_a_line_for_a_log_stays_short() -> None:
     suspended = Suspension(7, "a reason", "1")
     many = tuple(replace(_query(f"a_query_with_a_long_name_{at}", 10**10), suspended=suspended) for at in range(40))
     before, after = (replace(_stats(10**7, rows, 0), queries=many) for rows in (0, 10**12))
-    line = as_line(make_picture(after, before, 5.0, {}))
+    line = as_line(Picture(after, before, 5.0, {}))
     assert line.endswith("40 suspended")
     assert len(line) <= 100
-    long_demo = make_picture(_stats(12_345, 123_456_789, 12_345_678), _stats(12_300, 123_000_000, 0), 5.0, {})
+    long_demo = Picture(_stats(12_345, 123_456_789, 12_345_678), _stats(12_300, 123_000_000, 0), 5.0, {})
     assert len(f"3600 s · {as_line(long_demo, latency_text((0.999, 12.3)))}") <= 100
 
 
@@ -124,7 +124,7 @@ def test_a_disk_that_fails_is_no_terminal_that_is_gone() -> None:
 
 
 def test_table_for_a_terminal() -> None:
-    picture = make_picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": (0.25, 1.5)})
+    picture = Picture(_stats(9, 3000, 700), _stats(5, 1000, 200), 4.0, {"hot": (0.25, 1.5)})
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(as_table(picture))
     text = console.export_text()
@@ -139,7 +139,7 @@ def test_figures_stay_in_a_narrow_terminal_and_joins_give_way(width: int) -> Non
     names = ("neighbours", "bidding_sellers")
     stats = replace(_stats(1234, 30_000, 0), queries=tuple(_query(name, 1_234_567, joins) for name in names))
     before = replace(_stats(1200, 20_000, 0), queries=tuple(_query(name, 1_224_567, joins) for name in names))
-    picture = make_picture(stats, before, 5.0, dict.fromkeys(names, (0.25, 1.5)))
+    picture = Picture(stats, before, 5.0, dict.fromkeys(names, (0.25, 1.5)))
     lines = _shown(as_table(picture), width)
     assert all(len(line) <= width for line in lines)
     for name in names:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.two_streams import write
 from watersmeet import Engine
-from watersmeet.control import compaction
-from watersmeet.control.change_log import LoggedChange, append_entries, read_entries
-from watersmeet.control.compaction import Compaction, shortened
+from watersmeet.control import change_log
+from watersmeet.control.change_log import Compaction, LoggedChange, append_entries, read_entries, shortened
 from watersmeet.control.declarations import recall
 from watersmeet.errors import StateError
 from watersmeet.home import layout
@@ -79,7 +78,7 @@ def test_what_was_added_and_dropped_leaves_nothing_but_what_was_declared_and_dro
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(compaction, "LONGEST_LOG", 1000)
+    monkeypatch.setattr(change_log, "LONGEST_LOG", 1000)
     return tmp_path
 
 
@@ -132,7 +131,7 @@ def test_a_full_disk_leaves_the_log_as_it_is(home: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compaction, "replace_durably", full)
+    monkeypatch.setattr(change_log, "replace_durably", full)
     Compaction(home).run(MarkedLog(home / layout.CHANGES).mark())
     assert (home / layout.CHANGES).read_bytes() == content
 

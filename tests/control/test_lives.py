@@ -25,7 +25,7 @@ from tests.support.inside import abandon, feeds_of, opened, run_feeds
 from tests.support.two_streams import write
 from tests.support.waiting import PATIENCE
 from watersmeet import Engine
-from watersmeet.control import compaction
+from watersmeet.control import change_log
 from watersmeet.home.layout import tick_of
 from watersmeet.home.manifest import load_newest
 
@@ -359,13 +359,13 @@ class LivesWithAShortLog(Lives):
 
     def __init__(self) -> None:
         super().__init__()
-        self.longest, compaction.LONGEST_LOG = compaction.LONGEST_LOG, 0
+        self.longest, change_log.LONGEST_LOG = change_log.LONGEST_LOG, 0
 
     def teardown(self) -> None:
         try:
             super().teardown()
         finally:
-            compaction.LONGEST_LOG = self.longest
+            change_log.LONGEST_LOG = self.longest
 
 
 LivesWithAShortLog.TestCase.settings = Lives.TestCase.settings

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from watersmeet import Engine
 from watersmeet.cli.app import app
 from watersmeet.control.change_log import LoggedChange, append_entries
-from watersmeet.control.description import write_description
+from watersmeet.control.description import describe, write_description
 from watersmeet.control.stats import stats_of_home
 from watersmeet.home import layout
 from watersmeet.home.counters import Counters, Reason
@@ -46,7 +46,7 @@ def engine(tmp_path: Path) -> Engine:
     )
     bucket = BucketInfo("l", "state/l/x.bucket", 90, 1234, 0, 0, 5, 1, 2)
     commit(home, Manifest(2, newest={"l": 5}, buckets=(bucket,), totals=totals, plan="v", queries={"q": 1}))
-    write_description(home, [handle.query for handle in engine.queries])
+    write_description(home, describe(home, [handle.query for handle in engine.queries]))
     layout.rejected(home, "files").mkdir(parents=True)
     append_entries(home, [LoggedChange(1.0, 3, "add", "added", 0.25, JOIN)])
     log_tick(home, TickTimes(2, 10, 5, 0.2, 0.1, 0.01, 0.0))

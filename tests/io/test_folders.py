@@ -21,9 +21,12 @@ from watersmeet.io import folders, listing, source
 from watersmeet.io.folders import FilePiece, Folder, InputFile, Noted, file_pieces, is_folder
 from watersmeet.io.source import share_pieces
 from watersmeet.io.taken_files import Stamp, TakenFiles
+from watersmeet.io.watch import FolderWatch
 from watersmeet.model import Column, Source, Stream
 
 COLUMNS = (Column("ts", "timestamp"), Column("id", "bigint"), Column("word", "string"))
+UNWATCHED = FolderWatch()
+UNWATCHED.close()  # as where no changes are reported
 
 
 def stream(path: Path | str, *options: tuple[str, str]) -> Stream:
@@ -55,7 +58,7 @@ def test_only_plain_folders_with_known_options_are_read_here(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_listed_and_passed_in_the_round_at_once_is_taken_once(tmp_path: Path) -> None:
-    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "1")), TakenFiles(), settle=5)
+    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "1")), TakenFiles(), 5, UNWATCHED)
     taken: list[str] = []
     for number in range(12):
         touch(tmp_path / f"{number:02d}", number)
@@ -72,8 +75,8 @@ def test_a_batch_has_a_limited_number_of_rows_as_far_as_they_are_known(
     for number in range(20):
         (tmp_path / f"{number:02d}").write_bytes(bytes(1000))
         os.utime(tmp_path / f"{number:02d}", (number, number))
-    folder = Folder(stream(tmp_path), TakenFiles(), settle=5)
-    bounded = Folder(stream(tmp_path, ("maxFilesPerTrigger", "6")), TakenFiles(), settle=5)
+    folder = Folder(stream(tmp_path), TakenFiles(), 5, UNWATCHED)
+    bounded = Folder(stream(tmp_path, ("maxFilesPerTrigger", "6")), TakenFiles(), 5, UNWATCHED)
     for one in (folder, bounded):
         one.counted(90, 3000)  # 30 rows a file
         one.counted(0, 3000)  # of files without rows nothing is learned
@@ -96,7 +99,7 @@ def test_a_file_with_a_narrower_type_is_read(tmp_path: Path) -> None:
 
 def test_names_of_files_that_are_gone_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_SPARE", 10)
-    folder = Folder(stream(tmp_path), TakenFiles(), settle=5)
+    folder = Folder(stream(tmp_path), TakenFiles(), 5, UNWATCHED)
     for number in range(100):
         touch(tmp_path / f"{number:03d}", number)
         folder.look()
@@ -119,7 +122,7 @@ def test_files_come_by_date_each_once_and_hidden_ones_never(tmp_path: Path) -> N
         ("f._COPYING_", 1),
     ):
         touch(tmp_path / name, second)
-    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "2")), TakenFiles(), settle=5)
+    folder = Folder(stream(tmp_path, ("maxFilesPerTrigger", "2")), TakenFiles(), 5, UNWATCHED)
 
     def taken() -> list[str]:
         return list(folder.take())
@@ -193,7 +196,7 @@ def names(folder: Folder) -> list[str]:
 
 def folder_of(path: Path, *options: tuple[str, str], settle: float = 0.2) -> tuple[Folder, TakenFiles]:
     taken = TakenFiles()
-    return Folder(stream(path, *options), taken, settle), taken
+    return Folder(stream(path, *options), taken, settle, UNWATCHED), taken
 
 
 def test_a_batch_is_bounded_in_files_and_bytes(tmp_path: Path) -> None:

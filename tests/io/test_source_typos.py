@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.io.source_typos import probable_typos
+from watersmeet.io.sources import probable_typos
 from watersmeet.model import Column, Source, Stream
 
 

@@ -41,7 +41,7 @@ def no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_ROUND", 0)
 
 
-def folder_of(path: Path, watching: FolderWatch | None) -> Folder:
+def folder_of(path: Path, watching: FolderWatch) -> Folder:
     stream = Stream("x", (Column("ts", "timestamp"),), "ts", source=Source("parquet", str(path), ()))
     return Folder(stream, TakenFiles(), 0.1, watching)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from watersmeet import Engine
 from watersmeet.adapt import decisions, measure
-from watersmeet.control import compaction
+from watersmeet.control import change_log
 from watersmeet.home import tick_log
 from watersmeet.io import positions, taken_files
 
@@ -41,7 +41,7 @@ def main() -> None:
     measure.REMEMBERED = REMEMBERED_FILTERS
     tick_log._LONGEST_LOG = LONGEST_TICK_LOG
     positions._LONG = LONGEST_POSITIONS
-    decisions._LONGEST = compaction.LONGEST_LOG = LONGEST_OTHER_LOG
+    decisions._LONGEST = change_log.LONGEST_LOG = LONGEST_OTHER_LOG
     home, script = map(Path, sys.argv[1:])
     with Engine(home=home, tick="1 millisecond") as engine:
         engine.sql(script.read_text(), script)

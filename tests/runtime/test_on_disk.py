@@ -115,7 +115,7 @@ def test_one_folder_that_fails_among_others(tmp_path: Path, monkeypatch: pytest.
     failing(monkeypatch, "/b$", errno.EIO)
     monkeypatch.setattr(disk, "_sync_file_system", full)
     monkeypatch.setattr(disk, "FEW", few)
-    failed = disk.sync_each(folders)
+    failed = disk.sync_each(disk.sync_entries, folders)
     # Of a whole file system it is not known what was lost; what is gone has nothing to lose.
     assert list(failed) == (folders[1:2] if few else folders[:2])
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from watersmeet import __version__
-from watersmeet.cli import check, control, demo, explain, init, plans, retry, run
-from watersmeet.cli.help import help_text
+from watersmeet.cli import check, control, demo, explain, plans, run, sample_project
+from watersmeet.cli.arguments import help_text
 
 app = typer.Typer(
     name="watersmeet",
@@ -62,7 +62,7 @@ app.command(help=control.DROP_HELP)(control.drop)
 app.command(help=control.RESUME_HELP)(control.resume)
 app.command(name="list", help=control.LIST_HELP)(control.list_)
 app.command(help=control.STATS_HELP)(control.stats)
-app.command(name="retry-rejected", help=retry.HELP)(retry.retry_rejected)
+app.command(name="retry-rejected", help=control.RETRY_HELP)(control.retry_rejected)
 app.command(help=plans.HELP)(plans.plans)
-app.command(help=init.HELP)(init.init)
+app.command(help=sample_project.HELP)(sample_project.init)
 app.command(help=demo.HELP)(demo.demo)

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""What several commands have: arguments, options, and the form of their help."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ PipelineFile = Annotated[
         help="A file of CREATE STREAM and CREATE QUERY statements.",
     ),
 ]
+
+
+def help_text(*paragraphs: str, examples: tuple[str, ...] = ()) -> str:
+    """Help that is no docstring: its line breaks would stay, wherever the edge of the terminal is."""
+    shown = "\n".join(f"  {example}" for example in examples)
+    return "\n\n".join([*paragraphs, *(["Examples:", shown] if examples else [])])
 
 
 def checked_home(home: Path | None) -> Path | None:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
+from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, help_text, home_option, text_of
 from watersmeet.cli.errors import ExitCode, reporting, show_error
-from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Check a pipeline and report the first error of each statement, without reading data or starting Spark.",
@@ -26,8 +25,7 @@ def check(
     with reporting(None):
         from watersmeet.cli.tables import count_text
         from watersmeet.errors import ModelError, WatersmeetError
-        from watersmeet.io.source_typos import probable_typos
-        from watersmeet.io.sources import missing_folder
+        from watersmeet.io.sources import missing_folder, probable_typos
         from watersmeet.options import read_options
         from watersmeet.pipeline import Pipeline, check_script
         from watersmeet.plan.at_fault import queries_at_fault

@@ -1,4 +1,4 @@
-"""The commands that read a home or send requests to the engine that runs on it: add, drop, resume, list, stats."""
+"""The commands that read a home or send requests to the engine that runs on it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, text_of
+from watersmeet.cli.arguments import HOME, TIMEOUT, Format, Home, Timeout, check_format, help_text, text_of
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import (
     FiguresTable,
     TableColumn,
     bytes_text,
+    count_text,
     print_table,
     rejected_folder,
     seconds_text,
@@ -56,6 +56,11 @@ STATS_HELP = help_text(
     "Show the counts of a home: rows, rows and files set aside, results, failed values, failures of predicates, size "
     "of the state, durations of ticks and changes. The engine need not run.",
     examples=("watersmeet stats --home state --format json",),
+)
+RETRY_HELP = help_text(
+    "Read files again that were set aside because they could not be read, of all streams or of those named.",
+    "They are read with the next tick, or at the next start. No file is read twice: what was read before is left out.",
+    examples=("watersmeet retry-rejected --home state", "watersmeet retry-rejected bids --home state"),
 )
 
 
@@ -169,6 +174,28 @@ def stats(home: Home = HOME, format_: Format = "text") -> None:
             typer.echo(json_text(found.as_json()))
         else:
             _print_stats(found, home)
+
+
+def retry_rejected(
+    streams: Annotated[
+        list[str] | None, typer.Argument(metavar="[STREAM]…", show_default=False, help="Streams; all if none is named.")
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    with reporting(None):
+        from watersmeet.control.stats import check_home
+        from watersmeet.home.lock import is_running
+        from watersmeet.runtime.feed.retry_request import request_retry
+
+        check_home(home)
+        when = "with the next tick" if is_running(home) else "at the next start"
+        found = request_retry(home.absolute(), streams or ())
+        for stream, names in found.items():
+            typer.echo(f"{stream}: {count_text(len(names), 'file is', 'files are')} read again {when}")
+            for name in names:
+                typer.echo(f"  {name}")
+        if not found:
+            typer.echo("no file is set aside")
 
 
 def _query_table(listed: Sequence[QueryStats]) -> FiguresTable:

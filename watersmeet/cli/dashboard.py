@@ -19,51 +19,51 @@ from watersmeet.cli.tables import (
     short_count,
     suspended_text,
 )
-from watersmeet.control.stats import Stats
+from watersmeet.control.stats import Stats, StoreStats
 from watersmeet.engine import Engine
-from watersmeet.home.manifest import Suspension
 
 RATE_OVER = 5.0  # seconds; shorter jumps with every tick, longer hides a change
 _BARS = "▁▂▃▄▅▆▇█"
 
+_NOTHING_STORED = StoreStats("", 0, 0, 0)
 Latency = tuple[float, float]  # median and 95th percentile, in seconds
 
 
 @dataclass(frozen=True)
-class StreamLine:
-    name: str
-    rows: int
-    per_second: float
-    set_aside: Mapping[str, int]
-    stored_rows: int
-    stored_bytes: int
-
-
-@dataclass(frozen=True)
-class QueryLine:
-    name: str
-    joins: str
-    results: int
-    per_second: float
-    latency: Latency | None = None
-    suspended: Suspension | None = None
-
-
-@dataclass(frozen=True)
 class Picture:
-    tick: int
-    rows_per_second: float
-    streams: tuple[StreamLine, ...]
-    queries: tuple[QueryLine, ...]
-    tick_times: tuple[float, ...] = ()  # of this run, oldest first
+    """The statistics now; rates are over the `seconds` since those of `before`."""
+
+    now: Stats
+    before: Stats
+    seconds: float
+    latency: Mapping[str, Latency]  # by query
 
     @property
-    def rows(self) -> int:
-        return sum(stream.rows for stream in self.streams)
+    def row_rates(self) -> dict[str, float]:
+        """The rows of each stream per second."""
+        before = {stream.name: stream.rows for stream in self.before.streams}
+        return {stream.name: (stream.rows - before.get(stream.name, 0)) / self.seconds for stream in self.now.streams}
 
     @property
-    def state_bytes(self) -> int:
-        return sum(stream.stored_bytes for stream in self.streams)
+    def result_rates(self) -> dict[str, float]:
+        """The results of each query per second."""
+        before = {query.name: query.results for query in self.before.queries}
+        return {query.name: (query.results - before.get(query.name, 0)) / self.seconds for query in self.now.queries}
+
+    @property
+    def stored(self) -> dict[str, StoreStats]:
+        """The store of each stream."""
+        stores = {store.name: store for store in self.now.stores}
+        return {stream.name: stores.get(stream.name, _NOTHING_STORED) for stream in self.now.streams}
+
+    @property
+    def state_text(self) -> str:
+        return f"state {bytes_text(sum(store.bytes for store in self.stored.values()))}"
+
+    @property
+    def tick_times(self) -> tuple[float, ...]:
+        """Of this run, the oldest first."""
+        return tuple(tick.total for tick in self.now.ticks)
 
 
 class StatsWatch:
@@ -79,46 +79,21 @@ class StatsWatch:
         while len(self._looks) > 2 and self._looks[1][0] <= now - RATE_OVER:
             self._looks.popleft()
         then, before = self._looks[0]
-        seconds = max(now - then, 1e-9)
-        return make_picture(stats, before, seconds, latency or {})
-
-
-def make_picture(stats: Stats, before: Stats, seconds: float, latency: Mapping[str, Latency]) -> Picture:
-    """The figures now, with rates over the `seconds` since `before`."""
-    rows_before = {stream.name: stream.rows for stream in before.streams}
-    results_before = {query.name: query.results for query in before.queries}
-    stores = {store.name: store for store in stats.stores}
-    streams = []
-    for stream in stats.streams:
-        store = stores.get(stream.name)
-        grown = stream.rows - rows_before.get(stream.name, 0)
-        stored = (store.rows, store.bytes) if store else (0, 0)
-        streams.append(StreamLine(stream.name, stream.rows, grown / seconds, stream.set_aside, *stored))
-    queries = tuple(
-        QueryLine(
-            name=query.name,
-            joins=query.joins,
-            results=query.results,
-            per_second=(query.results - results_before.get(query.name, 0)) / seconds,
-            latency=latency.get(query.name),
-            suspended=query.suspended,
-        )
-        for query in stats.queries
-    )
-    rate = sum(stream.per_second for stream in streams)
-    return Picture(stats.tick, rate, tuple(streams), queries, tuple(tick.total for tick in stats.ticks))
+        return Picture(stats, before, max(now - then, 1e-9), latency or {})
 
 
 def as_line(picture: Picture, detail: str = "") -> str:
     """One short line for a log, with the last tick, all rows and results so far, and the state or another detail. A
     suspended query is only counted: a warning has its name."""
     lasted = f" in {seconds_text(picture.tick_times[-1])}" if picture.tick_times and not detail else ""
-    suspended = sum(query.suspended is not None for query in picture.queries)
+    now = picture.now
+    suspended = sum(query.suspended is not None for query in now.queries)
+    rows, results = sum(stream.rows for stream in now.streams), sum(query.results for query in now.queries)
     pieces = (
-        f"tick {picture.tick:,}{lasted}",
-        f"so far {short_count(picture.rows)} rows ({short_count(picture.rows_per_second)}/s), "
-        f"{short_count(sum(query.results for query in picture.queries))} results",
-        detail or f"state {bytes_text(picture.state_bytes)}",
+        f"tick {now.tick:,}{lasted}",
+        f"so far {short_count(rows)} rows ({short_count(sum(picture.row_rates.values()))}/s), "
+        f"{short_count(results)} results",
+        detail or picture.state_text,
         f"{suspended:,} suspended" if suspended else "",
     )
     return " · ".join(piece for piece in pieces if piece)
@@ -127,15 +102,15 @@ def as_line(picture: Picture, detail: str = "") -> str:
 def as_table(picture: Picture) -> RenderableType:
     """The whole picture for a terminal."""
     suspended = [
-        Text(f" {suspended_text(query.name, query.suspended)}", "red") for query in picture.queries if query.suspended
+        Text(f" {suspended_text(each.name, each.suspended)}", "red") for each in picture.now.queries if each.suspended
     ]
     return Group(_summary(picture), Text(), stream_table(picture), Text(), query_table(picture), *suspended)
 
 
 def _summary(picture: Picture) -> Text:
     line = Text(" ", no_wrap=True, overflow="crop")
-    line.append(f"tick {picture.tick:,}", "bold")
-    line.append(f" · {picture.rows_per_second:,.0f} rows/s · state {bytes_text(picture.state_bytes)}")
+    line.append(f"tick {picture.now.tick:,}", "bold")
+    line.append(f" · {sum(picture.row_rates.values()):,.0f} rows/s · {picture.state_text}")
     if picture.tick_times:
         line.append(f" · last tick {seconds_text(picture.tick_times[-1])}")
         line.append(f"  {_sparkline(picture.tick_times[-16:])}", "cyan")
@@ -145,31 +120,30 @@ def _summary(picture: Picture) -> Text:
 def stream_table(picture: Picture) -> FiguresTable:
     stored = (TableColumn("stored rows", leaves=2), TableColumn("stored bytes", leaves=1))
     table = FiguresTable("stream", "rows", "rows/s", *stored, TableColumn("set aside", text=True))
-    for stream in picture.streams:
+    rates, stores = picture.row_rates, picture.stored
+    for stream in picture.now.streams:
+        store = stores[stream.name]
         table.add_row(
             stream.name,
             f"{stream.rows:,}",
-            f"{stream.per_second:,.0f}",
-            f"{stream.stored_rows:,}",
-            bytes_text(stream.stored_bytes),
+            f"{rates[stream.name]:,.0f}",
+            f"{store.rows:,}",
+            bytes_text(store.bytes),
             set_aside_text(stream.set_aside) or "–",
         )
     return table
 
 
 def query_table(picture: Picture) -> FiguresTable:
-    measured = any(query.latency for query in picture.queries)
+    measured = any(query.name in picture.latency for query in picture.now.queries)
     joins = TableColumn("joins", text=True, leaves=1, style="dim")
     table = FiguresTable("query", "results", "per s", *(("latency p50", "p95") if measured else ()), joins)
-    for query in picture.queries:
-        latency = [seconds_text(value) for value in query.latency] if query.latency else ["–", "–"]
-        table.add_row(
-            query.name,
-            f"{query.results:,}",
-            f"{query.per_second:,.0f}",
-            *(latency if measured else ()),
-            query.joins,
-        )
+    rates = picture.result_rates
+    for query in picture.now.queries:
+        known = picture.latency.get(query.name)
+        latency = [seconds_text(value) for value in known] if known else ["–", "–"]
+        rate = f"{rates[query.name]:,.0f}"
+        table.add_row(query.name, f"{query.results:,}", rate, *(latency if measured else ()), query.joins)
     return table
 
 

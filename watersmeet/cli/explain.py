@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.arguments import TIMEOUT, Settings, Timeout, given_options, home_option, text_of
+from watersmeet.cli.arguments import TIMEOUT, Settings, Timeout, given_options, help_text, home_option, text_of
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 from watersmeet.terminal import visible_lines
 
 if TYPE_CHECKING:

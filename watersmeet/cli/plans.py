@@ -9,9 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from watersmeet.cli.arguments import HOME, Format, Home, check_format
+from watersmeet.cli.arguments import HOME, Format, Home, check_format, help_text
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import print_table
 from watersmeet.errors import WatersmeetError
 from watersmeet.terminal import json_text, visible

@@ -10,9 +10,8 @@ from rich.console import Console, Group
 from rich.spinner import Spinner
 from rich.text import Text
 
-from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, home_option, text_of
+from watersmeet.cli.arguments import HOME, PipelineFile, Settings, given_options, help_text, home_option, text_of
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 from watersmeet.cli.tables import count_text, rejected_folder, set_aside_text, suspended_text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.adapt.plan_keeper import PlanKeeper
-from watersmeet.control.change_log import append_entries, entries_of
+from watersmeet.control.change_log import Compaction, append_entries, entries_of
 from watersmeet.control.changes import (
     Activated,
     Add,
@@ -29,14 +29,12 @@ from watersmeet.control.changes import (
     missed,
     not_written,
 )
-from watersmeet.control.compaction import Compaction
 from watersmeet.control.declarations import Recalled, recall
-from watersmeet.control.description import write_description
+from watersmeet.control.description import describe, write_description
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.home.disk import sync_written
-from watersmeet.home.identity import keep_tag, tag_of
-from watersmeet.home.manifest import Manifest, load_readable
-from watersmeet.io.into import resolved_sink
+from watersmeet.home.manifest import Manifest, keep_tag, load_readable, tag_of
+from watersmeet.io.locations import resolved_sink
 from watersmeet.io.ownership import Owner, check_owner, claim
 from watersmeet.io.sinks import prepare_folder, put_aside
 from watersmeet.model import Query
@@ -136,7 +134,7 @@ class ActiveQueries:
         self._left = frozenset(self.pipeline.queries) if keeper is None else frozenset()
         self._keeper = keeper
         if keeper is not None:
-            write_description(self.pipeline.home, self.queries)
+            write_description(self.pipeline.home, describe(self.pipeline.home, self.queries))
 
     # Changes -------------------------------------------------------------------------------------
 
@@ -243,7 +241,7 @@ class ActiveQueries:
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}
             after = replace(after, queries=due)
             with contextlib.suppress(OSError):  # only for users, and the change is active
-                write_description(after.home, after.queries.values())
+                write_description(after.home, describe(after.home, after.queries.values()))
         elif self._declared is not None:  # the next start finds another pipeline
             new = {name: query for name, query in after.queries.items() if query is not before.get(name)}
             self._declared = {n: query for n, query in self._declared.items() if n in after.queries} | new

@@ -3,14 +3,17 @@ requested since.
 
 A line is on the disk before the plan with the change is handed over, so a change that was active in any tick is in the
 log. A last line that is cut short belongs to a change that was never active, and is removed. A long log is replaced by
-a shorter one of the same meaning (`compaction.py`).
+a shorter one of the same meaning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,12 +22,13 @@ from typing import Any
 from watersmeet.control.changes import ChangeRequest, Drop, Resume
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.dependencies import FOLLOWS
-from watersmeet.home.files import Version, append_durably, version_of, whole_lines
-from watersmeet.home.manifest import Manifest, Suspension
+from watersmeet.home.dependencies import FOLLOWS, fits
+from watersmeet.home.files import Version, append_durably, line, replace_durably, version_of, whole_lines
+from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import Query, Sink
 
 ADD, DROP, RESUME, STREAM = "add", "drop", "resume", "stream"
+LONGEST_LOG = 256 << 10  # bytes
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def _shown(home: Path, version: Version | None) -> tuple[LoggedChange, ...]:
 
 
 def entries_in(lines: Iterable[bytes]) -> list[LoggedChange]:
-    found = [json.loads(line) for line in lines if line]
+    found = [json.loads(each) for each in lines if each]
     return [_entry(raw) for raw in found if FOLLOWS not in raw]
 
 
@@ -150,3 +154,55 @@ def folded(entries: Iterable[LoggedChange]) -> Folded:
                 found.active[entry.name] = entry
                 found.declared |= {entry.name: entry} if entry.declared else {}
     return found
+
+
+class Compaction:
+    """Entries that later ones have made irrelevant are removed now and then.
+
+    The log is replaced as a whole, and the one before is kept beside it. The first line of the new one has the mark of
+    the one before: a manifest that was committed before the replacement names that one (`home/dependencies.py`). So the
+    log is replaced again only after a tick was committed with the new one."""
+
+    def __init__(self, home: Path) -> None:
+        self._log = home / layout.CHANGES
+        self._due = LONGEST_LOG
+
+    def run(self, committed: LogMark | None) -> None:
+        """Shorten the log if it is long. No line is being written meanwhile; `committed` is the newest manifest's."""
+        with contextlib.suppress(OSError):  # it is tried again after the next change
+            if self._log.stat().st_size <= self._due:
+                return
+            content = self._log.read_bytes()
+            if committed is None or not committed.bytes or not fits(content, committed):
+                return
+            short = _content(shortened(entries_in(content.splitlines())), content)
+            if 2 * len(short) <= len(content):
+                _keep(self._log)
+                replace_durably(self._log, short)
+            self._due = max(LONGEST_LOG, 2 * len(short))
+
+
+def shortened(entries: Sequence[LoggedChange]) -> list[LoggedChange]:
+    """The entries without which the log would describe another state, in their order.
+
+    That is the last addition of each query that is active and its last resumption, what the pipeline has declared, and
+    the drop of a query that it declares: or it would be back after the next start."""
+    found = folded(entries)
+    last = {(entry.name, entry.kind == RESUME): at for at, entry in enumerate(entries) if entry.kind != STREAM}
+    kept = {last[name, True] for name in found.resumed}
+    kept |= {last[name, False] for name in {**found.active, **found.declared}}
+    named = {id(entry) for entry in (*found.declared.values(), *found.streams.values())}
+    return [entry for at, entry in enumerate(entries) if at in kept or id(entry) in named]
+
+
+def _content(entries: Iterable[LoggedChange], before: bytes) -> bytes:
+    head = {FOLLOWS: asdict(LogMark(len(before), zlib.crc32(before)))}
+    return line(head) + b"".join(line(asdict(entry)) for entry in entries)
+
+
+def _keep(log: Path) -> None:
+    """Give the log a second name, which the one before has had so far."""
+    draft = layout.draft(layout.rotated(log))
+    draft.unlink(missing_ok=True)
+    os.link(log, draft)
+    draft.replace(layout.rotated(log))

@@ -16,16 +16,12 @@ from watersmeet.sql import CreateQuery, CreateStream, parse_script
 
 @dataclass(frozen=True)
 class Add:
-    """A query to be added."""
-
     query: Query
     place: SourcePlace | None = None
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A query to be dropped."""
-
     name: str
     place: SourcePlace | None = None
 

@@ -22,7 +22,7 @@ from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home import layout
 from watersmeet.home.location import local_path
 from watersmeet.home.manifest import Manifest
-from watersmeet.io.into import resolved_sink
+from watersmeet.io.locations import resolved_sink
 from watersmeet.io.sources import options_of_rows
 from watersmeet.model import Query, Sink, Stream
 from watersmeet.model.secrets import masked
@@ -84,13 +84,12 @@ def recall(home: Path, declared: Pipeline, manifest: Manifest, dropped: Collecti
 class _Comparison:
     def __init__(self, home: Path, declared: Pipeline, manifest: Manifest) -> None:
         logged = read_entries(home)
-        self.before = _Before(home, declared, manifest, logged)
+        self.before, self._entries = _before(home, declared, manifest, logged)
         self._is_first = not logged and not manifest.tick
         self._home, self._declared = home, declared
         self._tick, self._at = manifest.tick + 1, time.time()
         self._requested = dict(self.before.active)  # additions that go on, though the pipeline does not have them
         self._queries: dict[str, Query] = {}
-        self._entries = self.before.unlogged
         self._edits: list[Edit] = []
 
     def see(self, query: Query) -> None:
@@ -160,17 +159,16 @@ class _Comparison:
         return Recalled(pipeline, set(self._requested), self._entries, self._edits)
 
 
-class _Before(Folded):
-    """What the log describes. The log of an earlier version has no declarations: `unlogged` are those of its queries,
-    as far as the home has them."""
-
-    def __init__(self, home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[LoggedChange]) -> None:
-        self.unlogged: list[LoggedChange] = []
-        found = folded(logged)
-        if not found.streams and (logged or manifest.tick):
-            self.unlogged = list(_of_an_earlier_version(home, declared, manifest, logged))
-            found = folded((*logged, *self.unlogged))
-        super().__init__(found.active, found.declared, found.streams, found.resumed)
+def _before(
+    home: Path, declared: Pipeline, manifest: Manifest, logged: Sequence[LoggedChange]
+) -> tuple[Folded, list[LoggedChange]]:
+    """What the log describes. The log of an earlier version has no declarations: with those of its queries, as far as
+    the home has them, which are to be logged."""
+    found = folded(logged)
+    if found.streams or not (logged or manifest.tick):
+        return found, []
+    unlogged = list(_of_an_earlier_version(home, declared, manifest, logged))
+    return folded((*logged, *unlogged)), unlogged
 
 
 def _of_an_earlier_version(

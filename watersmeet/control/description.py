@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -44,9 +44,9 @@ def _place(home: Path, query: Query) -> str:
     return str(result_folder(home, query.name, query.sink))
 
 
-def write_description(home: Path, queries: Iterable[Query]) -> None:
-    described = {name: asdict(one) for name, one in describe(home, queries).items()}
-    write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
+def write_description(home: Path, queries: Mapping[str, Described]) -> None:
+    content = {name: asdict(one) for name, one in queries.items()}
+    write_whole(home / layout.QUERIES, json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def read_description(home: Path) -> dict[str, Described]:

@@ -6,21 +6,18 @@ predicates that a program registers.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from watersmeet.control.change_log import append_entries, entries_of, read_entries, still_suspended
 from watersmeet.control.changes import Activated, Add, Change, ChangeRequest, Drop, missed, not_written
-from watersmeet.control.description import Described, describe, read_description
+from watersmeet.control.description import Described, describe, read_description, write_description
 from watersmeet.errors import ModelError, StateError
 from watersmeet.home import layout
-from watersmeet.home.files import write_whole
-from watersmeet.home.identity import tag_of
 from watersmeet.home.lock import home_lock
-from watersmeet.home.manifest import Suspension, load_newest
+from watersmeet.home.manifest import Suspension, load_newest, tag_of
 from watersmeet.home.sealed import read_sealed
 from watersmeet.io.ownership import Owner, check_owner
 from watersmeet.io.sinks import check_folder
@@ -59,8 +56,7 @@ def change_stopped(home: Path, asked: ChangeRequest) -> Activated:
         try:
             resumed = {name: one.id for name, one in suspended.items()}
             append_entries(home, entries_of([asked], queries, resumed, tick, now))
-            described = {name: asdict(one) for name, one in known.items()}
-            write_whole(home / layout.QUERIES, json.dumps(described, indent=1, ensure_ascii=False))
+            write_description(home, known)
         except OSError as problem:
             raise not_written(home, problem) from None
         return Activated(tick, now - asked.at, missed(asked.changes, suspended, tick))

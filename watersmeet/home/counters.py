@@ -38,6 +38,11 @@ class Reason(StrEnum):
     FAILED_FILTER = "failed_filters"  # stored, but it passes no filter that could not be computed
 
 
+# The fields of `Counters` that count by name: of a stream, a query, a stage or a slice store
+BY_NAME = ("rows", "unwanted", "results", "failed_values", "spent", "done", "sliced", "windows_read", "keys_read")
+BY_STEP = ("step_in", "step_out", "step_micros")  # and by the number of a step
+
+
 @dataclass
 class Counters:
     """What ticks have done, in numbers: of one task, of a tick, or of all ticks of a home."""
@@ -60,9 +65,8 @@ class Counters:
 
     def forget_steps(self) -> None:
         """Delete the counts by step: their numbers mean nothing under another plan."""
-        self.step_in.clear()
-        self.step_out.clear()
-        self.step_micros.clear()
+        for kind in BY_STEP:
+            getattr(self, kind).clear()
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -87,17 +91,7 @@ class Counters:
                 del counter[name]
 
     def add(self, more: Counters) -> None:
-        self.rows.update(more.rows)
+        for kind in (*BY_NAME, *BY_STEP):
+            getattr(self, kind).update(getattr(more, kind))
         self.set_aside.update(more.set_aside)
-        self.unwanted.update(more.unwanted)
-        self.results.update(more.results)
-        self.failed_values.update(more.failed_values)
-        self.step_in.update(more.step_in)
-        self.step_out.update(more.step_out)
-        self.step_micros.update(more.step_micros)
-        self.spent.update(more.spent)
-        self.done.update(more.done)
-        self.sliced.update(more.sliced)
-        self.windows_read.update(more.windows_read)
-        self.keys_read.update(more.keys_read)
         self.hash_collisions += more.hash_collisions

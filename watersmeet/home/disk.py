@@ -59,19 +59,12 @@ def sync_entries(folders: Iterable[str | Path]) -> None:
             return _sync_all([], [str(folder) for folder in folders if os.path.isdir(folder)])
 
 
-def sync_each_written(files: Collection[str]) -> dict[str, OSError]:
-    """As `sync_written`, but a file that fails is no reason to fail for the others. Returns those that do, and why."""
-    return _each(files, sync_written)
+def sync_each(force: Callable[[list[str]], None], paths: Collection[str]) -> dict[str, OSError]:
+    """As `sync_written` or `sync_entries`, but a path that fails is no reason to fail for the others. Returns those
+    that do, and why.
 
-
-def sync_each(folders: Collection[str]) -> dict[str, OSError]:
-    """The same for the entries of folders."""
-    return _each(folders, sync_entries)
-
-
-def _each(paths: Collection[str], force: Callable[[list[str]], None]) -> dict[str, OSError]:
-    """Paths that are gone are left out. None is tried again after it has failed: the operating system reports a lost
-    write once, and the second call would succeed."""
+    Paths that are gone are left out. None is tried again after it has failed: the operating system reports a lost write
+    once, and the second call would succeed."""
     there = [path for path in paths if os.path.exists(path)]
     together = [[path] for path in there]
     if len(there) > FEW and _sync_file_system:

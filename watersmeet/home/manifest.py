@@ -21,9 +21,9 @@ from typing import Any
 from watersmeet import points
 from watersmeet.errors import StateError, restore_hint
 from watersmeet.home import layout
-from watersmeet.home.counters import Counters, Reason
+from watersmeet.home.counters import BY_NAME, BY_STEP, Counters, Reason
 from watersmeet.home.disk import sync, sync_entries
-from watersmeet.home.files import make_private, private
+from watersmeet.home.files import make_private, private, replace_durably
 from watersmeet.home.outbox import Lanes, lanes_from
 from watersmeet.home.sealed import Seal
 
@@ -253,28 +253,14 @@ def committed(home: Path) -> list[int]:
     return sorted(int(path.stem) for path in (home / layout.MANIFESTS).glob(layout.JSON_FILES) if path.stem.isdigit())
 
 
-_BY_NAME = (
-    "rows",
-    "unwanted",
-    "results",
-    "failed_values",
-    "spent",
-    "done",
-    "sliced",
-    "windows_read",
-    "keys_read",
-)  # counters of a stream, a query, a stage or a slice store,
-_BY_STEP = ("step_in", "step_out", "step_micros")  # and of a step
 _REASONS = {reason.value: reason for reason in Reason}
 _COLLISIONS = "hash_collisions"
 
 
 def _named(totals: Counters) -> dict[str, int]:
     """Counters as they stand in the file: named "kind/name"."""
-    counters: dict[str, Mapping[str, int] | Mapping[int, int]] = {
-        kind: getattr(totals, kind) for kind in (*_BY_NAME, *_BY_STEP)
-    }
-    found = {f"{kind}/{name}": count for kind, counter in counters.items() for name, count in counter.items()}
+    kinds = (*BY_NAME, *BY_STEP)
+    found = {f"{kind}/{name}": count for kind in kinds for name, count in getattr(totals, kind).items()}
     found |= {f"{reason}/{stream}": count for (reason, stream), count in totals.set_aside.items()}
     return {**found, _COLLISIONS: totals.hash_collisions}
 
@@ -284,10 +270,26 @@ def _counters(named: Mapping[str, int]) -> Counters:
     totals = Counters(hash_collisions=named.get(_COLLISIONS, 0))
     for key, count in named.items():
         kind, _, name = key.partition("/")
-        if kind in _BY_NAME:
+        if kind in BY_NAME:
             getattr(totals, kind)[name] = count
-        elif kind in _BY_STEP:
+        elif kind in BY_STEP:
             getattr(totals, kind)[int(name)] = count
         elif kind in _REASONS:
             totals.set_aside[_REASONS[kind], name] = count
     return totals
+
+
+# The identity of a home: a tag that its copies and its new place keep, and that no other home has
+
+
+def tag_of(home: Path, manifest: Manifest) -> str:
+    """The tag of a home, or nothing if no engine has started there. Until the first tick only a file has it."""
+    with contextlib.suppress(OSError):
+        return manifest.tag or (home / layout.IDENTITY).read_text("ascii", "replace").strip()
+    return ""
+
+
+def keep_tag(home: Path, tag: str) -> None:
+    """Write the tag of a new home down, before anything outside of it has the tag."""
+    if not (home / layout.IDENTITY).exists():
+        replace_durably(home / layout.IDENTITY, tag.encode())

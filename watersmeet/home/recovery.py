@@ -131,7 +131,7 @@ def sync_published(home: Path, manifest: Manifest) -> dict[str, str]:
     inside = {folder for folder in folders if Path(folder).is_relative_to(home)}
     if inside:
         sync_entries(inside)
-    failed = sync_each(folders - inside)
+    failed = sync_each(sync_entries, folders - inside)
     return {
         file.query: f"{folder} cannot be forced to disk: {failed[folder].strerror}"
         for file in manifest.results

@@ -66,7 +66,7 @@ class Folder:
     `settle` seconds, and set aside if it cannot be read then. One that was set aside and changes is tried again; one
     that was read and changes is only noted."""
 
-    def __init__(self, stream: Stream, taken: TakenFiles, settle: float, watch: FolderWatch | None = None) -> None:
+    def __init__(self, stream: Stream, taken: TakenFiles, settle: float, watch: FolderWatch) -> None:
         assert stream.source is not None
         self.root = os.path.abspath(stream.source.path)
         options = {name.lower(): int(value) for name, value in stream.source.options}

@@ -25,10 +25,10 @@ _WHOLE_SECONDS = 2_000_000_000  # or they are those of an old one
 class Listing:
     """The regular files below a folder, but those whose names say that they are not data, or not yet."""
 
-    def __init__(self, root: str, watch: FolderWatch | None = None) -> None:
+    def __init__(self, root: str, watch: FolderWatch) -> None:
         self._root = root
         self._watch = watch
-        self._may_follow = watch is not None
+        self._may_follow = True
         self._followed: dict[str, Followed] = {}  # by folder
         self._dates: dict[str, int | None] = {"": None}  # by folder; None: it may have more than was seen
         self._fresh: list[str] = []  # folders that were found and not yet listed
@@ -42,8 +42,7 @@ class Listing:
     def news(self, seen: Set[str]) -> Iterator[Entry]:
         """The files that are not among those seen, of the folders that have changed since they were listed; and
         those that are said to have changed."""
-        if self._watch is not None:
-            self._watch.hear()
+        self._watch.hear()
         folders = list(self._dates)
         self._fresh = []
         for folder in folders:
@@ -69,8 +68,6 @@ class Listing:
 
     def _follow(self, folder: str, found: os.stat_result) -> bool:
         """Whether the folder is watched from now on; it has to be listed once more."""
-        if self._watch is None:
-            return False
         self._unfollow(folder)
         if self._may_follow:
             followed = self._watch.follow(os.path.join(self._root, folder), found)
@@ -81,7 +78,7 @@ class Listing:
         return False
 
     def _unfollow(self, folder: str) -> None:
-        if self._watch is not None and folder in self._followed:
+        if folder in self._followed:
             self._watch.forget(self._followed.pop(folder))
 
     def _forget(self, folder: str) -> None:

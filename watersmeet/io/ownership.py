@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.errors import ModelError
+from watersmeet.errors import ModelError, StateError
 from watersmeet.home import layout
 from watersmeet.home.disk import sync, sync_entries
-from watersmeet.home.identity import is_home_with
 from watersmeet.home.lock import lock_folder
+from watersmeet.home.manifest import load_newest, tag_of
 from watersmeet.io.sinks import is_outside
 from watersmeet.model import Sink
 
@@ -104,7 +104,7 @@ def _found(query: str, folder: Path, owner: Owner) -> Owner | None:
             hint="if no other home does, delete the file and start again",
         ) from None
     if found.tag == owner.tag:
-        if str(found.home) != owner.place and is_home_with(found.home, owner.tag):
+        if str(found.home) != owner.place and _is_home_with(found.home, owner.tag):
             raise ModelError(
                 f"query {query}: {folder} has the results of the home {found.home}, of which {owner.home} is a copy",
                 detail="Both would write the same results into it.",
@@ -125,6 +125,13 @@ def _found(query: str, folder: Path, owner: Owner) -> Owner | None:
         detail="A new home reads the input from its beginning, and would add the same results once more.",
         hint=_MOVE,
     )
+
+
+def _is_home_with(home: Path, tag: str) -> bool:
+    """Whether a folder is a home that has this tag, as far as that can be seen."""
+    with contextlib.suppress(OSError, StateError):
+        return layout.is_home(home) and tag_of(home, load_newest(home)) == tag
+    return False
 
 
 def _check_unmarked(query: str, folder: Path, owner: Owner) -> None:

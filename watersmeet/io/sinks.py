@@ -28,7 +28,7 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.io.connectors.options import Option, OptionTable
 from watersmeet.io.connectors.protocol import connector_of
 from watersmeet.io.json_lines import JsonLines
-from watersmeet.model import Output, Sink
+from watersmeet.model import Output, Query, Sink
 from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
 
@@ -219,6 +219,21 @@ def is_outside(sink: Sink) -> bool:
 
 def result_schema(outputs: tuple[Output, ...]) -> pa.Schema:
     return pa.schema([(output.name, outside(output.type)) for output in outputs])
+
+
+def reader_of(reader: Any, query: Query) -> Any:
+    """`spark.read` or `spark.readStream` for the files of a query's folder, as the writers leave them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    kind = extension(query.sink)
+    schema = from_arrow_schema(result_schema(query.outputs), prefer_timestamp_ntz=True)
+    reader = reader.format(kind).schema(schema).option("pathGlobFilter", f"*.{kind}")
+    if kind == "csv":
+        # Arrow writes a quote inside of quotes twice, line ends as they are, "" for an empty text and nothing for NULL.
+        # Spark would take both for NULL, unless it takes something else for NULL as well.
+        written = {"header": "true", "escape": '"', "multiLine": "true", "nullValue": "\x01"}
+        return reader.options(**{**written, **dict(query.sink.options)})
+    return reader
 
 
 def check_folder(folder: Path, outputs: tuple[Output, ...]) -> None:

@@ -14,8 +14,7 @@ from watersmeet.errors import RunError
 from watersmeet.home import layout
 from watersmeet.home.files import replace_durably
 from watersmeet.home.manifest import Manifest
-from watersmeet.io.result_reader import set_up
-from watersmeet.io.sinks import extension, is_outside, result_folder
+from watersmeet.io.sinks import extension, is_outside, reader_of, result_folder
 from watersmeet.io.sources import spark_path
 from watersmeet.model import Query
 from watersmeet.runtime.exec.batches import Observer
@@ -143,7 +142,7 @@ class Deliveries(Observer):
 
     def _call(self, query: Query, deliver: Deliver, files: list[str], tick: int) -> None:
         try:
-            deliver(set_up(self._spark().read, query).load([spark_path(file) for file in files]), tick)
+            deliver(reader_of(self._spark().read, query).load([spark_path(file) for file in files]), tick)
             if self._failing.get(query.name) is deliver:
                 del self._failing[query.name]
         except Exception as problem:

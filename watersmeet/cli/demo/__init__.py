@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from watersmeet.cli.arguments import Settings, given_options, home_option
+from watersmeet.cli.arguments import Settings, given_options, help_text, home_option
 from watersmeet.cli.errors import reporting
-from watersmeet.cli.help import help_text
 
 HELP = help_text(
     "Watch nine queries over the live events of an auction site, with their rates and latencies.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,8 @@ from watersmeet.engine import Engine
 from watersmeet.home import layout
 
 RECENT = 10.0  # seconds
+_Measured = tuple[float, npt.NDArray[np.float32]]  # when a tick was committed, and the latency of each of its results
 _KEPT_AT_MOST = 200_000  # values a query and tick, so that a long demo at a high rate does not fill the memory
-
-
-@dataclass(frozen=True)
-class _Measured:
-    at: float
-    seconds: npt.NDArray[np.float32]
 
 
 class Latencies:
@@ -52,7 +46,7 @@ class Latencies:
                     values = [self._read(file, tick.finished_at) for file in files]
                     if values:
                         together = np.concatenate(values)[:_KEPT_AT_MOST]
-                        self._measured[query].append(_Measured(tick.finished_at, together))
+                        self._measured[query].append((tick.finished_at, together))
 
     def recent(self) -> dict[str, Latency]:
         """The latencies of each query that had results lately."""
@@ -64,7 +58,7 @@ class Latencies:
     def _summary(self, since: float) -> dict[str, Latency]:
         found = {}
         for query, measured in self._measured.items():
-            values = [one.seconds for one in measured if one.at >= since]
+            values = [seconds for at, seconds in measured if at >= since]
             together = np.concatenate(values) if values else np.empty(0)
             if len(together):
                 median, high = np.quantile(together, (0.5, 0.95))

@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -89,7 +88,7 @@ class _Demo:
         self._watch = StatsWatch(engine)
         self._latencies = Latencies(engine, feeder)
         self._picture = self._watch.look()
-        self._before = self._picture
+        self._before = self._picture.now
         self._ended_at: float | None = None
 
     def finished(self) -> bool:
@@ -133,46 +132,28 @@ class _Demo:
 
     def line(self) -> str:
         """The state of the demo as a line of a log: the slowest query stands for all."""
-        known = [query.latency for query in self._picture.queries if query.latency]
+        known = self._picture.latency.values()
         worst = (max(median for median, _ in known), max(high for _, high in known)) if known else None
         return f"{self._feeder.elapsed:.0f} s · {as_line(self._picture, latency_text(worst))}"
 
     def report(self, console: Console) -> None:
         """The figures of the whole run, and what to try next."""
-        picture = self._whole_run()
+        elapsed = self._feeder.elapsed
+        picture = Picture(self._picture.now, self._before, max(elapsed, 1e-9), self._latencies.whole_run())
         if console.is_terminal:
             console.print(Group(Text(), stream_table(picture), Text(), query_table(picture)))
         else:
-            for stream in picture.streams:
-                say(console, f"{stream.name}: {stream.rows:,} rows, {stream.per_second:,.0f}/s")
-            for query in picture.queries:
-                figures = (f"{query.results:,} results, {query.per_second:,.0f}/s", latency_text(query.latency))
+            row_rates, result_rates = picture.row_rates, picture.result_rates
+            for stream in picture.now.streams:
+                say(console, f"{stream.name}: {stream.rows:,} rows, {row_rates[stream.name]:,.0f}/s")
+            for query in picture.now.queries:
+                results = f"{query.results:,} results, {result_rates[query.name]:,.0f}/s"
+                figures = (results, latency_text(picture.latency.get(query.name)))
                 say(console, f"{query.name}: {', '.join(figure for figure in figures if figure)}")
-        ticks = count_text(picture.tick, "tick", "ticks")
-        say(console, f"\n{self._feeder.elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
+        ticks = count_text(picture.now.tick, "tick", "ticks")
+        say(console, f"\n{elapsed:.0f} s of events in {ticks}; rates and latencies are of the whole run.")
         say(console, f"Results: {_nearby(self._engine.home / layout.RESULTS)}, one folder per query.")
         say(console, next_commands(self._engine.home))
-
-    def _whole_run(self) -> Picture:
-        seconds = max(self._feeder.elapsed, 1e-9)
-        rows = {stream.name: stream.rows for stream in self._before.streams}
-        results = {query.name: query.results for query in self._before.queries}
-        latency = self._latencies.whole_run()
-        return replace(
-            self._picture,
-            streams=tuple(
-                replace(stream, per_second=(stream.rows - rows[stream.name]) / seconds)
-                for stream in self._picture.streams
-            ),
-            queries=tuple(
-                replace(
-                    query,
-                    per_second=(query.results - results.get(query.name, 0)) / seconds,
-                    latency=latency.get(query.name),
-                )
-                for query in self._picture.queries
-            ),
-        )
 
 
 def next_commands(home: Path) -> str:

@@ -1,4 +1,4 @@
-"""The sample project that `watersmeet init` writes: a small web shop in CSV files, and queries over it."""
+"""`watersmeet init`: a sample project that runs. It is a small web shop in CSV files, with queries over it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from watersmeet.cli.arguments import help_text
+from watersmeet.cli.errors import reporting
 from watersmeet.errors import WatersmeetError
 
 ORDERS = 300
@@ -16,11 +21,31 @@ FILES = 3  # for each stream; the pipeline reads one of each a tick
 OPENS_AT = datetime(2026, 3, 2, 8, 0, 0)
 PRODUCTS = {"kettle": 39, "lamp": 25, "chair": 89, "desk": 240, "rug": 120}
 
-
 Row = tuple[datetime, Sequence[object]]
 
-
 KAFKA = ("pipeline.sql", "compose.yaml", "feed.py", "README.md")
+
+HELP = help_text(
+    "Write a sample project that runs: a commented pipeline, small data files, a README.",
+    examples=("watersmeet init shop", "watersmeet init --kafka shop"),
+)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")],
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Streams and results are topics; with a compose file.")
+    ] = False,
+) -> None:
+    with reporting(None):
+        write_sample(folder, kafka)
+        commands = (
+            ("docker compose up -d", "watersmeet run pipeline.sql")
+            if kafka
+            else ("watersmeet run pipeline.sql --once",)
+        )
+        listed = "\n".join(f"  {command}" for command in (f"cd {folder}", *commands))
+        typer.echo(f"A sample project is in {folder}. Run it:\n\n{listed}\n")
 
 
 def write_sample(folder: Path, kafka: bool = False) -> None:

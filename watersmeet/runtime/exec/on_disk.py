@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from watersmeet.home.disk import sync_each_written, sync_written
+from watersmeet.home.disk import sync_each, sync_written
 from watersmeet.home.manifest import BucketInfo, ResultFile
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.tick.computation import ComputeReport
@@ -34,7 +34,7 @@ def on_disk(order: Any, reports: list[R]) -> list[R]:
     state = [home / info.file for leaf in leaves for info in _buckets(leaf) if info.store not in unfinished]
     results = [(leaf, file) for leaf in leaves for file in _results(leaf)]
     sync_written(state)
-    failed = sync_each_written([file.staged for _, file in results])
+    failed = sync_each(sync_written, [file.staged for _, file in results])
     for leaf, file in results:
         if file.staged in failed:
             _give_up(home, leaf, file, failed[file.staged])

@@ -19,7 +19,7 @@ class DeltaConnector:
             raise ModelError(f"query {query}: INTO delta names no table", hint="write INTO delta 'folder'")
         folder = Path(sink.path)
         if outputs and folder.is_dir():
-            from watersmeet.io.connectors.delta.check import check_table
+            from watersmeet.io.connectors.delta.schema import check_table
 
             check_table(query, folder, outputs)
 

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+
+from watersmeet.errors import InputError
+
 LOG = "_delta_log"
+_PARTITION = "partition."
 _VERSION = re.compile(r"(\d{20})\.json")
 
 
@@ -102,3 +107,43 @@ def _file(add: Mapping[str, Any]) -> DataFile:
         tuple((str(name), value) for name, value in values.items()),
         add.get("deletionVector") is not None,
     )
+
+
+def files_at(stream: str, root: Path, version: int) -> tuple[DataFile, ...]:
+    """All files of the table at a version, the oldest first."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = DeltaTable(root, version=version)
+        if len(pa.table(table.deletion_vectors())):
+            raise InputError(
+                f"stream {stream}: the Delta table {root} has files with deletion vectors",
+                detail="Which of their rows are deleted is not in the files themselves.",
+                hint="rewrite the table (REORG TABLE … APPLY (PURGE)), or begin with startingVersion = 'latest'",
+            )
+        found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    except DeltaError as problem:
+        raise InputError(
+            f"stream {stream}: version {version} of the Delta table {root} cannot be opened any more",
+            detail=str(problem).splitlines()[0],
+            hint="restore the log of the table, or read it with another --home",
+        ) from None
+    found.sort(key=lambda file: (file["modification_time"], file["path"]))
+    return tuple(
+        DataFile(
+            unquote(file["path"]),
+            file["size_bytes"],
+            file.get("num_records"),
+            tuple(
+                (name.removeprefix(_PARTITION), None if value is None else _text(value))
+                for name, value in file.items()
+                if name.startswith(_PARTITION)
+            ),
+        )
+        for file in found
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

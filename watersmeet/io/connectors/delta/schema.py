@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import Schema
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from watersmeet.errors import ModelError
+from watersmeet.io.sinks import result_schema
+from watersmeet.model import Output
+
+
+def check_table(query: str, folder: Path, outputs: tuple[Output, ...]) -> None:
+    """Reject a folder that cannot take the results of a query: it is to be empty, or a Delta table with their columns.
+    Reads what the log says of the table, and no rows."""
+    try:
+        found = table_types(DeltaTable(folder).schema().to_json())
+    except TableNotFoundError:
+        if any(folder.iterdir()):
+            raise ModelError(
+                f"query {query}: {folder} is neither a Delta table nor empty", hint="name another folder after INTO"
+            ) from None
+        return
+    except (DeltaError, OSError) as problem:
+        raise ModelError(f"query {query}: the Delta table {folder} cannot be opened", detail=str(problem)) from None
+    if reasons := differences(delta_types(result_schema(outputs)), found):
+        raise ModelError(
+            f"query {query}: the Delta table {folder} has other columns",
+            detail="; ".join(reasons) + ".",
+            hint="change the query, or name another folder after INTO",
+        )
 
 
 def delta_types(schema: pa.Schema) -> dict[str, Any]:

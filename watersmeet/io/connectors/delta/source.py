@@ -7,19 +7,32 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import pyarrow as pa
+
 from watersmeet.errors import InputError
-from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, read_commit, stamp_of, versions
+from watersmeet.io.connectors.delta.log import Commit, DataFile, commit_file, files_at, read_commit, stamp_of, versions
 from watersmeet.io.connectors.delta.piece import DeltaPiece, cut
-from watersmeet.io.connectors.delta.source_settings import EARLIEST, LATEST, DeltaSourceSettings
-from watersmeet.io.connectors.delta.stream_columns import check_columns, check_features
+from watersmeet.io.connectors.delta.settings import EARLIEST, LATEST, DeltaSourceSettings
+from watersmeet.io.parquet_files import find_column
 from watersmeet.io.source import Extent, History, LogSource, Position
 from watersmeet.model import Stream
 
+# Tables with these are read as they are. Deletion vectors are looked for in the files that are read, and a mapping of
+# columns in the properties of the table.
+_KNOWN_FEATURES = {
+    "timestampNtz",
+    "deletionVectors",
+    "columnMapping",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "typeWidening",
+}
+_RENAMES = "delta.columnMapping.mode"
 _NO_SNAPSHOT = -1
 
 
@@ -71,8 +84,8 @@ class DeltaSource(LogSource):
         try:
             table = DeltaTable(self._root)
             features, properties = table.protocol().reader_features or (), table.metadata().configuration
-            check_features(self.stream.name, self._root, features, properties)
-            check_columns(self.stream, self._root, table.schema().to_json())
+            _check_features(self.stream.name, self._root, features, properties)
+            _check_columns(self.stream, self._root, table.schema().to_json())
             return str(table.metadata().id), table.version()
         except DeltaError as problem:
             raise InputError(
@@ -154,8 +167,8 @@ class DeltaSource(LogSource):
         if commit.table:
             self._check_identity(table, commit.table)
         if commit.schema:
-            check_columns(self.stream, self._root, commit.schema)
-        check_features(name, self._root, commit.features, dict(commit.properties))
+            _check_columns(self.stream, self._root, commit.schema)
+        _check_features(name, self._root, commit.features, dict(commit.properties))
         if commit.changes and self._settings.skips_changes:
             return replace(commit, files=())
         if commit.changes or any(file.is_filtered for file in commit.files):
@@ -170,6 +183,28 @@ class DeltaSource(LogSource):
 
     @lru_cache(maxsize=1)  # noqa: B019 - there is one source for each stream, for the life of the engine
     def _snapshot(self, version: int) -> tuple[DataFile, ...]:
-        from watersmeet.io.connectors.delta.snapshot import files_of
+        return files_at(self.stream.name, self._root, version)
 
-        return files_of(self.stream.name, self._root, version)
+
+def _check_features(stream: str, root: Path, features: Iterable[str], properties: Mapping[str, str]) -> None:
+    unknown = sorted(set(features) - _KNOWN_FEATURES)
+    if properties.get(_RENAMES, "none") != "none":
+        unknown.append(f"columns with other names in its files ({_RENAMES})")
+    if unknown:
+        raise InputError(
+            f"stream {stream}: the Delta table {root} has features that cannot be read: {', '.join(unknown)}",
+            hint="copy the rows into a table without them, or read it with your own spark.readStream frame",
+        )
+
+
+def _check_columns(stream: Stream, root: Path, schema: str) -> None:
+    """Reject a table that lacks a column of the stream, or has it with another type."""
+    from deltalake import Schema
+
+    found = pa.schema(Schema.from_json(schema).to_arrow())
+    for column in stream.columns:
+        if find_column(stream, f"the Delta table {root}", found, column) is None:
+            raise InputError(
+                f"stream {stream.name}: the Delta table {root} has no column {column.name}",
+                detail=f"Its columns: {', '.join(found.names)}.",
+            )

@@ -117,12 +117,8 @@ def _pseudo(column: Column, messages: Sequence[Any]) -> pa.Array:
         return keys if kind == pa.binary() else keys.view(pa.string())  # what is not UTF-8 is set aside later
     if name == "_headers":
         return pa.array([_headers(message, kind) for message in messages], kind)
-    if name == "_topic":
-        return pa.array([message.topic() for message in messages], kind)
-    if name == "_partition":
-        return pa.array([message.partition() for message in messages], kind)
-    if name == "_offset":
-        return pa.array([message.offset() for message in messages], kind)
+    if name in ("_topic", "_partition", "_offset"):
+        return pa.array([getattr(message, name[1:])() for message in messages], kind)
     times = pa.array([_time(message) for message in messages], pa.int64())
     return times if kind == pa.int64() else times.view(pa.timestamp("us"))
 

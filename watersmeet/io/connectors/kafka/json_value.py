@@ -49,8 +49,10 @@ def _value(value: Any, declared: str, kind: pa.DataType) -> Any:
     """A value of a message as a column has it; ValueError where Spark would not read it."""
     if value is None:
         return None
-    for test, convert in _CONVERSIONS:
+    for test, accepted, convert in _CONVERSIONS:
         if test(kind):
+            if type(value) not in accepted:
+                raise _wrong(value, declared)
             return convert(value, declared, kind)
     raise ValueError(f"values of type {declared} are not read from JSON")
 
@@ -59,14 +61,12 @@ def _wrong(value: Any, declared: str) -> ValueError:
     return ValueError(f"{json.dumps(value)[:80]} is not a value of type {declared.upper()}")
 
 
-def _boolean(value: Any, declared: str, kind: pa.DataType) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(value, declared)
+def _boolean(value: bool, declared: str, kind: pa.DataType) -> bool:
     return value
 
 
-def _integer(value: Any, declared: str, kind: pa.DataType) -> int:
-    if not isinstance(value, _Number) or not value.lstrip("-").isdigit():
+def _integer(value: str, declared: str, kind: pa.DataType) -> int:
+    if not value.lstrip("-").isdigit():
         raise _wrong(value, declared)
     number, most = int(value), 1 << (kind.bit_width - 1)
     if not -most <= number < most:
@@ -78,17 +78,15 @@ _NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-I
 _NO_NUMBERS |= {"INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
 
 
-def _float(value: Any, declared: str, kind: pa.DataType) -> float:
+def _float(value: str, declared: str, kind: pa.DataType) -> float:
     if isinstance(value, _Number):
         return float(value)
-    if isinstance(value, str) and value in _NO_NUMBERS:
+    if value in _NO_NUMBERS:
         return _NO_NUMBERS[value]
     raise _wrong(value, declared)
 
 
-def _decimal(value: Any, declared: str, kind: pa.DataType) -> Decimal | None:
-    if not isinstance(value, str):  # a number is one too
-        raise _wrong(value, declared)
+def _decimal(value: str, declared: str, kind: pa.DataType) -> Decimal | None:
     try:
         found = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _WIDE)
     except InvalidOperation:
@@ -113,26 +111,20 @@ def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _bytes(value: Any, declared: str, kind: pa.DataType) -> bytes:
-    if not isinstance(value, str) or isinstance(value, _Number):
-        raise _wrong(value, declared)
+def _bytes(value: str, declared: str, kind: pa.DataType) -> bytes:
     return base64.b64decode(value, validate=True)
 
 
-def _day(value: Any, declared: str, kind: pa.DataType) -> date:
-    if not isinstance(value, str) or isinstance(value, _Number):
-        raise _wrong(value, declared)
+def _day(value: str, declared: str, kind: pa.DataType) -> date:
     return _moment(value, declared).date()
 
 
-def _time(value: Any, declared: str, kind: pa.DataType) -> int:
+def _time(value: str, declared: str, kind: pa.DataType) -> int:
     """Microseconds; a number counts seconds, as in Spark."""
     if isinstance(value, _Number):
         if declared != "timestamp" or not value.lstrip("-").isdigit():
             raise _wrong(value, declared)
         return int(value) * 1_000_000
-    if not isinstance(value, str):
-        raise _wrong(value, declared)
     moment = _moment(value, declared)
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
@@ -148,35 +140,32 @@ def _moment(text: str, declared: str) -> datetime:
         raise _wrong(text, declared) from None
 
 
-def _list(value: Any, declared: str, kind: pa.DataType) -> list[Any]:
-    if not isinstance(value, list):
-        raise _wrong(value, declared)
+def _list(value: list[Any], declared: str, kind: pa.DataType) -> list[Any]:
     return [_value(one, str(kind.value_type), kind.value_type) for one in value]
 
 
-def _object(value: Any, declared: str, kind: pa.DataType) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(value, declared)
+def _object(value: dict[str, Any], declared: str, kind: pa.DataType) -> dict[str, Any]:
     return {field.name: _value(value.get(field.name), str(field.type), field.type) for field in kind}
 
 
-def _map(value: Any, declared: str, kind: pa.DataType) -> list[tuple[str, Any]]:
-    if not isinstance(value, dict) or kind.key_type != pa.string():
+def _map(value: dict[str, Any], declared: str, kind: pa.DataType) -> list[tuple[str, Any]]:
+    if kind.key_type != pa.string():
         raise _wrong(value, declared)
     return [(name, _value(one, str(kind.item_type), kind.item_type)) for name, one in value.items()]
 
 
 _Convert = Callable[[Any, str, pa.DataType], Any]
-_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], _Convert], ...] = (
-    (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, _integer),
-    (pa.types.is_floating, _float),
-    (pa.types.is_decimal, _decimal),
-    (pa.types.is_string, _text),
-    (pa.types.is_binary, _bytes),
-    (pa.types.is_date, _day),
-    (pa.types.is_timestamp, _time),
-    (pa.types.is_list, _list),
-    (pa.types.is_struct, _object),
-    (pa.types.is_map, _map),
+# Which types of Arrow, as which types of Python their values are read from JSON, and how they are made of these.
+_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...], _Convert], ...] = (
+    (pa.types.is_boolean, (bool,), _boolean),
+    (pa.types.is_integer, (_Number,), _integer),
+    (pa.types.is_floating, (_Number, str), _float),
+    (pa.types.is_decimal, (_Number, str), _decimal),
+    (pa.types.is_string, (_Number, str, bool, list, dict), _text),
+    (pa.types.is_binary, (str,), _bytes),
+    (pa.types.is_date, (str,), _day),
+    (pa.types.is_timestamp, (_Number, str), _time),
+    (pa.types.is_list, (list,), _list),
+    (pa.types.is_struct, (dict,), _object),
+    (pa.types.is_map, (dict,), _map),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,20 +15,12 @@ import pyarrow.compute as pc
 from watersmeet.errors import ModelError, WatersmeetError
 from watersmeet.io.connectors.kafka.schemas import Schemas
 from watersmeet.io.json_lines import JsonLines
-from watersmeet.model import Column, Output, Stream, member_column
+from watersmeet.model import Column, Stream, member_column
 from watersmeet.model.types import type_of_arrow
 from watersmeet.sql import build_query
 from watersmeet.store.evaluate import evaluate
 
 _ROW, _AT = "result", "at_of_the_result"  # a stream of results, for the expression of a key
-
-
-class MessageEncoder(Protocol):
-    """The values of messages for rows of results."""
-
-    def encode(self, rows: pa.RecordBatch) -> Sequence[bytes]: ...
-
-    def close(self) -> None: ...
 
 
 class JsonMessages:
@@ -58,7 +50,7 @@ class AvroMessages:
         plain = schemas.file if schemas.file is not None else avro_schema(schema)
         self._schema = parse_schema(plain)
         self._head = b""
-        if schemas.has_registry:
+        if schemas.registry:
             self._head = struct.pack(">bI", 0, schemas.register(f"{topic}-value", json.dumps(plain)))
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes]:
@@ -74,6 +66,9 @@ class AvroMessages:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+MessageEncoder = JsonMessages | AvroMessages  # the values of messages for rows of results
 
 
 _AVRO = (
@@ -123,24 +118,20 @@ class Keys:
             raise ModelError(
                 f"the option key: {problem.problem}", detail=f"Result columns: {listed}.", hint=problem.hint
             ) from None
-        (self._key,) = _one(query.outputs, expression)
+        if len(query.outputs) != 1:
+            raise ModelError(
+                f"the option key: {expression} is not one expression", hint="use concat(…) for several columns"
+            )
+        self._key = query.outputs[0].expression.text
         if query.spark_columns:
             raise ModelError(f"the option key: {expression} is computed by Spark", hint="make it a column of the query")
 
     def of(self, rows: pa.RecordBatch) -> list[bytes | None]:
         columns = {member_column(_ROW, name): _naive(rows.column(name)) for name in rows.schema.names}
-        (values,) = evaluate(pa.table(columns), [self._key.expression.text]).values
+        (values,) = evaluate(pa.table(columns), [self._key]).values
         if pa.types.is_binary(values.type):
             return list(values.to_pylist())
         return [None if value is None else _text(value).encode() for value in values.to_pylist()]
-
-
-def _one(outputs: tuple[Output, ...], expression: str) -> tuple[Output]:
-    if len(outputs) != 1:
-        raise ModelError(
-            f"the option key: {expression} is not one expression", hint="use concat(…) for several columns"
-        )
-    return (outputs[0],)
 
 
 def _declared(kind: pa.DataType) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -64,12 +64,6 @@ class OffsetPiece:
         kept[stream] = reader, decoder
 
 
-class Decoder(Protocol):
-    """The values of messages as columns."""
-
-    def decode(self, values: Sequence[bytes | None]) -> Decoded: ...
-
-
 class _RawValues:
     def __init__(self, fields: Fields) -> None:
         self._columns = fields.columns
@@ -77,6 +71,9 @@ class _RawValues:
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         found = pa.array(values, pa.binary())
         return {c.name: found.view(c.arrow) for c in self._columns}, [None] * len(values)
+
+
+Decoder = JsonValues | AvroValues | CsvValues | _RawValues  # the values of messages as columns
 
 
 def _opened(stream: Stream) -> tuple[RangeReader, Decoder]:

@@ -23,20 +23,20 @@ _FOR_EVER = (
 
 class Schemas:
     def __init__(self, own: dict[str, str]) -> None:
-        self._registry = own.get("schema.registry.url", "").rstrip("/")
+        self.registry = own.get("schema.registry.url", "").rstrip("/")
         self._login = own.get("schema.registry.basic.auth.user.info", "")
         self._by_id: dict[int, Any] = {}
-        self._file = _parsed(_read(own["schema"])) if own.get("schema") else None
+        self.file = _parsed(_read(own["schema"])) if own.get("schema") else None
 
     def writer(self, number: int | None) -> Any:
         """The schema that a message was written with, by the id in its frame."""
-        if not self._registry or number is None:
-            if self._file is None:
+        if not self.registry or number is None:
+            if self.file is None:
                 raise InputError(
                     "messages without a frame need the option schema",
                     hint="give schema = 'file.avsc', or remove framing = 'none'",
                 )
-            return self._file
+            return self.file
         if number not in self._by_id:
             found = self._request(f"/schemas/ids/{number}")
             if found is None:
@@ -48,21 +48,13 @@ class Schemas:
         """The id of a schema in the registry, which gets it if it is new."""
         found = self._request(f"/subjects/{subject}/versions", {"schema": schema})
         if found is None:
-            raise ModelError(f"the schema registry {self._registry} has no interface for subjects")
+            raise ModelError(f"the schema registry {self.registry} has no interface for subjects")
         return int(found["id"])
-
-    @property
-    def has_registry(self) -> bool:
-        return bool(self._registry)
-
-    @property
-    def file(self) -> Any:
-        return self._file
 
     def _request(self, path: str, body: dict[str, str] | None = None) -> Any:
         """What the registry replies; None where it has nothing of that name."""
         content = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(self._registry + path, content)
+        request = urllib.request.Request(self.registry + path, content)
         request.add_header("Content-Type", "application/vnd.schemaregistry.v1+json")
         if self._login:
             request.add_header("Authorization", "Basic " + base64.b64encode(self._login.encode()).decode())
@@ -75,12 +67,12 @@ class Schemas:
                     return None
                 if problem.code in _FOR_EVER:
                     raise ModelError(
-                        f"the schema registry {self._registry} rejects {path}: {problem.code} {problem.reason}",
+                        f"the schema registry {self.registry} rejects {path}: {problem.code} {problem.reason}",
                         hint="check schema.registry.basic.auth.user.info and the compatibility of the subject",
                     ) from None
-            raise ConnectionError(f"the schema registry {self._registry}: {problem.code} {problem.reason}") from None
+            raise ConnectionError(f"the schema registry {self.registry}: {problem.code} {problem.reason}") from None
         except urllib.error.URLError as problem:
-            raise ConnectionError(f"the schema registry {self._registry}: {problem.reason}") from None
+            raise ConnectionError(f"the schema registry {self.registry}: {problem.reason}") from None
 
 
 def _read(path: str) -> str:

@@ -132,20 +132,23 @@ SINK = OptionTable(
 )
 
 
-def check_packages(whose: str, options: tuple[tuple[str, str], ...]) -> None:
+def check_needs(whose: str, options: tuple[tuple[str, str], ...]) -> None:
+    """Reject options for which a package is missing, and Avro without a schema."""
     check_installed(whose, "kafka", ("confluent_kafka",), "kafka")
-    if dict(options).get("format") == "avro":
-        check_installed(whose, "kafka with format = 'avro'", ("fastavro",), "kafka")
-
-
-def check_avro(whose: str, options: tuple[tuple[str, str], ...]) -> None:
-    """Avro needs a schema from somewhere."""
     given = dict(options)
-    if given.get("format") == "avro" and not given.get("schema") and not given.get("schema.registry.url"):
+    if given.get("format") != "avro":
+        return
+    check_installed(whose, "kafka with format = 'avro'", ("fastavro",), "kafka")
+    if not given.get("schema") and not given.get("schema.registry.url"):
         raise ModelError(
             f"{whose}: format = 'avro' needs a schema",
             hint="give schema = 'file.avsc' or 'schema.registry.url' = 'http://…'",
         )
+
+
+def of_any_client(settings: dict[str, Any]) -> dict[str, Any]:
+    """What librdkafka is given, without what only consumers or only producers know."""
+    return {name: value for name, value in settings.items() if name not in (*_FETCHING, *_SENDING)}
 
 
 def client(table: OptionTable, options: tuple[tuple[str, str], ...]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -11,7 +11,7 @@ from watersmeet.errors import InputError, ModelError
 from watersmeet.home.counters import Reason
 from watersmeet.io.connectors.kafka.columns import check_columns
 from watersmeet.io.connectors.kafka.reader import OffsetPiece, OffsetRange
-from watersmeet.io.connectors.kafka.settings import SOURCE, check_avro, check_packages
+from watersmeet.io.connectors.kafka.settings import SOURCE, check_needs
 from watersmeet.io.connectors.kafka.topics import Topic, TopicState
 from watersmeet.io.source import Extent, History, LeftOut, StreamSource
 from watersmeet.model import Stream
@@ -69,8 +69,7 @@ class KafkaSource(StreamSource):
         if not stream.source.path:
             raise ModelError(f"{whose}: FROM kafka needs the name of a topic", hint="write FROM kafka 'topic' WITH (…)")
         SOURCE.check(whose, options)
-        check_packages(whose, options)
-        check_avro(whose, options)
+        check_needs(whose, options)
         check_columns(stream, dict(options).get("format", "json"))
 
     def __init__(self, stream: Stream) -> None:

@@ -23,20 +23,13 @@ from watersmeet import points
 from watersmeet.errors import ModelError
 from watersmeet.io.connectors.kafka.hanging import are_reached, ends
 from watersmeet.io.connectors.kafka.last_tick import HOME, QUERY, TICK, LastTicks, Message
-from watersmeet.io.connectors.kafka.messages import (
-    AvroMessages,
-    JsonMessages,
-    Keys,
-    MessageEncoder,
-    avro_schema,
-    messages,
-)
+from watersmeet.io.connectors.kafka.messages import AvroMessages, JsonMessages, Keys, avro_schema, messages
 from watersmeet.io.connectors.kafka.schemas import Schemas
-from watersmeet.io.connectors.kafka.settings import SINK, check_avro, check_packages, client
+from watersmeet.io.connectors.kafka.settings import SINK, check_needs, client, of_any_client
 from watersmeet.io.connectors.protocol import Sender, Undeliverable
 from watersmeet.io.connectors.secrets import redacted
+from watersmeet.io.sinks import result_schema
 from watersmeet.model import Output, Sink
-from watersmeet.model.types import outside
 
 T = TypeVar("T")
 _Headers = list[tuple[str, str | bytes | None]]
@@ -55,14 +48,17 @@ class KafkaTarget:
         self._sender, self._topic = sender, sender.sink.path
         self._seconds = float(own["timeoutSeconds"])
         self._keys = Keys(sender.schema, own["key"]) if own["key"] else None
-        self._values = _values(sender.schema, own, self._topic)
+        self._values: AvroMessages | JsonMessages = (
+            AvroMessages(sender.schema, Schemas(own), self._topic)
+            if own["format"] == "avro"
+            else JsonMessages(sender.schema)
+        )
         self._is_stuck = False
         self._partitions: list[int] = []
         self._visible: tuple[int, Counter[Message]] = 0, Counter()  # a tick, and what the topic has of it already
         self._said = ""  # by librdkafka, of what keeps it from working
         name = f"watersmeet-{sender.home}-{sender.query}"
-        sending = ("compression.type", "linger.ms", "batch.size", "batch.num.messages", "transaction.timeout.ms")
-        shared = {key: value for key, value in settings.items() if key not in sending}
+        shared = of_any_client(settings)
         self._reading = {**shared, "group.id": name, "enable.auto.commit": False, "isolation.level": "read_committed"}
         self._reading |= {"retry.backoff.ms": 5, "retry.backoff.max.ms": 100}  # partitions hear of a commit soon
         self._last = LastTicks(self._reading, self._topic, sender.home, sender.query)
@@ -274,20 +270,15 @@ def _for_ever() -> tuple[int, ...]:
     )
 
 
-def _values(schema: pa.Schema, own: dict[str, str], topic: str) -> MessageEncoder:
-    return AvroMessages(schema, Schemas(own), topic) if own["format"] == "avro" else JsonMessages(schema)
-
-
 class _Kafka:
     def check(self, query: str, sink: Sink, outputs: tuple[Output, ...]) -> None:
         whose = f"query {query}"
         SINK.check(whose, sink.options)
         if not sink.path:
             raise ModelError(f"{whose}: INTO kafka needs a topic", hint="write INTO kafka 'topic' WITH (…)")
-        check_packages(whose, sink.options)
-        check_avro(whose, sink.options)
+        check_needs(whose, sink.options)
         given = dict(sink.options)
-        schema = pa.schema([(output.name, outside(output.type)) for output in outputs])
+        schema = result_schema(outputs)
         if given.get("format") == "avro" and not given.get("schema"):
             avro_schema(schema)
         if given.get("key"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import InputError
-from watersmeet.io.connectors.kafka.settings import SOURCE, client, starting_offsets, starting_time
+from watersmeet.io.connectors.kafka.settings import SOURCE, client, of_any_client, starting_offsets, starting_time
 from watersmeet.io.connectors.secrets import redacted
 from watersmeet.io.source import Unreachable
 from watersmeet.model import Source
@@ -27,11 +27,8 @@ class Topic:
     def __init__(self, stream: str, source: Source) -> None:
         self.stream, self.name = stream, source.path
         settings, self.own = client(SOURCE, source.options)
-        fetching = [name for name in settings if name.startswith(("fetch.", "max.partition.", "queued."))]
         try:
-            self._admin = _admin_module().AdminClient(
-                {name: value for name, value in settings.items() if name not in fetching}
-            )
+            self._admin = _admin_module().AdminClient(of_any_client(settings))
         except Exception as problem:
             raise InputError(
                 f"stream {stream}: librdkafka rejects the options: {redacted(str(problem))}",
@@ -55,21 +52,18 @@ class Topic:
 
     def latest(self, partitions: Iterable[int]) -> dict[int, int]:
         """The offsets behind the last messages that are committed."""
-        specs = _admin_module()
-        return self._offsets(dict.fromkeys(partitions, specs.OffsetSpec.latest()))
+        return self._offsets(dict.fromkeys(partitions, _admin_module().OffsetSpec.latest()))
 
     def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
-        specs = _admin_module()
-        return self._offsets(dict.fromkeys(partitions, specs.OffsetSpec.earliest()))
+        return self._offsets(dict.fromkeys(partitions, _admin_module().OffsetSpec.earliest()))
 
     def starting(self, partitions: tuple[int, ...]) -> dict[int, int]:
         """Where to begin, as the option startingOffsets says."""
-        specs = _admin_module()
         given = self.own["startingOffsets"]
         if given == "latest":
             return self.latest(partitions)
         if (millis := starting_time(given)) is not None:
-            found = self._offsets(dict.fromkeys(partitions, specs.OffsetSpec.for_timestamp(millis)))
+            found = self._offsets(dict.fromkeys(partitions, _admin_module().OffsetSpec.for_timestamp(millis)))
             ends = self.latest(partitions)  # where there is nothing as new as that
             return {number: offset if offset >= 0 else ends[number] for number, offset in found.items()}
         return self.earliest(partitions) | {
