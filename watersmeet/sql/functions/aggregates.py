@@ -48,11 +48,6 @@ _REJECTED = {
 }
 
 
-def aggregate_entries() -> list[AggregateEntry]:
-    """Each once, in the order of declaration."""
-    return list(dict.fromkeys(AGGREGATE_TABLE.values()))
-
-
 def rejected_aggregate(name: str) -> Unsupported | None:
     """Why an aggregate is not supported, wherever it is written."""
     if name in AGGREGATE_TABLE:

@@ -43,11 +43,6 @@ class SparkEntry:
 BY_SPARK: dict[str, list[SparkEntry]] = {}  # of several entries of one name the first that fits is used
 
 
-def spark_entries() -> list[SparkEntry]:
-    """Each once, in the order of declaration."""
-    return list({id(entry): entry for entries in BY_SPARK.values() for entry in entries}.values())
-
-
 def spark_call(name: str, arguments: list[Expression]) -> Expression:
     """The call as a column of the only row that it reads; raises Unsupported."""
     problem: Unsupported | None = None

@@ -338,46 +338,6 @@ def _conversion(name: str, kind: str) -> None:
 for _name in ("int", "bigint", "double", "string", "date", "boolean", "timestamp", "tinyint", "smallint"):
     _conversion(_name, _name)
 
-# CAST has a type in place of its second argument, so it is not called by name: sql/meaning.py.
-CASTS = (
-    *(f"CAST({{number}} AS {kind})" for kind in ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN")),
-    "CAST({integer} AS DOUBLE)",
-    "CAST({float} AS DOUBLE)",
-    "CAST({decimal} AS DOUBLE)",
-    "CAST({long_decimal} AS DOUBLE)",
-    "CAST({int} AS FLOAT)",
-    "CAST({integer} AS DECIMAL(12,2))",
-    "CAST({integer} AS DECIMAL(4,1))",
-    "CAST({decimal} AS DECIMAL(4,1))",
-    "CAST({decimal} AS DECIMAL(30,4))",
-    "CAST({string} AS TINYINT)",
-    "CAST({string} AS INT)",
-    "CAST({string} AS BIGINT)",
-    "CAST({string} AS DOUBLE)",
-    "CAST({string} AS BOOLEAN)",
-    "CAST({string} AS DATE)",
-    "CAST({plain} AS STRING)",
-    "CAST({boolean} AS INT)",
-    "CAST({boolean} AS DOUBLE)",
-    "CAST({timestamp} AS BIGINT)",
-    "CAST({timestamp} AS INT)",
-    "CAST({timestamp} AS DOUBLE)",
-    "CAST({timestamp} AS DATE)",
-    "CAST({date} AS TIMESTAMP)",
-    "CAST({timestamp} AS TIMESTAMP_NTZ)",
-    "CAST({ntz} AS TIMESTAMP)",
-    "CAST({int} / 2 AS INT)",
-    "CAST('1.5' AS DOUBLE)",
-    "CAST(1.9 AS INT)",
-    "CAST('2024-01-01 02:00:00+02:00' AS TIMESTAMP)",
-    "TIMESTAMP '2024-01-01 02:00:00Z'",
-    "try_cast({string} AS INT)",
-    "try_cast({bigint} AS INT)",
-    "try_cast({double} AS BIGINT)",
-    "try_cast({string} AS DATE)",
-    "{string}::INT",
-)
-
 
 def try_cast(value: Expression, kind: str) -> Expression:
     """NULL where the conversion itself fails; what is inside of it still raises."""
