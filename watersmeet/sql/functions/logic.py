@@ -5,7 +5,7 @@ from __future__ import annotations
 from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, Expression, Literal, Operation, unnested
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.folding import always_null, remaining
-from watersmeet.sql.functions.rendering import constant_of, null, sql
+from watersmeet.sql.functions.rendering import constant_of, null, operand, sql
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
 from watersmeet.sql.spark_types import (
     INTEGERS,
@@ -128,15 +128,11 @@ def one_of(value: Expression, *others: Expression) -> Expression:
     else:
         value, listed = cast(value, kind), [cast(other, kind) for other in others]
     if any(other.fallible for other in listed):
-        tests = tuple(Operation("=", (_operand(value), _operand(other))) for other in listed)
+        tests = tuple(Operation("=", (operand(value), operand(other))) for other in listed)
         any_of = tests[0] if len(tests) == 1 else Operation("OR", tests, lazy=True)
         return sql("CASE WHEN {0} IS NOT NULL THEN {1} END", "boolean", value, any_of)  # as Spark looks at the list
     places = ", ".join(f"{{{at}}}" for at in range(1, len(listed) + 1))
     return sql(f"({{0}} IN ({places}))", "boolean", value, *listed)
-
-
-def _operand(value: Expression) -> Expression:
-    return Operation("()", (value,), value.type) if isinstance(value, Operation) and value.operator != "()" else value
 
 
 def condition(value: Expression, where: str) -> Expression:
@@ -288,7 +284,7 @@ def null_if(value: Expression, other: Expression) -> Expression:
     if value.type == VOID:
         raise Unsupported("NULL alone has no type", "CAST(NULL AS INT) has one")
     left, right = compared_in(value, other)
-    same = Operation("=", (_operand(left), _operand(right)), lazy=right.fallible)
+    same = Operation("=", (operand(left), operand(right)), lazy=right.fallible)
     return sql("CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, _typed(value, value.type))
 
 
@@ -317,26 +313,17 @@ _extreme("greatest")
 _extreme("least")
 
 
-def _conversion(name: str, kind: str) -> None:
-    sources = {
-        "int": "number",
-        "bigint": "number",
-        "double": "integer",
-        "string": "plain",
-        "date": "timestamp",
-        "boolean": "string",
-        "timestamp": "date",
-        "tinyint": "int",
-        "smallint": "int",
-    }
-
-    @entry(name, "conversion", 1, f"{name}({{{sources[kind]}}})")
+def _conversion(kind: str, source: str) -> None:
+    @entry(kind, "conversion", 1, f"{kind}({{{source}}})")
     def build(value: Expression) -> Expression:
         return cast(value, kind)
 
 
-for _name in ("int", "bigint", "double", "string", "date", "boolean", "timestamp", "tinyint", "smallint"):
-    _conversion(_name, _name)
+for _kind, _source in {
+    **{"int": "number", "bigint": "number", "double": "integer", "string": "plain", "date": "timestamp"},
+    **{"boolean": "string", "timestamp": "date", "tinyint": "int", "smallint": "int"},
+}.items():
+    _conversion(_kind, _source)
 
 
 def try_cast(value: Expression, kind: str) -> Expression:

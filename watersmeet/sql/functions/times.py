@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from watersmeet.model.expression import Expression
 from watersmeet.sql.functions.casts import YEAR, cast, floored, usual_year
+from watersmeet.sql.functions.constants import UNITS
 from watersmeet.sql.functions.rendering import quoted_text, raising, sql, text_of
 from watersmeet.sql.functions.table import entry
 from watersmeet.sql.spark_types import TIMES, VOID, Unsupported, shown
 
 _FAMILY = "dates and times"
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 _TRUNCATED = {
     "year": "year",
     "yyyy": "year",
@@ -184,13 +178,11 @@ def date_difference(*values: Expression) -> Expression:
 )
 def timestamp_difference(unit: Expression, start: Expression, end: Expression) -> Expression:
     name = text_of(unit, "the unit").lower().removesuffix("s")
-    if name not in _UNITS:
-        raise Unsupported(
-            f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(_UNITS).upper()}"
-        )
+    if name not in UNITS:
+        raise Unsupported(f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(UNITS).upper()}")
     difference = "(epoch_us({1}) - epoch_us({0}))"
     return sql(
-        difference if name == "microsecond" else f"({difference} // {_UNITS[name]})",
+        difference if name == "microsecond" else f"({difference} // {UNITS[name]})",
         "bigint",
         _time(start),
         _time(end),
@@ -330,23 +322,13 @@ _LETTERS = {
     "date_format({timestamp}, 'DDD')",
 )
 def date_format(value: Expression, pattern: Expression) -> Expression:
-    text, out, at = text_of(pattern, "the format"), [], 0
-    while at < len(text):
-        run = next((end for end in range(at, len(text)) if text[end] != text[at]), len(text))
-        if text[at].isalpha():
-            if text[at:run] not in _LETTERS:
-                raise Unsupported(
-                    f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
-                )
-            out.append(_LETTERS[text[at:run]])
-        elif text[at] in "-/:. ,_":
-            out.append(text[at:run])
-        else:
+    text, written = text_of(pattern, "the format"), ""
+    for run in re.finditer(r"(.)\1*", text, re.DOTALL):
+        if run[0] not in _LETTERS and run[1] not in "-/:. ,_":
             raise Unsupported(
                 f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
             )
-        at = run
-    written = "".join(out)
+        written += _LETTERS.get(run[0], run[0])
     usual = f"strftime({{0}}, {quoted_text(written)})"
     if "%Y" not in written:
         return sql(usual, "string", _time(value))

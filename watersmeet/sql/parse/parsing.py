@@ -9,7 +9,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
+from watersmeet.sql.functions.aggregates import AGGREGATES
+from watersmeet.sql.functions.rejected import CHANGING, GENERATORS, ZONES
 from watersmeet.sql.parse.fields import remember_reads
 from watersmeet.sql.parse.tokens import parser_tree
 from watersmeet.sql.site import Site

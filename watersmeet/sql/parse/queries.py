@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from watersmeet.sql import tree
-from watersmeet.sql.functions.rejected import AGGREGATES
+from watersmeet.sql.functions.aggregates import AGGREGATES
 from watersmeet.sql.parse.expressions import Reader
 from watersmeet.sql.parse.fields import check_all_read
 from watersmeet.sql.parse.joins import join_fields
