@@ -181,24 +181,16 @@ def negation(value: Expression) -> Expression:
     return Operation("NOT", (condition(value, "NOT"),))
 
 
+@entry("isnull", "logic", 1, "isnull({simple})")
 @entry(("is null",), "logic", 1, "{simple} IS NULL", "({int} + {int2}) IS NULL", "isnull({int})")
 def is_null(value: Expression) -> Expression:
     return sql("({0} IS NULL)", "boolean", value)
 
 
+@entry("isnotnull", "logic", 1, "isnotnull({simple})")
 @entry(("is not null",), "logic", 1, "{simple} IS NOT NULL", "isnotnull({int})")
 def is_not_null(value: Expression) -> Expression:
     return sql("({0} IS NOT NULL)", "boolean", value)
-
-
-@entry("isnull", "logic", 1, "isnull({simple})")
-def isnull(value: Expression) -> Expression:
-    return is_null(value)
-
-
-@entry("isnotnull", "logic", 1, "isnotnull({simple})")
-def isnotnull(value: Expression) -> Expression:
-    return is_not_null(value)
 
 
 @entry(("is true",), "logic", 1, "{boolean} IS TRUE", "{boolean} IS NOT TRUE")
@@ -222,6 +214,7 @@ def _typed(value: Expression, kind: str) -> Expression:
     return cast(value, kind) if value.type != kind or isinstance(unnested(value), Literal) else value
 
 
+@entry("if", "conditional", 3, "if({boolean}, {simple}, {simple2})", "if({int} = 0, 0, 10 div {int})")
 @entry(
     "case",
     "conditional",
@@ -250,11 +243,7 @@ def case(*parts: Expression) -> Expression:
     return sql(f"CASE{text}{otherwise} END", kind, *turns, *values[count:])
 
 
-@entry("if", "conditional", 3, "if({boolean}, {simple}, {simple2})", "if({int} = 0, 0, 10 div {int})")
-def if_else(test: Expression, value: Expression, other: Expression) -> Expression:
-    return case(test, value, other)
-
-
+@entry("nvl ifnull", "conditional", 2, "nvl({simple}, {simple2})", "ifnull({int}, {double2})")
 @entry(
     "coalesce",
     "conditional",
@@ -267,11 +256,6 @@ def if_else(test: Expression, value: Expression, other: Expression) -> Expressio
 def coalesce(*values: Expression) -> Expression:
     typed, kind = branches(list(values))
     return sql(f"coalesce({', '.join(f'{{{at}}}' for at in range(len(typed)))})", kind, *typed)
-
-
-@entry("nvl ifnull", "conditional", 2, "nvl({simple}, {simple2})", "ifnull({int}, {double2})")
-def replace_null(value: Expression, other: Expression) -> Expression:
-    return coalesce(value, other)
 
 
 @entry("nvl2", "conditional", 3, "nvl2({int}, {string}, {string2})")
