@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from watersmeet.sql.site import Span
 
@@ -35,8 +35,3 @@ class Token:
 class Name:
     text: str
     span: Span
-
-
-class Located(Protocol):
-    @property
-    def span(self) -> Span: ...
