@@ -21,6 +21,10 @@ _NOT_SPARKS = {
     "|>": ("pipe syntax is not supported", "write it as a SELECT with subqueries"),
     **{brace: ("braces are not supported", "remove them") for brace in "{}"},
 }
+_KINDS = (
+    *((AGGREGATES, "aggregate"), (GENERATORS, "table function")),
+    *((CHANGING, "not deterministic"), (ZONES, "time zone")),
+)
 _WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 
 
@@ -66,12 +70,13 @@ def _name_exists(root: Any) -> None:
             call.replace(exp.Exists(this=call.expressions[0]))
 
 
-def name_units(node: Any) -> None:
-    """Of timestampdiff(SECOND, …) and the like, the unit is a word and no column."""
+def name_units(node: Any) -> Any:
+    """The node, where the unit of timestampdiff(SECOND, …) and the like is a word and no column."""
     for call in list(node.find_all(exp.Anonymous)):
         unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in _WITH_UNIT else None
         if isinstance(unit, exp.Column) and len(unit.parts) == 1:
             unit.replace(exp.Literal.string(unit.name))
+    return node
 
 
 def is_known_function(name: str) -> bool:
@@ -90,15 +95,9 @@ def unsupported_kind(node: Any) -> str | None:
         return "window function"
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        kinds = (
-            (AGGREGATES, "aggregate"),
-            (GENERATORS, "table function"),
-            (CHANGING, "not deterministic"),
-            (ZONES, "time zone"),
-        )
-        found = next((what for names, what in kinds if name in names), None)
-        now = name == "unix_timestamp" and not node.expressions
-        return found or ("not deterministic" if now else None)
+        if name == "unix_timestamp" and not node.expressions:
+            return "not deterministic"
+        return next((what for names, what in _KINDS if name in names), None)
     if isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike | exp.Binary):
         return "aggregate"
     if isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.quoted and node.name.lower() in CHANGING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -14,7 +14,6 @@ from watersmeet.sql.functions.aggregates import is_orderable
 from watersmeet.sql.limits import check_parts
 from watersmeet.sql.resolve.correlation import check_correlation
 from watersmeet.sql.resolve.from_clause import Environment, FromClause, Labels
-from watersmeet.sql.resolve.groups import bare, check_grouped
 from watersmeet.sql.resolve.resolved import (
     Bound,
     Nested,
@@ -23,6 +22,7 @@ from watersmeet.sql.resolve.resolved import (
     ResolvedSelect,
     ResolvedSetOperation,
     WindowEnd,
+    all_nodes,
 )
 from watersmeet.sql.resolve.scope import Scope, ScopedTable
 from watersmeet.sql.resolve.typing import SparkTyping, Untyped
@@ -35,10 +35,11 @@ from watersmeet.sql.tree import (
     Call,
     ColumnName,
     Number,
-    Ordered,
     Over,
     Scalar,
+    SortKey,
     as_operand,
+    bare,
     without_parentheses,
 )
 
@@ -133,7 +134,7 @@ class Resolver:
         aggregated = group is not None or having is not None or any(isinstance(node, Aggregate) for node in below)
         if aggregated:
             roots = [*values, *([having] if having is not None else []), *(each.value for each in order)]
-            check_grouped(self._site, roots, group or (), {each.label for each in names.relations})
+            _check_grouped(self._site, roots, group or (), {each.label for each in names.relations})
         if query.distinct and not self._continuous:
             self._check_comparable(outputs, "DISTINCT", query.span)
             known_values = [bare(value) for value in values]
@@ -224,7 +225,7 @@ class Resolver:
             keys.append(key)
         return tuple(dict.fromkeys(keys))
 
-    def _order(self, ending: tree.Ending, names: Scope, aliases: Aliases, values: list[Scalar]) -> tuple[Ordered, ...]:
+    def _order(self, ending: tree.Ending, names: Scope, aliases: Aliases, values: list[Scalar]) -> tuple[SortKey, ...]:
         found = []
         for each in ending.order:
             inner = without_parentheses(each.value)
@@ -345,3 +346,27 @@ class Resolver:
 
 def _is_window(node: Scalar) -> bool:
     return isinstance(node, Call) and node.function and node.name == WINDOW
+
+
+def _check_grouped(site: Site, roots: Sequence[Scalar], keys: Sequence[Scalar], relations: Collection[str]) -> None:
+    """Reject columns of these relations that are neither in a key nor in an aggregate."""
+    known = {bare(key) for key in keys}
+
+    def check(node: Scalar) -> None:
+        if isinstance(node, Aggregate) or bare(node) in known:
+            return
+        if isinstance(node, Bound) and node.relation in relations:
+            site.fail(
+                node.span,
+                f"{node.column} is neither in GROUP BY nor in an aggregate",
+                hint=f"add it to GROUP BY, or use an aggregate such as max({node.column})",
+            )
+        if isinstance(node, Nested):
+            for inner in all_nodes(node.query):
+                if isinstance(inner, Bound) and inner.relation in relations and bare(inner) not in known:
+                    check(inner)
+        for child in node.children():
+            check(child)
+
+    for root in roots:
+        check(root)
