@@ -14,10 +14,9 @@ from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.model.stream import check_name
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.limits import check_aliases, check_length, check_tokens, check_windows
-from watersmeet.sql.lower.continuous import continuous_join
+from watersmeet.sql.lower.continuous import continuous_join, join_aggregates
 from watersmeet.sql.lower.factors import factorized_aggregates
 from watersmeet.sql.lower.flatten import flattened
-from watersmeet.sql.lower.join_aggregates import join_aggregates
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
 from watersmeet.sql.lower.slices import slice_aggregates
 from watersmeet.sql.lower.sliding_window import window_of_results, window_of_rows

@@ -8,6 +8,8 @@ from typing import Any
 from watersmeet.sql.site import Span
 
 WINDOW = "window()"  # the name of Spark's window(…) and window.start in the tree, which no column has
+# Functions whose first argument may be a unit, which is a word and no column.
+WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 WINDOW_FIELDS = {"start": False, "end": True}  # of window(…), and whether each is its end
 
 

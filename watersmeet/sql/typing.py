@@ -111,13 +111,12 @@ class Typing:
             found = build_call(name, arguments)
             is_and = isinstance(found, Operation) and found.operator == "AND"
             return Operation("()", (found,), "boolean") if name == "between" and is_and else found
-        by_spark = name in BY_SPARK
         if name not in TABLE or name in _NO_CALLS:
             return spark_call(name, arguments)
         try:
             return build_call(name, arguments)
         except Unsupported:
-            if not by_spark:
+            if name not in BY_SPARK:
                 raise
             return spark_call(name, arguments)
 

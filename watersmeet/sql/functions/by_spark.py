@@ -75,7 +75,7 @@ def _checked(name: str, entry: SparkEntry, arguments: list[Expression]) -> Argum
     if listed[-1].endswith("*"):
         last = listed.pop().rstrip("*")
         listed += [last] * max(1, len(arguments) - len(listed))
-    like = f"write it like {_example(entry)}"
+    like = "write it like " + re.sub(r"\{(\w+?)2?\}", r"a_\1", entry.examples[0])
     if not sum(not each.endswith("?") for each in listed) <= len(arguments) <= len(listed):
         raise Unsupported(f"{name} does not take {len(arguments)} arguments", like)
     given = []
@@ -85,10 +85,6 @@ def _checked(name: str, entry: SparkEntry, arguments: list[Expression]) -> Argum
             raise Unsupported(f"an argument of {name} is {shown(argument.type)}; it has to be {wanted}", like)
         given.append(within_range(argument) if parameter == "instant" else argument)
     return tuple(given)
-
-
-def _example(entry: SparkEntry) -> str:
-    return re.sub(r"\{(\w+?)2?\}", r"a_\1", entry.examples[0])
 
 
 def _argument(name: str, argument: Expression) -> FunctionCall | Expression:

@@ -57,6 +57,13 @@ def cast(value: Expression, kind: str) -> Expression:
 _HINTS = {(True, True): "the digits of a DOUBLE are not written as Spark writes them; select the number itself"}
 
 
+def cast_int(value: Expression, kind: str) -> Expression:
+    """An argument that has to be an INT, as this type."""
+    if value.type in ("tinyint", "smallint", "int", VOID):
+        return cast(value, kind)
+    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
+
+
 def _constant(value: Literal, kind: str) -> Expression | None:
     if value.type == "string":
         return parsed(str(value.value), kind)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.letters.case import lower_case
 from watersmeet.model.expression import Expression, Literal, Sql, unnested
-from watersmeet.sql.functions.casts import cast
+from watersmeet.sql.functions.casts import cast, cast_int
 from watersmeet.sql.functions.patterns import like_pattern, regular_expression
 from watersmeet.sql.functions.rendering import constant_of, raising, sql, text_of, whole
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
@@ -25,9 +25,7 @@ def _string(value: Expression) -> Expression:
 
 
 def _count(value: Expression) -> Expression:
-    if value.type == VOID or value.type in ("tinyint", "smallint", "int"):
-        return cast(value, "bigint")  # so that sums of counts have room
-    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
+    return cast_int(value, "bigint")  # so that sums of counts have room
 
 
 # What DuckDB computes of strings alone: names, type and text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from watersmeet.model.expression import Expression
-from watersmeet.sql.functions.casts import YEAR, cast, floored, usual_year
+from watersmeet.sql.functions.casts import YEAR, cast, cast_int, floored, usual_year
 from watersmeet.sql.functions.constants import UNITS
 from watersmeet.sql.functions.rendering import quoted_text, raising, sql, text_of
 from watersmeet.sql.functions.table import entry
@@ -41,12 +41,6 @@ def _time(value: Expression) -> Expression:
     if value.type in ("date", VOID):
         return cast(value, "timestamp")
     raise Unsupported(f"a TIMESTAMP is needed here, not {shown(value.type)}", "declare the column as TIMESTAMP")
-
-
-def _days(value: Expression) -> Expression:
-    if value.type in ("tinyint", "smallint", "int", VOID):
-        return cast(value, "int")
-    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
 
 
 # The part of a date or a time, with its type and DuckDB's text.
@@ -138,17 +132,17 @@ def extract(field: Expression, value: Expression) -> Expression:
     "date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)"
 )
 def date_add(value: Expression, days: Expression) -> Expression:
-    return sql("({0} + {1})", "date", _date(value), _days(days), raises=True)
+    return sql("({0} + {1})", "date", _date(value), cast_int(days, "int"), raises=True)
 
 
 @entry("date_sub", _FAMILY, 2, "date_sub({date}, 3)", "date_sub({date}, {smallint2})")
 def date_sub(value: Expression, days: Expression) -> Expression:
-    return sql("({0} - {1})", "date", _date(value), _days(days), raises=True)
+    return sql("({0} - {1})", "date", _date(value), cast_int(days, "int"), raises=True)
 
 
 @entry("add_months", _FAMILY, 2, "add_months({date}, 1)", "add_months({date}, -13)", "add_months({date}, {tinyint2})")
 def add_months(value: Expression, months: Expression) -> Expression:
-    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", _date(value), _days(months), raises=True)
+    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", _date(value), cast_int(months, "int"), raises=True)
 
 
 @entry(
@@ -203,9 +197,7 @@ def date_trunc(unit: Expression, value: Expression) -> Expression:
         raise Unsupported(
             f"date_trunc('{name}', …) is not supported", f"use one of {', '.join(sorted(_TRUNCATED_TIMES))}"
         )
-    time = _time(value)
-    if time.type != "timestamp":
-        time = cast(time, "timestamp")
+    time = cast(_time(value), "timestamp")
     return sql(f"CAST(date_trunc('{_TRUNCATED_TIMES[name]}', {{0}}) AS TIMESTAMP)", "timestamp", time)
 
 
@@ -234,7 +226,7 @@ def to_timestamp(value: Expression) -> Expression:
 
 @entry("make_date", _FAMILY, 3, "make_date({smallint}, {tinyint}, {tinyint2})", "make_date(2024, {int}, 1)")
 def make_date(year: Expression, month: Expression, day: Expression) -> Expression:
-    parts = [_days(part) for part in (year, month, day)]
+    parts = [cast_int(part, "int") for part in (year, month, day)]
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
         f" WHEN {{0}} BETWEEN -5877640 AND 5881579 THEN make_date({{0}}, {{1}}, {{2}}) ELSE {raising('date')} END"
@@ -271,7 +263,7 @@ def unix_date(value: Expression) -> Expression:
 
 @entry("date_from_unix_date", _FAMILY, 1, "date_from_unix_date({smallint})")
 def date_from_unix_date(value: Expression) -> Expression:
-    return sql("(DATE '1970-01-01' + {0})", "date", _days(value), raises=True)
+    return sql("(DATE '1970-01-01' + {0})", "date", cast_int(value, "int"), raises=True)
 
 
 def _of_epoch(name: str, unit: int) -> None:

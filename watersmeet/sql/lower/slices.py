@@ -21,9 +21,8 @@ from watersmeet.sql.typing import Typing
 
 
 def slice_aggregates(lowering: Lowering, query: ResolvedSelect) -> SliceAggregates:
-    """The query in slices; raises DoesNotFit."""
-    if not isinstance(query.source, Scan):
-        raise DoesNotFit("it reads more than one stream")
+    """The query over one stream in slices; raises DoesNotFit."""
+    assert isinstance(query.source, Scan)
     rows = Rows(lowering, {query.source.label: ""})
     where = rows.condition(query.where) if query.where is not None else None
     keys, partials, final, outputs = grouped(query, rows, distinct=True)

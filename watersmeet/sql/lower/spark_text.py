@@ -29,6 +29,7 @@ from watersmeet.sql.resolve.resolved import (
 from watersmeet.sql.resolve.typing import SparkTyping
 from watersmeet.sql.site import in_backticks
 from watersmeet.sql.spark_types import nested, wider
+from watersmeet.sql.syntax import WITH_UNIT
 from watersmeet.sql.tree import Aggregate, Call, Over, Scalar, SortKey, bare
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
@@ -45,7 +46,6 @@ _TRIED = {
     **{"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod", "mod": "try_mod"},
     **{"element_at": "try_element_at", "sum": "try_sum", "avg": "try_avg", "mean": "try_avg", "any": "bool_or"},
 }
-_UNITS = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 _JOINS = {
     **{"cross": "CROSS JOIN", "inner": "INNER JOIN", "left": "LEFT OUTER JOIN", "right": "RIGHT OUTER JOIN"},
     **{"full": "FULL OUTER JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"},
@@ -177,7 +177,7 @@ class _Writer:
         if name in _TRIED:
             return f"{_TRIED[name]}({', '.join(written)})"
         if node.function:
-            if name in _UNITS and isinstance(first, tree.Text) and first.value.isalpha():
+            if name in WITH_UNIT and isinstance(first, tree.Text) and first.value.isalpha():
                 written[0] = first.value.upper()
             return f"{name}({', '.join(written)})"
         return _operator(name, self._converted(node, written) if name in _COMPARISONS else written, node)

@@ -14,7 +14,7 @@ from watersmeet.sql.functions.rejected import CHANGING, GENERATORS, ZONES
 from watersmeet.sql.parse.fields import remember_reads
 from watersmeet.sql.parse.tokens import parser_tree
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Token
+from watersmeet.sql.syntax import WITH_UNIT, Token
 
 # What the parser rewrites before anybody can see it, or takes from other dialects.
 _NOT_SPARKS = {
@@ -22,10 +22,11 @@ _NOT_SPARKS = {
     **{brace: ("braces are not supported", "remove them") for brace in "{}"},
 }
 _KINDS = (
-    *((AGGREGATES, "aggregate"), (GENERATORS, "table function")),
-    *((CHANGING, "not deterministic"), (ZONES, "time zone")),
+    (AGGREGATES, "aggregate"),
+    (GENERATORS, "table function"),
+    (CHANGING, "not deterministic"),
+    (ZONES, "time zone"),
 )
-_WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 
 
 def parsed(site: Site, text: str, tokens: tuple[Token, ...]) -> Any:
@@ -73,7 +74,7 @@ def _name_exists(root: Any) -> None:
 def name_units(node: Any) -> Any:
     """The node, where the unit of timestampdiff(SECOND, …) and the like is a word and no column."""
     for call in list(node.find_all(exp.Anonymous)):
-        unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in _WITH_UNIT else None
+        unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in WITH_UNIT else None
         if isinstance(unit, exp.Column) and len(unit.parts) == 1:
             unit.replace(exp.Literal.string(unit.name))
     return node

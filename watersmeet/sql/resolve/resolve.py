@@ -65,14 +65,10 @@ class Resolver:
         self.typing = SparkTyping(site)
         self._typing: SparkTyping | Untyped = Untyped() if self._continuous else self.typing
         self._from = FromClause(site, streams, self._typing, self._inner, self._condition_of_join)
+        self.tables: Mapping[str, tree.TableName] = self._from.tables  # all uses of streams, by labels of their scans
         self._resolved = 0
         self._known: Environment = {}  # of the query whose scalars are read
         self.window_calls: list[tuple[Call, tuple[Scalar, ...]]] = []
-
-    @property
-    def tables(self) -> Mapping[str, tree.TableName]:
-        """All uses of streams as written, by the labels of their scans."""
-        return self._from.tables
 
     def whole(self, query: tree.Query) -> ResolvedQuery:
         return self._query(query, None, {}, _Role.OUTERMOST)
@@ -299,8 +295,7 @@ class Resolver:
                     return Nested("exists", query, where=partial(getattr, inner.query, "span"))
                 case tree.InSubquery():
                     query = self._subquery(inner.query, names, known)
-                    if len(query.outputs) != 1:
-                        self._one_column(inner, query)
+                    self._check_one_column(inner, query)
                     return Nested("in", query, read(inner.value), where=inner.where)
             return inner.rebuilt(partial(read, of=inner))
 
@@ -315,8 +310,7 @@ class Resolver:
         return found
 
     def _value_of(self, node: tree.SubqueryValue, query: ResolvedQuery) -> Scalar:
-        if len(query.outputs) != 1:
-            self._one_column(node, query)
+        self._check_one_column(node, query)
         single = isinstance(query, ResolvedSelect) and query.aggregated and query.group is None
         if not single and query.limit not in (0, 1):
             self._site.fail(
@@ -326,8 +320,9 @@ class Resolver:
             )
         return Nested("value", query, type=query.outputs[0].type, where=node.where)
 
-    def _one_column(self, node: Scalar, query: ResolvedQuery) -> NoReturn:
-        self._site.fail(node.span, f"this subquery gives {len(query.outputs)} columns", hint="select one")
+    def _check_one_column(self, node: Scalar, query: ResolvedQuery) -> None:
+        if len(query.outputs) != 1:
+            self._site.fail(node.span, f"this subquery gives {len(query.outputs)} columns", hint="select one")
 
     def _column(self, written: ColumnName, names: Scope, aliases: Aliases) -> Scalar:
         found = names.find(written)
