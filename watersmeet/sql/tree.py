@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import ClassVar
 
 from watersmeet.sql.site import Span
@@ -56,13 +57,9 @@ class Scalar:
             yield from child.walk()
 
 
-_FIELDS: dict[type[Scalar], tuple[str, ...]] = {}
-
-
+@cache
 def _field_names(kind: type[Scalar]) -> tuple[str, ...]:
-    if kind not in _FIELDS:
-        _FIELDS[kind] = tuple(each.name for each in fields(kind) if each.name != "where")
-    return _FIELDS[kind]
+    return tuple(each.name for each in fields(kind) if each.name != "where")
 
 
 @dataclass(frozen=True)

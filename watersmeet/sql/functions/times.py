@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from watersmeet.model.expression import Expression
 from watersmeet.sql.functions.casts import YEAR, cast, cast_int, floored, usual_year
@@ -13,13 +14,9 @@ from watersmeet.sql.spark_types import TIMES, VOID, Unsupported, shown
 
 _FAMILY = "dates and times"
 _TRUNCATED = {
-    "year": "year",
-    "yyyy": "year",
-    "yy": "year",
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
     "quarter": "quarter",
-    "month": "month",
-    "mon": "month",
-    "mm": "month",
+    **dict.fromkeys(("month", "mon", "mm"), "month"),
     "week": "week",
 }
 _TRUNCATED_TIMES = {
@@ -29,7 +26,8 @@ _TRUNCATED_TIMES = {
 }
 
 
-def _date(value: Expression) -> Expression:
+@entry("to_date", _FAMILY, 1, "to_date({timestamp})", "to_date({string})", "to_date('2024-05-06')")
+def to_date(value: Expression) -> Expression:
     if value.type in ("date", "string", VOID, *TIMES):
         return cast(value, "date")
     raise Unsupported(f"a DATE is needed here, not {shown(value.type)}", "CAST it to DATE")
@@ -43,62 +41,35 @@ def _time(value: Expression) -> Expression:
     raise Unsupported(f"a TIMESTAMP is needed here, not {shown(value.type)}", "declare the column as TIMESTAMP")
 
 
-# The part of a date or a time, with its type and DuckDB's text.
-_PARTS = {
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "day": "day",
-    "dayofmonth": "day",
-    "dayofyear": "dayofyear",
-    "weekofyear": "weekofyear",
-}
-
-
-def _part(name: str, function: str) -> None:
-    @entry(name, _FAMILY, 1, f"{name}({{date}})", f"{name}({{timestamp}})")
+def _part(name: str, function: str, read: Callable[[Expression], Expression], *columns: str) -> None:
+    @entry(name, _FAMILY, 1, *(f"{name}({{{column}}})" for column in columns))
     def build(value: Expression) -> Expression:
-        return sql(f"CAST({function}({{0}}) AS INT)", "int", _date(value))
+        return sql(f"CAST({function}({{0}}) AS INT)", "int", read(value))
 
 
-for _name, _function in _PARTS.items():
-    _part(_name, _function)
-
-
-def _clock(name: str) -> None:
-    @entry(name, _FAMILY, 1, f"{name}({{timestamp}})", f"{name}({{ntz}})")
-    def build(value: Expression) -> Expression:
-        return sql(f"CAST({name}({{0}}) AS INT)", "int", _time(value))
-
-
+for _name in ("year", "quarter", "month", "day", "dayofmonth", "dayofyear", "weekofyear"):
+    _part(_name, "day" if _name == "dayofmonth" else _name, to_date, "date", "timestamp")
 for _name in ("hour", "minute", "second"):
-    _clock(_name)
+    _part(_name, _name, _time, "timestamp", "ntz")
 
 
 @entry("dayofweek", _FAMILY, 1, "dayofweek({date})", "dayofweek({timestamp})")
 def day_of_week(value: Expression) -> Expression:
-    return sql("CAST(dayofweek({0}) + 1 AS INT)", "int", _date(value))
+    return sql("CAST(dayofweek({0}) + 1 AS INT)", "int", to_date(value))
 
 
 @entry("weekday", _FAMILY, 1, "weekday({date})")
 def weekday(value: Expression) -> Expression:
-    return sql("CAST(isodow({0}) - 1 AS INT)", "int", _date(value))
+    return sql("CAST(isodow({0}) - 1 AS INT)", "int", to_date(value))
 
 
 _FIELDS = {
-    "year": "year",
-    "years": "year",
+    **dict.fromkeys(("year", "years"), "year"),
     "quarter": "quarter",
-    "month": "month",
-    "months": "month",
-    "mon": "month",
-    "day": "day",
-    "days": "day",
-    "d": "day",
+    **dict.fromkeys(("month", "months", "mon"), "month"),
+    **dict.fromkeys(("day", "days", "d"), "day"),
     "doy": "dayofyear",
-    "week": "weekofyear",
-    "weeks": "weekofyear",
-    "w": "weekofyear",
+    **dict.fromkeys(("week", "weeks", "w"), "weekofyear"),
 }
 
 
@@ -116,13 +87,13 @@ _FIELDS = {
 def extract(field: Expression, value: Expression) -> Expression:
     name = text_of(field, "the field").lower()
     if name in _FIELDS:
-        return sql(f"CAST({_FIELDS[name]}({{0}}) AS INT)", "int", _date(value))
+        return sql(f"CAST({_FIELDS[name]}({{0}}) AS INT)", "int", to_date(value))
     if name in ("hour", "minute", "hours", "minutes"):
         return sql(f"CAST({name.removesuffix('s')}({{0}}) AS INT)", "int", _time(value))
     if name in ("dow", "dayofweek"):
         return day_of_week(value)
     if name in ("dow_iso", "dayofweek_iso"):
-        return sql("CAST(isodow({0}) AS INT)", "int", _date(value))
+        return sql("CAST(isodow({0}) AS INT)", "int", to_date(value))
     raise Unsupported(
         f"extract({name.upper()} FROM …) is not supported", f"use one of {', '.join(sorted(_FIELDS)).upper()}"
     )
@@ -132,17 +103,17 @@ def extract(field: Expression, value: Expression) -> Expression:
     "date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)"
 )
 def date_add(value: Expression, days: Expression) -> Expression:
-    return sql("({0} + {1})", "date", _date(value), cast_int(days, "int"), raises=True)
+    return sql("({0} + {1})", "date", to_date(value), cast_int(days, "int"), raises=True)
 
 
 @entry("date_sub", _FAMILY, 2, "date_sub({date}, 3)", "date_sub({date}, {smallint2})")
 def date_sub(value: Expression, days: Expression) -> Expression:
-    return sql("({0} - {1})", "date", _date(value), cast_int(days, "int"), raises=True)
+    return sql("({0} - {1})", "date", to_date(value), cast_int(days, "int"), raises=True)
 
 
 @entry("add_months", _FAMILY, 2, "add_months({date}, 1)", "add_months({date}, -13)", "add_months({date}, {tinyint2})")
 def add_months(value: Expression, months: Expression) -> Expression:
-    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", _date(value), cast_int(months, "int"), raises=True)
+    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", to_date(value), cast_int(months, "int"), raises=True)
 
 
 @entry(
@@ -156,7 +127,7 @@ def add_months(value: Expression, months: Expression) -> Expression:
 def date_difference(*values: Expression) -> Expression:
     if len(values) == 3:
         return timestamp_difference(*values)
-    end, start = (_date(value) for value in values)
+    end, start = (to_date(value) for value in values)
     return sql("CAST(date_diff('day', {1}, {0}) AS INT)", "int", end, start)
 
 
@@ -206,17 +177,12 @@ def trunc(value: Expression, unit: Expression) -> Expression:
     name = text_of(unit, "the unit").lower()
     if name not in _TRUNCATED:
         raise Unsupported(f"trunc(…, '{name}') is not supported", f"use one of {', '.join(sorted(_TRUNCATED))}")
-    return sql(f"CAST(date_trunc('{_TRUNCATED[name]}', {{0}}) AS DATE)", "date", _date(value))
+    return sql(f"CAST(date_trunc('{_TRUNCATED[name]}', {{0}}) AS DATE)", "date", to_date(value))
 
 
 @entry("last_day", _FAMILY, 1, "last_day({date})")
 def last_day(value: Expression) -> Expression:
-    return sql("last_day({0})", "date", _date(value))
-
-
-@entry("to_date", _FAMILY, 1, "to_date({timestamp})", "to_date({string})", "to_date('2024-05-06')")
-def to_date(value: Expression) -> Expression:
-    return _date(value)
+    return sql("last_day({0})", "date", to_date(value))
 
 
 @entry("to_timestamp", _FAMILY, 1, "to_timestamp({date})", "to_timestamp('2024-01-01 02:00:00+02:00')")
@@ -258,7 +224,7 @@ def unix_timestamp(value: Expression) -> Expression:
 def unix_date(value: Expression) -> Expression:
     if value.type not in ("date", VOID):
         raise Unsupported(f"unix_date of {shown(value.type)} means nothing in Spark", "CAST it to DATE")
-    return sql("CAST(date_diff('day', DATE '1970-01-01', {0}) AS INT)", "int", _date(value))
+    return sql("CAST(date_diff('day', DATE '1970-01-01', {0}) AS INT)", "int", to_date(value))
 
 
 @entry("date_from_unix_date", _FAMILY, 1, "date_from_unix_date({smallint})")

@@ -37,27 +37,16 @@ _COMPARISONS = {
     exp.NullSafeEQ: "<=>",
 }
 _BITS = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
+_PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _BINARY = {
     **_COMPARISONS,
     **_BITS,
     **{exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||"},
-    **{exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"},
+    **_PATTERNS,
 }
 _UNARY = {exp.Not: "not", exp.BitwiseNot: "~", exp.Neg: "-"}
 _CHAINED = {exp.And: "and", exp.Or: "or"}
-_TESTS = (
-    *_COMPARISONS,
-    exp.In,
-    exp.Between,
-    exp.Is,
-    exp.Like,
-    exp.ILike,
-    exp.RegexpLike,
-    exp.Escape,
-    exp.Not,
-    exp.And,
-    exp.Or,
-)
+_TESTS = (*_COMPARISONS, *_PATTERNS, *_CHAINED, exp.In, exp.Between, exp.Is, exp.Escape, exp.Not)
 _DEEPEST = 60  # nodes below each other; Python and pickle bear some hundreds
 
 
