@@ -50,11 +50,10 @@ def cast(value: Expression, kind: str) -> Expression:
             found = convert(value, kind)
             if found is not None:
                 return null(kind) if always_null(value) else found
-    hint = _HINTS.get((value.type in FLOATS, kind == "string" or is_decimal(kind)), "")
+    hint = ""
+    if value.type in FLOATS and (kind == "string" or is_decimal(kind)):
+        hint = "the digits of a DOUBLE are not written as Spark writes them; select the number itself"
     raise Unsupported(f"a conversion of {shown(value.type)} to {shown(kind)} is not supported", hint)
-
-
-_HINTS = {(True, True): "the digits of a DOUBLE are not written as Spark writes them; select the number itself"}
 
 
 def cast_int(value: Expression, kind: str) -> Expression:

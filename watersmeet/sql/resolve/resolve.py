@@ -64,7 +64,8 @@ class Resolver:
         self._continuous = kind is Kind.CONTINUOUS
         self.typing = SparkTyping(site)
         self._typing: SparkTyping | Untyped = Untyped() if self._continuous else self.typing
-        self._from = FromClause(site, streams, self._typing, self._inner, self._condition_of_join)
+        inner, on = partial(self._query, role=_Role.IN_FROM), partial(self._condition, aliases={}, clause="ON")
+        self._from = FromClause(site, streams, self._typing, inner, on)
         self.tables: Mapping[str, tree.TableName] = self._from.tables  # all uses of streams, by labels of their scans
         self._resolved = 0
         self._known: Environment = {}  # of the query whose scalars are read
@@ -74,9 +75,6 @@ class Resolver:
         return self._query(query, None, {}, _Role.OUTERMOST)
 
     # Queries -------------------------------------------------------------------------------------
-
-    def _inner(self, query: tree.Query, parent: Scope | None, known: Environment) -> ResolvedQuery:
-        return self._query(query, parent, known, _Role.IN_FROM)
 
     def _query(self, query: tree.Query, parent: Scope | None, known: Environment, role: _Role) -> ResolvedQuery:
         self._resolved += 1
@@ -261,9 +259,6 @@ class Resolver:
                 )
 
     # Scalars -------------------------------------------------------------------------------------
-
-    def _condition_of_join(self, node: Scalar, names: Scope) -> Scalar:
-        return self._condition(node, names, {}, "ON")
 
     def _condition(self, node: Scalar, names: Scope, aliases: Aliases, clause: str = "") -> Scalar:
         found = self._scalar(node, names, aliases)
