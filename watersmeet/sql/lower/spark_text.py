@@ -137,7 +137,7 @@ class _Writer:
         text = f"({self._source(source.left)} {_JOINS[source.kind]} {self._source(source.right)}"
         return f"{text} ON {self._value(source.on)})" if source.on is not None else f"{text})"
 
-    # Scalars --------------------------------------------------------------------------------------
+    # Scalars -------------------------------------------------------------------------------------
 
     def _value(self, node: Scalar) -> str:
         match node:
