@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import ClassVar
 
 from watersmeet.sql.site import Span
@@ -57,9 +56,13 @@ class Scalar:
             yield from child.walk()
 
 
-@cache
+_FIELDS: dict[type[Scalar], tuple[str, ...]] = {}
+
+
 def _field_names(kind: type[Scalar]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind) if each.name != "where")
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(each.name for each in fields(kind) if each.name != "where")
+    return _FIELDS[kind]
 
 
 @dataclass(frozen=True)
