@@ -14,12 +14,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from tests.semantics.examples import CASTS, ENTRIES
 from tests.semantics.values import FAMILIES, SHORT, VALUES
 from watersmeet.errors import SqlError
 from watersmeet.model import Column, Expression, SparkCall, Stream
 from watersmeet.model.types import arrow_type
-from watersmeet.sql.functions import entries
-from watersmeet.sql.functions.logic import CASTS
 from watersmeet.sql.query import build_query
 
 ROWS = 150
@@ -114,7 +113,7 @@ LITERALS: dict[str, list[str]] = {
         "INTERVAL '1.5' SECOND",
     ],
 }
-EXAMPLES = [example for entry in entries() for example in entry.examples]
+EXAMPLES = [example for entry in ENTRIES for example in entry.examples]
 _TYPES: tuple[str, ...] = (
     "TINYINT",
     "SMALLINT",
@@ -271,7 +270,7 @@ def drawn(
 def with_every_type() -> list[Drawn]:
     """The first examples of each entry with columns of every type in each place, as far as they are accepted."""
     found: dict[str, Drawn] = {}
-    for example in dict.fromkeys(example for entry in entries() for example in entry.examples[:4]):
+    for example in dict.fromkeys(example for entry in ENTRIES for example in entry.examples[:4]):
         pieces = _PLACE.split(example)
         usual = [_SHORT[(_MORE_FAMILIES.get(family) or FAMILIES[family])[0]] for family in pieces[1::3]]
         for place in range(len(usual)):

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.semantics.examples import SPARK_ENTRIES
 from tests.semantics.spark_side import Spark, plain
 from tests.semantics.test_expressions import ROWS, TOGETHER, normal, qualified
 from tests.semantics.values import COLUMNS, expanded
 from tests.support.parquet_input import TIMESTAMP, seconds_after_epoch
 from watersmeet import Engine
-from watersmeet.sql.functions.by_spark import spark_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OTHER_NAMES = [
-    entry.examples[0].replace(f"{entry.names[0]}(", f"{name}(") for entry in spark_entries() for name in entry.names[1:]
+    entry.examples[0].replace(f"{entry.names[0]}(", f"{name}(") for entry in SPARK_ENTRIES for name in entry.names[1:]
 ]
 MORE = [
     "exp(-{double})",
@@ -35,7 +35,7 @@ MORE = [
     "try_divide(try_add({int}, {int2}), 2)",
     "array_join(map_keys({map}), ',') = 'a'",
 ]
-EXAMPLES = [*(example for entry in spark_entries() for example in entry.examples), *OTHER_NAMES, *MORE]
+EXAMPLES = [*(example for entry in SPARK_ENTRIES for example in entry.examples), *OTHER_NAMES, *MORE]
 ALL = list(dict.fromkeys(case for example in EXAMPLES for case in expanded(example)))
 SAMPLE = [*ALL[::9], *(case for example in MORE for case in expanded(example))]
 EIGHTH = "a.id % 8 = 3 AND b.id % 8 = 3"
@@ -134,5 +134,5 @@ def test_a_sample_of_what_spark_computes_is_what_spark_computes(
 @pytest.mark.semantics
 def test_all_that_spark_computes_is_what_spark_computes(spark: SparkSession, on_spark: Spark, tmp_path: Path) -> None:
     wrong = differences(spark, on_spark, tmp_path, ALL)
-    print(f"{len(ALL)} expressions of {len(spark_entries())} functions computed by Spark: {len(wrong)} differ")
+    print(f"{len(ALL)} expressions of {len(SPARK_ENTRIES)} functions computed by Spark: {len(wrong)} differ")
     assert wrong == []

@@ -6,12 +6,11 @@ import re
 import textwrap
 from pathlib import Path
 
+from tests.semantics.examples import CASTS, ENTRIES, SPARK_ENTRIES
 from tests.semantics.test_by_spark import ALL as COMPUTED
 from tests.semantics.test_expressions import ALL
 from tests.semantics.test_joins import KEYS, MORE, PREDICATES
-from watersmeet.sql.functions import entries
-from watersmeet.sql.functions.by_spark import BY_SPARK, spark_entries
-from watersmeet.sql.functions.logic import CASTS
+from watersmeet.sql.functions.by_spark import BY_SPARK
 from watersmeet.sql.functions.rejected import ALL as REJECTED
 
 PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"
@@ -19,8 +18,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"
 
 def listed() -> str:
     lines = ["| family | functions and operators | examples |", "|---|---|---|"]
-    for family in dict.fromkeys(entry.family for entry in entries()):
-        for entry in (each for each in entries() if each.family == family):
+    for family in dict.fromkeys(entry.family for entry in ENTRIES):
+        for entry in (each for each in ENTRIES if each.family == family):
             names = ", ".join(f"`{name}`" for name in entry.names).replace("|", "\\|")
             lines.append(f"| {family} | {names} | {_shown(entry.examples)} |")
     lines.append(f"| conversion | `CAST`, `TRY_CAST`, `::` | {_shown(CASTS)} |")
@@ -29,7 +28,7 @@ def listed() -> str:
 
 def listed_by_spark() -> str:
     lines = ["| family | functions | examples |", "|---|---|---|"]
-    for entry in spark_entries():
+    for entry in SPARK_ENTRIES:
         names = ", ".join(f"`{name}`" for name in entry.names)
         lines.append(f"| {entry.family} | {names} | {_shown(entry.examples)} |")
     return "\n".join(lines)
@@ -43,7 +42,7 @@ def counts() -> str:
     joins = len(MORE) + len(PREDICATES) + len(KEYS)
     return (
         "| | |\n|---|---|\n"
-        f"| functions and operators, proven | {sum(len(entry.names) for entry in entries())} |\n"
+        f"| functions and operators, proven | {sum(len(entry.names) for entry in ENTRIES)} |\n"
         f"| expressions that the suite compares as a column, a filter and a key | {len(ALL)} |\n"
         f"| predicates of two aliases and join keys that it compares in an engine | {joins} |\n"
         f"| functions computed by Spark | {len(BY_SPARK)} |\n"

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.semantics.examples import CASTS, ENTRIES
 from tests.semantics.spark_side import Spark, plain
 from tests.semantics.values import COLUMNS, expanded, table
 from tests.support.declarations import join_form
 from watersmeet.errors import SqlError
 from watersmeet.model import Column, Expression, Stream, member_column
-from watersmeet.sql.functions import entries
-from watersmeet.sql.functions.logic import CASTS
 from watersmeet.sql.query import build_query
 from watersmeet.store.codes import encode
 from watersmeet.store.derived import Block
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 TOGETHER = 100  # expressions in one Spark job
 OTHER_NAMES = [
     example.replace(f"{entry.names[0]}(", f"{name}(")
-    for entry in entries()
+    for entry in ENTRIES
     for name in entry.names[1:]
     for example in entry.examples[:1]
     if example.startswith(f"{entry.names[0]}(") and " FROM " not in example and name.isidentifier()
 ]
-EXAMPLES = list(dict.fromkeys([*(example for entry in entries() for example in entry.examples), *CASTS, *OTHER_NAMES]))
+EXAMPLES = list(dict.fromkeys([*(example for entry in ENTRIES for example in entry.examples), *CASTS, *OTHER_NAMES]))
 ALL = [case for example in EXAMPLES for case in expanded(example)]
 SAMPLE = ALL[:: max(1, len(ALL) // 60)]
 ROWS = table()
@@ -154,5 +153,5 @@ def test_a_sample_of_expressions_means_what_it_means_in_spark(on_spark: Spark) -
 @pytest.mark.semantics
 def test_every_expression_means_what_it_means_in_spark(on_spark: Spark, tmp_path: Path) -> None:
     wrong = differences(on_spark, ALL)
-    print(f"{len(ALL)} expressions of {len(entries())} functions, over {len(ROWS)} rows each: {len(wrong)} differ")
+    print(f"{len(ALL)} expressions of {len(ENTRIES)} functions, over {len(ROWS)} rows each: {len(wrong)} differ")
     assert wrong == []

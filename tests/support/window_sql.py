@@ -8,7 +8,7 @@ from watersmeet.model import Query, Stream
 from watersmeet.model.forms import WindowSql
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.lower.lowering import Lowering
-from watersmeet.sql.lower.window_sql import window_sql
+from watersmeet.sql.lower.spark_text import window_sql
 from watersmeet.sql.parse import parse_query, tokenize
 from watersmeet.sql.resolve.resolve import Resolver
 from watersmeet.sql.rules import Kind

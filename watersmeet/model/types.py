@@ -75,7 +75,7 @@ def arrow_type(text: str) -> pa.DataType:
         return pa.decimal128(precision, scale)
     outer = re.fullmatch(r"(array|map|struct)<(.*)>", folded)
     if outer:
-        parts = _split_top(outer[2])
+        parts = split_top(outer[2])
         if outer[1] == "array" and len(parts) == 1:
             return pa.list_(arrow_type(parts[0]))
         if outer[1] == "map" and len(parts) == 2:
@@ -86,7 +86,7 @@ def arrow_type(text: str) -> pa.DataType:
     raise ModelError(f"unknown type {text}", detail=f"Types: {', '.join(KNOWN_TYPES)}.")
 
 
-def _split_top(text: str) -> list[str]:
+def split_top(text: str) -> list[str]:
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):
         depth += (char in "<(") - (char in ">)")

@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Registered
-from watersmeet.model.expression import INTERVAL, ColumnRef, Expression
+from watersmeet.model.expression import ColumnRef, Expression
 from watersmeet.model.types import arrow_type, type_of_arrow
 from watersmeet.sql.functions import TABLE
 from watersmeet.sql.functions.by_spark import BY_SPARK
 from watersmeet.sql.functions.folding import database
 from watersmeet.sql.functions.rejected import ALL, reason
 from watersmeet.sql.site import Site
-from watersmeet.sql.spark_types import MONTHS, VOID, shown
-from watersmeet.sql.syntax import Located
-from watersmeet.sql.tree import Call
+from watersmeet.sql.spark_types import shown
+from watersmeet.sql.tree import Call, Scalar
+from watersmeet.sql.typing import check_value
 
 
 class ExpressionCheck:
@@ -55,7 +55,7 @@ class ExpressionCheck:
     def registered(self, name: str) -> Registered | None:
         return self._registered.get(name.lower())
 
-    def condition(self, scalar: Located, expression: Expression) -> Expression:
+    def condition(self, scalar: Scalar, expression: Expression) -> Expression:
         """An expression that has to be true or false."""
         found = self.bound(scalar, expression)
         if found.type != "boolean":
@@ -64,16 +64,11 @@ class ExpressionCheck:
             )
         return found
 
-    def bound(self, scalar: Located, expression: Expression) -> Expression:
+    def bound(self, scalar: Scalar, expression: Expression) -> Expression:
         """The expression, which is made of `scalar` or a part of it, with its type; errors point at `scalar`."""
         if isinstance(expression, ColumnRef):
             return expression
-        if expression.type in (INTERVAL, MONTHS):
-            self._site.fail(
-                scalar.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
-            )
-        if expression.type == VOID:
-            self._site.fail(scalar.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
+        check_value(self._site, scalar, expression)
         try:
             kind = _type_in_duckdb(expression.text, tuple((column.label, column.type) for column in expression.columns))
         except duckdb.Error as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.model.secrets import KINDS, reference
-from watersmeet.sql.site import Site, Span, backticks_hint
+from watersmeet.sql.site import Site, backticks_hint
 from watersmeet.sql.syntax import Token
 
 
@@ -24,11 +24,6 @@ class Cursor:
         token = self.peek()
         return token.kind if token else ""
 
-    def here(self) -> Span:
-        """Where to point for what is missing: the next token, or just behind the last."""
-        token = self.peek()
-        return token.span if token else (self.tokens[-1].end, self.tokens[-1].end + 1)
-
     def take(self, *words: str) -> Token | None:
         """Step over these words or symbols if they are all next, and give the first of them."""
         ahead = self.tokens[self.at : self.at + len(words)]
@@ -42,7 +37,8 @@ class Cursor:
 
     def _missing(self, what: str, hint: str = "") -> Token:
         found = self.peek()
-        self.site.fail(self.here(), f"expected {what}, found {found.text if found else 'the end'}", hint=hint)
+        span = found.span if found else (self.tokens[-1].end, self.tokens[-1].end + 1)  # or just behind the last
+        self.site.fail(span, f"expected {what}, found {found.text if found else 'the end'}", hint=hint)
 
     def name(self, kind: str) -> Token:
         token = self.peek()

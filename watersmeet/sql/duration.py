@@ -5,20 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
+from watersmeet.sql.functions.constants import UNITS
 from watersmeet.sql.parse import tokenize
 from watersmeet.sql.site import Site, Span
 from watersmeet.sql.syntax import Token
 
-_SECOND = 1_000_000
-UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": _SECOND,
-    "minute": 60 * _SECOND,
-    "hour": 3_600 * _SECOND,
-    "day": 86_400 * _SECOND,
-    "week": 7 * 86_400 * _SECOND,
-}
 # Event times are 64-bit microseconds and a window is added to them, so a length keeps far from that edge.
 LONGEST = 1_000 * 366 * UNITS["day"]
 

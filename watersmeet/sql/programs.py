@@ -21,10 +21,12 @@ from watersmeet.model.expression import (
 )
 from watersmeet.model.predicate import Program
 
-# The largest number of each type. Below 2⁵³ instead of 2⁶³ for the long ones: there float64 has every whole number.
-_LARGEST = {"tinyint": 2.0**7 - 1, "smallint": 2.0**15 - 1, "int": 2.0**31 - 1, "bigint": 2.0**53 - 1}
-_DOUBLE = 1.7e308
-_TIMES = {"timestamp": "time", "timestamp_ntz": "time", "date": "date"}
+_WHOLE = 2.0**53 - 1  # up to here float64 has every whole number
+# The largest number of each type, or that it is a time or a date. Not 2⁶³ for the long ones.
+_LIMITS: dict[str, float | str] = {
+    **{"tinyint": 2.0**7 - 1, "smallint": 2.0**15 - 1, "int": 2.0**31 - 1, "bigint": _WHOLE, "double": 1.7e308},
+    **{"timestamp": "time", "timestamp_ntz": "time", "date": "date"},
+}
 
 
 class _NotNumeric(Exception):
@@ -90,13 +92,11 @@ class _ProgramReader:
             return self._column(node)
         literal = constant(node)
         if literal is not None:
-            value = literal.number
-            if literal.type in _TIMES or literal.type in _LARGEST or literal.type == "double":
-                if not abs(value) <= _LARGEST["bigint"]:  # also NaN
-                    raise _NotNumeric
-                self.program.append(("number", float(value)))
-                return _TIMES.get(literal.type) or _LARGEST.get(literal.type, _DOUBLE)
-            raise _NotNumeric
+            known = _LIMITS.get(literal.type)
+            if known is None or not abs(literal.number) <= _WHOLE:  # also NaN
+                raise _NotNumeric
+            self.program.append(("number", float(literal.number)))
+            return known
         if isinstance(node, Cast):
             return self._converted(node)
         if not isinstance(node, Operation):
@@ -113,22 +113,23 @@ class _ProgramReader:
 
     def _converted(self, node: Cast) -> float | str:
         """A conversion that changes no number: to a wider integer or to a double."""
-        limit = self.number(node.operands[0])
-        if not node.exact or isinstance(limit, str) or (node.type not in _LARGEST and node.type != "double"):
+        limits = self.number(node.operands[0]), _LIMITS.get(node.type, "")
+        if not node.exact or any(isinstance(limit, str) for limit in limits):
             raise _NotNumeric
-        return _LARGEST.get(node.type, _DOUBLE)
+        return limits[1]
 
     def _column(self, column: ColumnRef) -> float | str:
-        if column.type not in _LARGEST and column.type not in _TIMES and column.type != "double":
+        limit = _LIMITS.get(column.type)
+        if limit is None:
             raise _NotNumeric
         self.program.append(("row", float(self.operand(column))))
-        return _TIMES.get(column.type) or _LARGEST.get(column.type, _DOUBLE)
+        return limit
 
     def _computed(self, operator: str, one: Expression, other: Expression) -> float | str:
         first, literal = self.number(one), constant(other)
         if first == "time" and literal is not None and literal.type == INTERVAL and operator != "*":
             self.program.append(("number", float(literal.number)))
-            self.program.append((operator, _LARGEST["bigint"]))
+            self.program.append((operator, _WHOLE))
             return "time"
         second = self.number(other)
         limit = _larger(first, second)

@@ -1,4 +1,4 @@
-"""From the text of a SELECT to a Query: parse, check the rules, resolve names, lower it to a form."""
+"""From the text of a SELECT to a Query: parse, check the rules, resolve names, lower it to the fastest form it fits."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from itertools import pairwise
 
 from watersmeet.errors import ModelError, SourcePlace
 from watersmeet.model import Query, Registered, Sink, Stream
+from watersmeet.model.forms import Form
 from watersmeet.model.limits import TextLimits
 from watersmeet.model.query import MAX_ALIASES
+from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.model.stream import check_name
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.limits import check_aliases, check_length, check_tokens, check_windows
-from watersmeet.sql.lower.forms import lowered
-from watersmeet.sql.lower.lowering import Lowering
+from watersmeet.sql.lower.continuous import continuous_join, join_aggregates
+from watersmeet.sql.lower.factors import factorized_aggregates
+from watersmeet.sql.lower.flatten import flattened
+from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
+from watersmeet.sql.lower.slices import slice_aggregates
+from watersmeet.sql.lower.sliding_window import window_of_results, window_of_rows
+from watersmeet.sql.lower.spark_text import window_sql
 from watersmeet.sql.parse import parse_query, tokenize
 from watersmeet.sql.resolve.resolve import Resolver
+from watersmeet.sql.resolve.resolved import ResolvedQuery, ResolvedSelect, Scan
 from watersmeet.sql.rules import Kind, check_rules
 from watersmeet.sql.site import Site
 from watersmeet.sql.windows import WindowClauses, cut_windows
@@ -58,7 +66,7 @@ def build_query(
         resolver = Resolver(site, streams, kind)
         resolved = resolver.whole(written)
         check_aliases(site, name, resolver.tables.values(), max_aliases)
-        form, window, reason = lowered(Lowering(site, check, resolver, clauses, streams), kind, resolved)
+        form, window, reason = _lowered(Lowering(site, check, resolver, clauses, streams), kind, resolved)
         check_all_read()
         query = Query(name, form, window, sink or Sink(), text, backfill=backfill, reason=reason)
     except RecursionError:
@@ -78,3 +86,30 @@ def _kind_of(clauses: WindowClauses) -> Kind:
     if all(bracket.slide is None for bracket in clauses.brackets) and "WINDOW" not in called:
         return Kind.CONTINUOUS
     return Kind.JOIN_AGGREGATES if "RESULT_TIME" in called else Kind.WINDOWED
+
+
+def _lowered(lowering: Lowering, kind: Kind, query: ResolvedQuery) -> tuple[Form, SlidingWindow | None, str]:
+    """The form, the windows of a windowed query, and a sentence that says why it has no faster form."""
+    if kind is Kind.WINDOWED:
+        window = window_of_rows(lowering, query)
+        form, reason = _of_windows(lowering, query)
+        return form, window, reason
+    join = flattened(lowering.site, query)
+    if kind is Kind.CONTINUOUS:
+        return continuous_join(lowering, join), None, ""
+    window = window_of_results(lowering)
+    reason = "It aggregates the results of a continuous join, which are found first."
+    return join_aggregates(lowering, join), window, reason
+
+
+def _of_windows(lowering: Lowering, query: ResolvedQuery) -> tuple[Form, str]:
+    try:
+        if not isinstance(query, ResolvedSelect):
+            raise DoesNotFit(f"it has {query.operator}")
+        if isinstance(query.source, Scan):
+            return slice_aggregates(lowering, query), ""
+        factorized = factorized_aggregates(lowering, query)
+        count = len(factorized.members)
+        return factorized, f"It joins {count} aliases, so partial aggregates are kept by join key as well."
+    except DoesNotFit as problem:
+        return window_sql(lowering, query), f"Spark computes each window from its rows, because {problem}."

@@ -206,7 +206,8 @@ class _Pass:
         """A query in FROM or WITH."""
         if kind is not Kind.WINDOWED and isinstance(query, tree.Select) and query.source is None:
             yield from self._is("no FROM", "", query.span, kind)
-        yield from self.query(query, _inside(kind))
+        # Of results of a join, aggregates are made outside of it alone.
+        yield from self.query(query, Kind.CONTINUOUS if kind is Kind.JOIN_AGGREGATES else kind)
 
     def _is(self, construct: str, written: str, span: Span, kind: Kind) -> Iterator[_Found]:
         known = construct if construct in _BY_CONSTRUCT else "clause"
@@ -292,11 +293,6 @@ class _Pass:
             yield from self._is("columns of IN", written, query.span, kind)
         for value in (*values, *tree.conjuncts(query.where)):
             yield from self._scalar(value, kind)
-
-
-def _inside(kind: Kind) -> Kind:
-    """The kind of subqueries in FROM: of results of a join, aggregates are made outside of it alone."""
-    return Kind.CONTINUOUS if kind is Kind.JOIN_AGGREGATES else kind
 
 
 def _is_window(node: Scalar) -> bool:

@@ -18,8 +18,6 @@ from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Token
 
 _CLAUSES = ("LATENESS", "AHEAD", "RETAIN", "IDLE", "FROM")
-_AHEAD: int | None = DAY
-_RETAIN_NOTHING: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -119,13 +117,12 @@ def _create_stream(cursor: Cursor) -> CreateStream:
     if time.text.lower() not in {column.name.lower() for column in columns}:
         detail = f"Its columns: {', '.join(column.name for column in columns)}."
         site.fail(time.span, f"stream {name.text} has no column {time.text}", detail=detail)
-    lateness, ahead, retain = 0, _AHEAD, _RETAIN_NOTHING
-    if late := cursor.take("LATENESS"):
-        lateness = duration(site, cursor.until(*_CLAUSES), late.span)
-    if word := cursor.take("AHEAD"):
-        ahead = _length(cursor, word)
-    if word := cursor.take("RETAIN"):
-        retain = _length(cursor, word)
+    late = cursor.take("LATENESS")
+    lateness = duration(site, cursor.until(*_CLAUSES), late.span) if late else 0
+    word = cursor.take("AHEAD")
+    ahead = _length(cursor, word) if word else DAY
+    word = cursor.take("RETAIN")
+    retain = _length(cursor, word) if word else 0
     idle = _idle(cursor)
     cursor.expect("FROM", hint="write FROM, a format and a path, for example FROM parquet 'events'")
     source_format = cursor.name("format").text.lower()

@@ -10,6 +10,7 @@ import re
 from itertools import accumulate
 
 from watersmeet.model.expression import INTERVAL, Expression, Literal, unnested
+from watersmeet.model.types import split_top
 
 VOID = "void"
 MONTHS = "interval year to month"
@@ -120,13 +121,7 @@ def nested(kind: str) -> tuple[str, dict[str, str]]:
     match = re.fullmatch(r"(array|map|struct)<(.*)>", kind)
     if not match:
         return "", {}
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(match[2]):
-        depth += (char in "<(") - (char in ">)")
-        if char == "," and depth == 0:
-            parts.append(match[2][start:at])
-            start = at + 1
-    parts.append(match[2][start:])
+    parts = split_top(match[2])
     if match[1] == "struct":
         return "struct", dict(part.split(":", 1) for part in parts)
     return match[1], dict(zip(("item",) if match[1] == "array" else ("key", "value"), parts, strict=True))

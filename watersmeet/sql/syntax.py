@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from watersmeet.sql.site import Span
 
 WINDOW = "window()"  # the name of Spark's window(…) and window.start in the tree, which no column has
+# Functions whose first argument may be a unit, which is a word and no column.
+WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 WINDOW_FIELDS = {"start": False, "end": True}  # of window(…), and whether each is its end
 
 
@@ -35,8 +37,3 @@ class Token:
 class Name:
     text: str
     span: Span
-
-
-class Located(Protocol):
-    @property
-    def span(self) -> Span: ...

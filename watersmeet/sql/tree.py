@@ -109,6 +109,13 @@ def without_parentheses(node: Scalar) -> Scalar:
     return node
 
 
+def bare(node: Scalar) -> Scalar:
+    """Without parentheses, to be compared with another."""
+    if isinstance(node, Parenthesized):
+        return bare(node.inner)
+    return node.rebuilt(bare)
+
+
 def unwrapped(node: Scalar) -> Scalar:
     """Without parentheses that were written. Those around the parts of LIKE ALL have the place of what they enclose."""
     while isinstance(node, Parenthesized) and node.inner.where is not node.where:
@@ -280,17 +287,10 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Ordered:
-    value: Scalar
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True)
 class Ending:
     """What follows a SELECT or a set operation."""
 
-    order: tuple[Ordered, ...] = ()
+    order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from watersmeet.errors import ModelError
-from watersmeet.model.expression import Expression, Literal, Operation
+from watersmeet.model.expression import INTERVAL, Expression, Literal, Operation
 from watersmeet.model.types import canonical_type
 from watersmeet.sql.functions import TABLE, build_call
 from watersmeet.sql.functions.arithmetic import negated
@@ -22,7 +22,7 @@ from watersmeet.sql.functions.nested import field
 from watersmeet.sql.functions.rejected import reason
 from watersmeet.sql.functions.rendering import constant_of, null
 from watersmeet.sql.site import Site
-from watersmeet.sql.spark_types import VOID, Unsupported
+from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported
 from watersmeet.sql.tree import (
     Call,
     CastTo,
@@ -111,15 +111,22 @@ class Typing:
             found = build_call(name, arguments)
             is_and = isinstance(found, Operation) and found.operator == "AND"
             return Operation("()", (found,), "boolean") if name == "between" and is_and else found
-        by_spark = name in BY_SPARK
         if name not in TABLE or name in _NO_CALLS:
             return spark_call(name, arguments)
         try:
             return build_call(name, arguments)
         except Unsupported:
-            if not by_spark:
+            if name not in BY_SPARK:
                 raise
             return spark_call(name, arguments)
+
+
+def check_value(site: Site, node: Scalar, found: Expression) -> None:
+    """Reject what is no value of its own: an output or a key."""
+    if found.type in (INTERVAL, MONTHS):
+        site.fail(node.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)")
+    if found.type == VOID:
+        site.fail(node.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
 
 
 def target_of(node: CastTo) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.semantics.examples import AGGREGATE_ENTRIES
 from tests.sql.windowed.conftest import Build
 from tests.sql.windowed.random_queries import Generator
 from tests.sql.windowed.test_workloads import CLASSES, FOLDER
@@ -19,7 +20,6 @@ from tests.support.window_sql import as_window_sql
 from watersmeet.errors import SqlError
 from watersmeet.model import Stream
 from watersmeet.sql import build_query
-from watersmeet.sql.functions.aggregates import aggregate_entries
 
 QUERIES = [
     text.strip().replace("\n  ", " ")
@@ -79,7 +79,7 @@ def test_queries(sql: str, query: Build, session: Any, streams: dict[str, Stream
 def test_every_aggregate_of_every_type(query: Build, session: Any, streams: dict[str, Stream]) -> None:
     """What is accepted has Spark's type. What Spark rejects is rejected here, too."""
     wrong, accepted = [], 0
-    for entry in aggregate_entries():
+    for entry in AGGREGATE_ENTRIES:
         for example, column in product(entry.examples, COLUMNS):
             for name in entry.names:
                 called = example.replace(entry.names[0] + "(", name + "(", 1)

@@ -46,11 +46,7 @@ _REJECTED = {
     **dict.fromkeys(("collect_list", "collect_set", "array_agg", "listagg", "string_agg"), _ORDERED),
     "mode": ("its result depends on chance where values are equally frequent", "count by value, and keep the largest"),
 }
-
-
-def aggregate_entries() -> list[AggregateEntry]:
-    """Each once, in the order of declaration."""
-    return list(dict.fromkeys(AGGREGATE_TABLE.values()))
+_UNKNOWN = ("count_min_sketch", "grouping", "histogram_numeric", "regr_avgx", "regr_count")
 
 
 def rejected_aggregate(name: str) -> Unsupported | None:
@@ -110,10 +106,6 @@ def _number(name: str, value: Expression) -> str:
     return value.type
 
 
-def _count(name: str, arguments: Arguments) -> str:
-    return "bigint"
-
-
 def _sum(name: str, arguments: Arguments) -> str:
     kind = _number(name, arguments[0])
     if is_decimal(kind):
@@ -137,19 +129,11 @@ def is_orderable(kind: str) -> bool:
     return kind in ATOMS or is_decimal(kind)
 
 
-def _orderable(name: str, value: Expression) -> str:
-    if not is_orderable(value.type):
-        raise Unsupported(f"{name} of {shown(value.type)} is not supported", "use a simple value")
-    return value.type
-
-
-def _extreme(name: str, arguments: Arguments) -> str:
-    return _orderable(name, arguments[0])
-
-
-def _by(name: str, arguments: Arguments) -> str:
-    _orderable(name, arguments[1])
-    return _orderable(name, arguments[0])
+def _orderable(name: str, arguments: Arguments) -> str:
+    for argument in reversed(arguments):
+        if not is_orderable(argument.type):
+            raise Unsupported(f"{name} of {shown(argument.type)} is not supported", "use a simple value")
+    return arguments[0].type
 
 
 def _real(name: str, arguments: Arguments) -> str:
@@ -216,14 +200,14 @@ def _percentile_approx(name: str, arguments: Arguments) -> str:
     return _share(name, arguments[1], kind)
 
 
-_declare("count", (1, 100), _count, "count(*)", "count(x)", "count(DISTINCT x)", "count(DISTINCT x, y)")
+_declare("count", (1, 100), "bigint", "count(*)", "count(x)", "count(DISTINCT x)", "count(DISTINCT x, y)")
 _declare("count_if", 1, _count_if, "count_if(x > 0)")
 _declare("sum try_sum", 1, _sum, "sum(x)", "sum(DISTINCT x)")
 _declare("avg mean try_avg", 1, _average, "avg(x)", "avg(DISTINCT x)")
-_declare("min", 1, _extreme, "min(x)")
-_declare("max", 1, _extreme, "max(x)")
-_declare("min_by", 2, _by, "min_by(x, y)")
-_declare("max_by", 2, _by, "max_by(x, y)")
+_declare("min", 1, _orderable, "min(x)")
+_declare("max", 1, _orderable, "max(x)")
+_declare("min_by", 2, _orderable, "min_by(x, y)")
+_declare("max_by", 2, _orderable, "max_by(x, y)")
 _declare("stddev std stddev_samp", 1, _real, "stddev(x)")
 _declare("stddev_pop", 1, _real, "stddev_pop(x)")
 _declare("variance var_samp", 1, _real, "variance(x)")
@@ -248,3 +232,6 @@ _declare("bool_or any some", 1, _truth, "bool_or(x > 0)")
 _declare("bit_and", 1, _bits, "bit_and(x)")
 _declare("bit_or", 1, _bits, "bit_or(x)")
 _declare("bit_xor", 1, _bits, "bit_xor(x)")
+
+# The names of all aggregates of Spark, also of those that are not supported.
+AGGREGATES = frozenset((*AGGREGATE_TABLE, *_REJECTED, *_UNKNOWN))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from watersmeet.model.expression import INTERVAL, Cast, Expression, Literal, Operation, unnested
 from watersmeet.sql.functions.casts import cast
-from watersmeet.sql.functions.rendering import constant_of, raising, sql, whole
+from watersmeet.sql.functions.rendering import constant_of, operand, raising, sql, whole
 from watersmeet.sql.functions.table import entry
 from watersmeet.sql.spark_types import (
     FLOATS,
@@ -15,7 +15,6 @@ from watersmeet.sql.spark_types import (
     Unsupported,
     decimal_of,
     is_decimal,
-    is_exact,
     is_numeric,
     shape,
     shape_of,
@@ -95,14 +94,8 @@ def _computed(operator: str, left: Expression, right: Expression) -> Expression:
     left, right = _as_decimal(left), _as_decimal(right)
     if max(p1, p2) <= _SHORT < shape(kind)[0]:
         left = Cast((left,), f"decimal({_SHORT + 1},{s1})", exact=True)  # DuckDB keeps to short ones, and overflows
-    both = Operation(operator, (_operand(left), _operand(right)), kind)
+    both = Operation(operator, (operand(left), operand(right)), kind)
     return Cast((both,), kind)
-
-
-def _operand(value: Expression) -> Expression:
-    return (
-        value if not isinstance(value, Operation) or value.operator == "()" else Operation("()", (value,), value.type)
-    )
 
 
 @entry(
@@ -203,8 +196,6 @@ def _never(right: Expression, *values: int) -> bool:
     "{decimal} / {double2}",
 )
 def divide(left: Expression, right: Expression) -> Expression:
-    if is_exact(left.type) and is_exact(right.type) and (is_decimal(left.type) or is_decimal(right.type)):
-        raise Unsupported("a quotient of decimals is not supported", "CAST one side AS DOUBLE")
     left, right, kind = _pair(left, right)
     if not kind:
         raise Unsupported("a quotient of decimals is not supported", "CAST one side AS DOUBLE")
@@ -270,7 +261,7 @@ def absolute(value: Expression) -> Expression:
 
 @entry("negative", _FAMILY, 1, "negative({number})")
 def negative(value: Expression) -> Expression:
-    return Operation("()", (Operation("-", (_operand(_with_opposite(value)),), value.type),), value.type)
+    return Operation("()", (Operation("-", (operand(_with_opposite(value)),), value.type),), value.type)
 
 
 def _bitwise(name: str, template: str) -> None:

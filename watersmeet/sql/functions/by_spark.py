@@ -43,43 +43,39 @@ class SparkEntry:
 BY_SPARK: dict[str, list[SparkEntry]] = {}  # of several entries of one name the first that fits is used
 
 
-def spark_entries() -> list[SparkEntry]:
-    """Each once, in the order of declaration."""
-    return list({id(entry): entry for entries in BY_SPARK.values() for entry in entries}.values())
-
-
 def spark_call(name: str, arguments: list[Expression]) -> Expression:
     """The call as a column of the only row that it reads; raises Unsupported."""
-    problem: Unsupported | None = None
-    for entry in BY_SPARK[name]:
-        try:
-            given = _checked(name, entry, arguments)
-            kind = entry.result(tuple(given))
-        except Unsupported as error:
-            problem = problem or error
-            continue
-        return _column(FunctionCall(name, tuple(_argument(name, each) for each in given), kind), arguments)
-    assert problem is not None
-    raise problem
+    given, kind = _fitting(name, arguments)
+    return _column(FunctionCall(name, tuple(_argument(name, each) for each in given), kind), arguments)
 
 
 def spark_call_type(name: str, arguments: list[Expression]) -> str | None:
     """The type of a call that Spark computes with the rest of a query, so that its arguments may be anything."""
-    for entry in BY_SPARK.get(name, ()):
+    try:
+        return _fitting(name, arguments)[1] if name in BY_SPARK else None
+    except Unsupported:
+        return None
+
+
+def _fitting(name: str, arguments: list[Expression]) -> tuple[Arguments, str]:
+    """The arguments and the type by the first entry that they fit; raises what is wrong for the first of all."""
+    problems: list[Unsupported] = []
+    for entry in BY_SPARK[name]:
         try:
-            return entry.result(tuple(_checked(name, entry, arguments)))
-        except Unsupported:
-            continue
-    return None
+            given = _checked(name, entry, arguments)
+            return given, entry.result(given)
+        except Unsupported as error:
+            problems.append(error)
+    raise problems[0]
 
 
-def _checked(name: str, entry: SparkEntry, arguments: list[Expression]) -> list[Expression]:
+def _checked(name: str, entry: SparkEntry, arguments: list[Expression]) -> Arguments:
     """The arguments, if each is what it may be."""
     listed = list(entry.parameters)
     if listed[-1].endswith("*"):
         last = listed.pop().rstrip("*")
         listed += [last] * max(1, len(arguments) - len(listed))
-    like = f"write it like {_example(entry)}"
+    like = "write it like " + re.sub(r"\{(\w+?)2?\}", r"a_\1", entry.examples[0])
     if not sum(not each.endswith("?") for each in listed) <= len(arguments) <= len(listed):
         raise Unsupported(f"{name} does not take {len(arguments)} arguments", like)
     given = []
@@ -88,11 +84,7 @@ def _checked(name: str, entry: SparkEntry, arguments: list[Expression]) -> list[
         if not check(argument):
             raise Unsupported(f"an argument of {name} is {shown(argument.type)}; it has to be {wanted}", like)
         given.append(within_range(argument) if parameter == "instant" else argument)
-    return given
-
-
-def _example(entry: SparkEntry) -> str:
-    return re.sub(r"\{(\w+?)2?\}", r"a_\1", entry.examples[0])
+    return tuple(given)
 
 
 def _argument(name: str, argument: Expression) -> FunctionCall | Expression:

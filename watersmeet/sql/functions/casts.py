@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from watersmeet.model.expression import INTERVAL, Cast, Expression, Literal, unnested
@@ -49,11 +50,17 @@ def cast(value: Expression, kind: str) -> Expression:
             found = convert(value, kind)
             if found is not None:
                 return null(kind) if always_null(value) else found
-    hint = _HINTS.get((value.type in FLOATS, kind == "string" or is_decimal(kind)), "")
+    hint = ""
+    if value.type in FLOATS and (kind == "string" or is_decimal(kind)):
+        hint = "the digits of a DOUBLE are not written as Spark writes them; select the number itself"
     raise Unsupported(f"a conversion of {shown(value.type)} to {shown(kind)} is not supported", hint)
 
 
-_HINTS = {(True, True): "the digits of a DOUBLE are not written as Spark writes them; select the number itself"}
+def cast_int(value: Expression, kind: str) -> Expression:
+    """An argument that has to be an INT, as this type."""
+    if value.type in ("tinyint", "smallint", "int", VOID):
+        return cast(value, kind)
+    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
 
 
 def _constant(value: Literal, kind: str) -> Expression | None:
@@ -105,26 +112,17 @@ def _to_decimal(value: Expression, kind: str) -> Expression:
     return Cast((value,), kind, exact=places >= scale and precision - places >= digits - scale)
 
 
-def _float_to_integer(value: Expression, kind: str) -> Expression:
-    if kind == "bigint":
+def _cut_to_integer(value: Expression, kind: str) -> Expression:
+    if value.type in FLOATS and kind == "bigint":
         # 2⁶³ is not below itself, but Spark compares it with 2⁶³ - 1 as a double.
         text = "CASE WHEN {0} = 9223372036854775808e0 THEN 9223372036854775807 ELSE CAST(trunc({0}) AS BIGINT) END"
         return sql(text, kind, value, raises=True)
-    return sql(f"CAST(trunc({{0}}) AS {kind.upper()})", kind, value, raises=True)
-
-
-def _decimal_to_integer(value: Expression, kind: str) -> Expression:
-    if not shape(value.type)[1]:
-        return sql(f"CAST({{0}} AS {kind.upper()})", kind, value, raises=True)
-    return sql(f"CAST(trunc({{0}}) AS {kind.upper()})", kind, value, raises=True)
+    cut = "{0}" if is_decimal(value.type) and not shape(value.type)[1] else "trunc({0})"
+    return sql(f"CAST({cut} AS {kind.upper()})", kind, value, raises=True)
 
 
 def _boolean_to_number(value: Expression, kind: str) -> Expression:
     return sql(f"CAST(CAST({{0}} AS INT) AS {kind.upper()})", kind, value)
-
-
-def _number_to_boolean(value: Expression, kind: str) -> Expression:
-    return sql("({0} <> 0)", kind, value)
 
 
 def _string_to_integer(value: Expression, kind: str) -> Expression:
@@ -207,12 +205,8 @@ def _time_to_number(value: Expression, kind: str) -> Expression | None:
     return sql(text, kind, value, raises=kind != "bigint")
 
 
-def _time_to_date(value: Expression, kind: str) -> Expression:
-    return sql("CAST({0} AS DATE)", kind, value)
-
-
-def _same_text(value: Expression, kind: str) -> Expression:
-    return sql("CAST({0} AS TIMESTAMP)", kind, value)
+def _written(template: str) -> Callable[[Expression, str], Expression]:
+    return lambda value, kind: sql(template, kind, value)
 
 
 def _one(*kinds: str):  # type: ignore[no-untyped-def]
@@ -223,18 +217,17 @@ _CONVERSIONS = (
     (_one(*INTEGERS), _one(*INTEGERS), _integer_to_integer),
     (is_numeric, _one(*FLOATS), _number_to_double),
     (lambda kind: kind in INTEGERS or is_decimal(kind), is_decimal, _to_decimal),
-    (_one(*FLOATS), _one(*INTEGERS), _float_to_integer),
-    (is_decimal, _one(*INTEGERS), _decimal_to_integer),
+    (is_numeric, _one(*INTEGERS), _cut_to_integer),
     (_one("boolean"), _one(*INTEGERS, *FLOATS), _boolean_to_number),
-    (is_numeric, _one("boolean"), _number_to_boolean),
+    (is_numeric, _one("boolean"), _written("({0} <> 0)")),
     (_one("string"), _one(*INTEGERS), _string_to_integer),
     (_one("string"), _one("double"), _string_to_double),
     (_one("string"), _one("boolean"), _string_to_boolean),
     (_one("string"), _one("date"), _string_to_date),
     (lambda kind: kind in (*INTEGERS, "boolean", "date", *TIMES) or is_decimal(kind), _one("string"), _to_string),
     (_one("timestamp"), _one(*INTEGERS, *FLOATS), _time_to_number),
-    (_one(*TIMES), _one("date"), _time_to_date),
-    (_one("date", *TIMES), _one(*TIMES), _same_text),
+    (_one(*TIMES), _one("date"), _written("CAST({0} AS DATE)")),
+    (_one("date", *TIMES), _one(*TIMES), _written("CAST({0} AS TIMESTAMP)")),
 )
 
 

@@ -20,11 +20,11 @@ _TIME = r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,6}))?)?"
 _ZONE = r"(Z|UTC|[+-][0-9]{1,2}(?::[0-9]{2})?)"
 _REAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _STAMP = re.compile(rf"{_DATE}(?:[ T]{_TIME}\s*{_ZONE}?)?")
-_UNITS = {
-    **{"MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000},
-    **{"HOUR": 3_600_000_000, "DAY": 86_400_000_000, "WEEK": 604_800_000_000},
+UNITS = {  # in microseconds
+    **{"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000},
+    **{"hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000},
 }
-_LONG_UNITS = {"MONTH": 1, "YEAR": 12}
+_LONG_UNITS = {"month": 1, "year": 12}
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
@@ -52,10 +52,7 @@ def parsed(text: str, kind: str) -> Literal | None:
             if -(1 << bits - 1) <= int(stripped) < 1 << bits - 1:
                 return constant_of(int(stripped), kind)
     elif kind == "double":
-        if (
-            re.fullmatch(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", stripped)
-            and abs(float(stripped)) < 1e308
-        ):
+        if re.fullmatch(_REAL, stripped) and abs(float(stripped)) < 1e308:
             return constant_of(float(stripped), kind)
         if stripped.lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
             name = {"n": "NaN", "i": "Infinity", "-": "-Infinity"}[stripped[0].lower()]
@@ -106,13 +103,11 @@ def _micros(text: str, kind: str) -> int:
 
 def interval_constant(count: str, unit: str) -> Literal:
     """INTERVAL '1' DAY and the like."""
-    unit = unit.upper().removesuffix("S")
-    written = f"INTERVAL '{count}' {unit}"
+    unit = unit.lower().removesuffix("s")
+    written = f"INTERVAL '{count}' {unit.upper()}"
     if unit in _LONG_UNITS and re.fullmatch(r"-?[0-9]{1,4}", count):
         return Literal(int(count) * _LONG_UNITS[unit], MONTHS, written)
-    pattern = r"-?[0-9]{1,9}(\.[0-9]{1,6})?" if unit == "SECOND" else r"-?[0-9]{1,9}"
-    if unit not in _UNITS or not re.fullmatch(pattern, count):
-        raise Unsupported(
-            f"INTERVAL '{count}' {unit} is not supported", "write a whole number of one unit: INTERVAL '90' SECOND"
-        )
-    return Literal(int(Decimal(count) * _UNITS[unit]), INTERVAL, written)
+    pattern = r"-?[0-9]{1,9}(\.[0-9]{1,6})?" if unit == "second" else r"-?[0-9]{1,9}"
+    if unit not in UNITS or not re.fullmatch(pattern, count):
+        raise Unsupported(f"{written} is not supported", "write a whole number of one unit: INTERVAL '90' SECOND")
+    return Literal(int(Decimal(count) * UNITS[unit]), INTERVAL, written)

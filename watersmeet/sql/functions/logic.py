@@ -5,7 +5,7 @@ from __future__ import annotations
 from watersmeet.model.expression import COMPARISONS, INTERVAL, Cast, Expression, Literal, Operation, unnested
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.folding import always_null, remaining
-from watersmeet.sql.functions.rendering import constant_of, null, sql
+from watersmeet.sql.functions.rendering import constant_of, null, operand, sql
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
 from watersmeet.sql.spark_types import (
     INTEGERS,
@@ -128,15 +128,11 @@ def one_of(value: Expression, *others: Expression) -> Expression:
     else:
         value, listed = cast(value, kind), [cast(other, kind) for other in others]
     if any(other.fallible for other in listed):
-        tests = tuple(Operation("=", (_operand(value), _operand(other))) for other in listed)
+        tests = tuple(Operation("=", (operand(value), operand(other))) for other in listed)
         any_of = tests[0] if len(tests) == 1 else Operation("OR", tests, lazy=True)
         return sql("CASE WHEN {0} IS NOT NULL THEN {1} END", "boolean", value, any_of)  # as Spark looks at the list
     places = ", ".join(f"{{{at}}}" for at in range(1, len(listed) + 1))
     return sql(f"({{0}} IN ({places}))", "boolean", value, *listed)
-
-
-def _operand(value: Expression) -> Expression:
-    return Operation("()", (value,), value.type) if isinstance(value, Operation) and value.operator != "()" else value
 
 
 def condition(value: Expression, where: str) -> Expression:
@@ -185,24 +181,16 @@ def negation(value: Expression) -> Expression:
     return Operation("NOT", (condition(value, "NOT"),))
 
 
+@entry("isnull", "logic", 1, "isnull({simple})")
 @entry(("is null",), "logic", 1, "{simple} IS NULL", "({int} + {int2}) IS NULL", "isnull({int})")
 def is_null(value: Expression) -> Expression:
     return sql("({0} IS NULL)", "boolean", value)
 
 
+@entry("isnotnull", "logic", 1, "isnotnull({simple})")
 @entry(("is not null",), "logic", 1, "{simple} IS NOT NULL", "isnotnull({int})")
 def is_not_null(value: Expression) -> Expression:
     return sql("({0} IS NOT NULL)", "boolean", value)
-
-
-@entry("isnull", "logic", 1, "isnull({simple})")
-def isnull(value: Expression) -> Expression:
-    return is_null(value)
-
-
-@entry("isnotnull", "logic", 1, "isnotnull({simple})")
-def isnotnull(value: Expression) -> Expression:
-    return is_not_null(value)
 
 
 @entry(("is true",), "logic", 1, "{boolean} IS TRUE", "{boolean} IS NOT TRUE")
@@ -226,6 +214,7 @@ def _typed(value: Expression, kind: str) -> Expression:
     return cast(value, kind) if value.type != kind or isinstance(unnested(value), Literal) else value
 
 
+@entry("if", "conditional", 3, "if({boolean}, {simple}, {simple2})", "if({int} = 0, 0, 10 div {int})")
 @entry(
     "case",
     "conditional",
@@ -254,11 +243,7 @@ def case(*parts: Expression) -> Expression:
     return sql(f"CASE{text}{otherwise} END", kind, *turns, *values[count:])
 
 
-@entry("if", "conditional", 3, "if({boolean}, {simple}, {simple2})", "if({int} = 0, 0, 10 div {int})")
-def if_else(test: Expression, value: Expression, other: Expression) -> Expression:
-    return case(test, value, other)
-
-
+@entry("nvl ifnull", "conditional", 2, "nvl({simple}, {simple2})", "ifnull({int}, {double2})")
 @entry(
     "coalesce",
     "conditional",
@@ -273,11 +258,6 @@ def coalesce(*values: Expression) -> Expression:
     return sql(f"coalesce({', '.join(f'{{{at}}}' for at in range(len(typed)))})", kind, *typed)
 
 
-@entry("nvl ifnull", "conditional", 2, "nvl({simple}, {simple2})", "ifnull({int}, {double2})")
-def replace_null(value: Expression, other: Expression) -> Expression:
-    return coalesce(value, other)
-
-
 @entry("nvl2", "conditional", 3, "nvl2({int}, {string}, {string2})")
 def choose_by_null(test: Expression, value: Expression, other: Expression) -> Expression:
     return case(constant_of(True, "boolean") if test.never_null else is_not_null(test), value, other)
@@ -288,7 +268,7 @@ def null_if(value: Expression, other: Expression) -> Expression:
     if value.type == VOID:
         raise Unsupported("NULL alone has no type", "CAST(NULL AS INT) has one")
     left, right = compared_in(value, other)
-    same = Operation("=", (_operand(left), _operand(right)), lazy=right.fallible)
+    same = Operation("=", (operand(left), operand(right)), lazy=right.fallible)
     return sql("CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, _typed(value, value.type))
 
 
@@ -317,66 +297,17 @@ _extreme("greatest")
 _extreme("least")
 
 
-def _conversion(name: str, kind: str) -> None:
-    sources = {
-        "int": "number",
-        "bigint": "number",
-        "double": "integer",
-        "string": "plain",
-        "date": "timestamp",
-        "boolean": "string",
-        "timestamp": "date",
-        "tinyint": "int",
-        "smallint": "int",
-    }
-
-    @entry(name, "conversion", 1, f"{name}({{{sources[kind]}}})")
+def _conversion(kind: str, source: str) -> None:
+    @entry(kind, "conversion", 1, f"{kind}({{{source}}})")
     def build(value: Expression) -> Expression:
         return cast(value, kind)
 
 
-for _name in ("int", "bigint", "double", "string", "date", "boolean", "timestamp", "tinyint", "smallint"):
-    _conversion(_name, _name)
-
-# CAST has a type in place of its second argument, so it is not called by name: sql/meaning.py.
-CASTS = (
-    *(f"CAST({{number}} AS {kind})" for kind in ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN")),
-    "CAST({integer} AS DOUBLE)",
-    "CAST({float} AS DOUBLE)",
-    "CAST({decimal} AS DOUBLE)",
-    "CAST({long_decimal} AS DOUBLE)",
-    "CAST({int} AS FLOAT)",
-    "CAST({integer} AS DECIMAL(12,2))",
-    "CAST({integer} AS DECIMAL(4,1))",
-    "CAST({decimal} AS DECIMAL(4,1))",
-    "CAST({decimal} AS DECIMAL(30,4))",
-    "CAST({string} AS TINYINT)",
-    "CAST({string} AS INT)",
-    "CAST({string} AS BIGINT)",
-    "CAST({string} AS DOUBLE)",
-    "CAST({string} AS BOOLEAN)",
-    "CAST({string} AS DATE)",
-    "CAST({plain} AS STRING)",
-    "CAST({boolean} AS INT)",
-    "CAST({boolean} AS DOUBLE)",
-    "CAST({timestamp} AS BIGINT)",
-    "CAST({timestamp} AS INT)",
-    "CAST({timestamp} AS DOUBLE)",
-    "CAST({timestamp} AS DATE)",
-    "CAST({date} AS TIMESTAMP)",
-    "CAST({timestamp} AS TIMESTAMP_NTZ)",
-    "CAST({ntz} AS TIMESTAMP)",
-    "CAST({int} / 2 AS INT)",
-    "CAST('1.5' AS DOUBLE)",
-    "CAST(1.9 AS INT)",
-    "CAST('2024-01-01 02:00:00+02:00' AS TIMESTAMP)",
-    "TIMESTAMP '2024-01-01 02:00:00Z'",
-    "try_cast({string} AS INT)",
-    "try_cast({bigint} AS INT)",
-    "try_cast({double} AS BIGINT)",
-    "try_cast({string} AS DATE)",
-    "{string}::INT",
-)
+for _kind, _source in {
+    **{"int": "number", "bigint": "number", "double": "integer", "string": "plain", "date": "timestamp"},
+    **{"boolean": "string", "timestamp": "date", "tinyint": "int", "smallint": "int"},
+}.items():
+    _conversion(_kind, _source)
 
 
 def try_cast(value: Expression, kind: str) -> Expression:

@@ -71,7 +71,7 @@ def regular_expression(pattern: str, *, whole_match: bool) -> str:
         previous, at = kind, match.end()
     if depth or previous == "or":
         raise Unsupported(f"the regular expression {pattern!r} is not supported", _HINT)
-    if whole_match and (ends or not body or _may_be_empty(pattern)):
+    if whole_match and (ends or not body or re.search(pattern, "")):
         raise Unsupported(
             f"the regular expression {pattern!r} may match nothing or a line's end",
             "let it match at least one character",
@@ -79,7 +79,3 @@ def regular_expression(pattern: str, *, whole_match: bool) -> str:
     if ends:
         out.append(rf"(?:\r\n|[{_LINE_END}])?\z")
     return "".join(out)
-
-
-def _may_be_empty(pattern: str) -> bool:
-    return re.search(pattern, "") is not None

@@ -4,65 +4,10 @@ from __future__ import annotations
 
 import difflib
 
+from watersmeet.sql.functions.aggregates import AGGREGATES
 from watersmeet.sql.functions.by_spark import BY_SPARK
 from watersmeet.sql.functions.table import TABLE
 
-AGGREGATES = frozenset(
-    [
-        "any",
-        "any_value",
-        "approx_count_distinct",
-        "approx_percentile",
-        "array_agg",
-        "avg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bool_and",
-        "bool_or",
-        "collect_list",
-        "collect_set",
-        "corr",
-        "count",
-        "count_if",
-        "count_min_sketch",
-        "covar_pop",
-        "covar_samp",
-        "every",
-        "first",
-        "first_value",
-        "grouping",
-        "histogram_numeric",
-        "kurtosis",
-        "last",
-        "last_value",
-        "listagg",
-        "max",
-        "max_by",
-        "mean",
-        "median",
-        "min",
-        "min_by",
-        "mode",
-        "percentile",
-        "percentile_approx",
-        "regr_avgx",
-        "regr_count",
-        "skewness",
-        "some",
-        "std",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "string_agg",
-        "sum",
-        "try_avg",
-        "try_sum",
-        "var_pop",
-        "var_samp",
-        "variance",
-    ]
-)
 GENERATORS = frozenset(
     ["explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer", "stack"]
 )

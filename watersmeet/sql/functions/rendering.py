@@ -23,6 +23,11 @@ def _enclosed(operand: Expression) -> Expression:
     return operand if plain else Operation("()", (operand,), operand.type)
 
 
+def operand(value: Expression) -> Expression:
+    """A value beside an operator: in parentheses, if it is an operation."""
+    return Operation("()", (value,), value.type) if isinstance(value, Operation) and value.operator != "()" else value
+
+
 def raising(kind: str) -> str:
     """Text of this type that raises when it is computed."""
     text = "CAST('error' AS INT)"  # no function of DuckDB that raises is allowed inside of TRY

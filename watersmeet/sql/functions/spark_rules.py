@@ -10,7 +10,6 @@ from collections.abc import Callable
 from watersmeet.model.expression import Expression
 from watersmeet.sql.functions.by_spark import spark_call_type
 from watersmeet.sql.spark_types import (
-    FLOATS,
     MOST_DIGITS,
     TIMES,
     comparable,
@@ -51,17 +50,6 @@ def bounded(digits: int, scale: int) -> str:
     return f"decimal({MOST_DIGITS},{kept})"
 
 
-def _decimals(arguments: list[Expression]) -> tuple[int, int, int, int] | None:
-    """Digits and scales of two exact numbers of which one is a decimal."""
-    if len(arguments) != 2:
-        return None
-    left, right = arguments
-    exact = is_exact(left.type) and is_exact(right.type)
-    if not exact or not (is_decimal(left.type) or is_decimal(right.type)):
-        return None
-    return *shape_of(left), *shape_of(right)
-
-
 def _sum(p1: int, s1: int, p2: int, s2: int) -> str:
     scale = max(s1, s2)
     return bounded(max(p1 - s1, p2 - s2) + scale + 1, scale)
@@ -87,11 +75,12 @@ def _whole(p1: int, s1: int, p2: int, s2: int) -> str:
 
 def _arithmetic(rule: Callable[[int, int, int, int], str]) -> Callable[[list[Expression]], str | None]:
     def kind(arguments: list[Expression]) -> str | None:
-        shapes = _decimals(arguments)
-        if shapes:
-            return rule(*shapes)
-        if all(each.type in FLOATS or is_exact(each.type) for each in arguments):
-            return "float" if all(each.type == "float" for each in arguments) else "double"
+        kinds = [each.type for each in arguments]
+        if len(kinds) == 2 and all(map(is_exact, kinds)) and any(map(is_decimal, kinds)):
+            left, right = arguments
+            return rule(*shape_of(left), *shape_of(right))
+        if all(map(is_numeric, kinds)):
+            return "float" if set(kinds) == {"float"} else "double"
         return None
 
     return kind

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.letters.case import lower_case
 from watersmeet.model.expression import Expression, Literal, Sql, unnested
-from watersmeet.sql.functions.casts import cast
+from watersmeet.sql.functions.casts import cast, cast_int
 from watersmeet.sql.functions.patterns import like_pattern, regular_expression
 from watersmeet.sql.functions.rendering import constant_of, raising, sql, text_of, whole
 from watersmeet.sql.functions.table import ANY_NUMBER, entry
@@ -25,19 +25,35 @@ def _string(value: Expression) -> Expression:
 
 
 def _count(value: Expression) -> Expression:
-    if value.type == VOID or value.type in ("tinyint", "smallint", "int"):
-        return cast(value, "bigint")  # so that sums of counts have room
-    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
+    return cast_int(value, "bigint")  # so that sums of counts have room
 
 
-@entry("length char_length character_length len", _FAMILY, 1, "length({string})")
-def length(value: Expression) -> Expression:
-    return sql("CAST(length({0}) AS INT)", "int", _string(value))
+# What DuckDB computes of strings alone: names, type and text.
+_OF_STRINGS = (
+    ("length char_length character_length len", "int", "CAST(length({0}) AS INT)"),
+    ("octet_length", "int", "CAST(strlen({0}) AS INT)"),
+    # DuckDB takes its time to find out that there is nothing to cut off.
+    ("trim", "string", "CASE WHEN {0} LIKE ' %' OR {0} LIKE '% ' THEN trim({0}, ' ') ELSE {0} END"),
+    ("ltrim", "string", "CASE WHEN {0} LIKE ' %' THEN ltrim({0}, ' ') ELSE {0} END"),
+    ("rtrim", "string", "CASE WHEN {0} LIKE '% ' THEN rtrim({0}, ' ') ELSE {0} END"),
+    ("contains", "boolean", "contains({0}, {1})"),
+    ("startswith", "boolean", "starts_with({0}, {1})"),
+    ("endswith", "boolean", "suffix({0}, {1})"),
+    ("ascii", "int", "CAST(ascii({0}) AS INT)"),
+    ("md5", "string", "md5({0})"),
+)
 
 
-@entry("octet_length", _FAMILY, 1, "octet_length({string})")
-def octets(value: Expression) -> Expression:
-    return sql("CAST(strlen({0}) AS INT)", "int", _string(value))
+def _of_strings(names: str, kind: str, text: str) -> None:
+    count, arguments = (2, "{string}, {string2}") if "{1}" in text else (1, "{string}")
+
+    @entry(names, _FAMILY, count, f"{names.split(maxsplit=1)[0]}({arguments})")
+    def build(*values: Expression) -> Expression:
+        return sql(text, kind, *map(_string, values))
+
+
+for _each in _OF_STRINGS:
+    _of_strings(*_each)
 
 
 @entry("upper ucase", _FAMILY, 1, "upper({string})")
@@ -63,22 +79,6 @@ def _written_in_any_case(value: Expression) -> Expression:
 
 
 _CASES = (_in_case("upper"), _in_case("lower"))
-
-
-@entry("trim", _FAMILY, 1, "trim({string})")
-def trim(value: Expression) -> Expression:
-    # DuckDB takes its time to find out that there is nothing to cut off.
-    return sql("CASE WHEN {0} LIKE ' %' OR {0} LIKE '% ' THEN trim({0}, ' ') ELSE {0} END", "string", _string(value))
-
-
-@entry("ltrim", _FAMILY, 1, "ltrim({string})")
-def trim_left(value: Expression) -> Expression:
-    return sql("CASE WHEN {0} LIKE ' %' THEN ltrim({0}, ' ') ELSE {0} END", "string", _string(value))
-
-
-@entry("rtrim", _FAMILY, 1, "rtrim({string})")
-def trim_right(value: Expression) -> Expression:
-    return sql("CASE WHEN {0} LIKE '% ' THEN rtrim({0}, ' ') ELSE {0} END", "string", _string(value))
 
 
 @entry(
@@ -177,21 +177,6 @@ def locate(part: Expression, value: Expression) -> Expression:
     return instr(value, part)
 
 
-@entry("contains", _FAMILY, 2, "contains({string}, {string2})")
-def contains(value: Expression, part: Expression) -> Expression:
-    return sql("contains({0}, {1})", "boolean", _string(value), _string(part))
-
-
-@entry("startswith", _FAMILY, 2, "startswith({string}, {string2})")
-def starts_with(value: Expression, part: Expression) -> Expression:
-    return sql("starts_with({0}, {1})", "boolean", _string(value), _string(part))
-
-
-@entry("endswith", _FAMILY, 2, "endswith({string}, {string2})")
-def ends_with(value: Expression, part: Expression) -> Expression:
-    return sql("suffix({0}, {1})", "boolean", _string(value), _string(part))
-
-
 def _pad(name: str) -> None:
     @entry(
         name, _FAMILY, (2, 3), f"{name}({{string}}, 5, 'xy')", f"{name}({{string}}, 2)", f"{name}({{string}}, 0, '-')"
@@ -212,16 +197,6 @@ _pad("rpad")
 def repeat(value: Expression, count: Expression) -> Expression:
     times = whole(count, "the second argument of repeat", -_MOST_CHARACTERS, 100)
     return sql(f"repeat({{0}}, {max(times, 0)})", "string", _string(value))
-
-
-@entry("ascii", _FAMILY, 1, "ascii({string})")
-def ascii_code(value: Expression) -> Expression:
-    return sql("CAST(ascii({0}) AS INT)", "int", _string(value))
-
-
-@entry("md5", _FAMILY, 1, "md5({string})")
-def md5(value: Expression) -> Expression:
-    return sql("md5({0})", "string", _string(value))
 
 
 @entry("sha2", _FAMILY, 2, "sha2({string}, 256)")

@@ -57,11 +57,6 @@ def entry(
     return declare
 
 
-def entries() -> list[Entry]:
-    """Each once, in the order of declaration."""
-    return list(dict.fromkeys(TABLE.values()))
-
-
 def build_call(name: str, arguments: list[Expression]) -> Expression:
     found = TABLE[name]
     if not found.fewest <= len(arguments) <= found.most:

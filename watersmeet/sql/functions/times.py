@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from watersmeet.model.expression import Expression
-from watersmeet.sql.functions.casts import YEAR, cast, floored, usual_year
+from watersmeet.sql.functions.casts import YEAR, cast, cast_int, floored, usual_year
+from watersmeet.sql.functions.constants import UNITS
 from watersmeet.sql.functions.rendering import quoted_text, raising, sql, text_of
 from watersmeet.sql.functions.table import entry
 from watersmeet.sql.spark_types import TIMES, VOID, Unsupported, shown
 
 _FAMILY = "dates and times"
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 _TRUNCATED = {
-    "year": "year",
-    "yyyy": "year",
-    "yy": "year",
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
     "quarter": "quarter",
-    "month": "month",
-    "mon": "month",
-    "mm": "month",
+    **dict.fromkeys(("month", "mon", "mm"), "month"),
     "week": "week",
 }
 _TRUNCATED_TIMES = {
@@ -35,7 +26,8 @@ _TRUNCATED_TIMES = {
 }
 
 
-def _date(value: Expression) -> Expression:
+@entry("to_date", _FAMILY, 1, "to_date({timestamp})", "to_date({string})", "to_date('2024-05-06')")
+def to_date(value: Expression) -> Expression:
     if value.type in ("date", "string", VOID, *TIMES):
         return cast(value, "date")
     raise Unsupported(f"a DATE is needed here, not {shown(value.type)}", "CAST it to DATE")
@@ -49,68 +41,35 @@ def _time(value: Expression) -> Expression:
     raise Unsupported(f"a TIMESTAMP is needed here, not {shown(value.type)}", "declare the column as TIMESTAMP")
 
 
-def _days(value: Expression) -> Expression:
-    if value.type in ("tinyint", "smallint", "int", VOID):
-        return cast(value, "int")
-    raise Unsupported(f"an INT is needed here, not {shown(value.type)}", "CAST it to INT")
-
-
-# The part of a date or a time, with its type and DuckDB's text.
-_PARTS = {
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "day": "day",
-    "dayofmonth": "day",
-    "dayofyear": "dayofyear",
-    "weekofyear": "weekofyear",
-}
-
-
-def _part(name: str, function: str) -> None:
-    @entry(name, _FAMILY, 1, f"{name}({{date}})", f"{name}({{timestamp}})")
+def _part(name: str, function: str, read: Callable[[Expression], Expression], *columns: str) -> None:
+    @entry(name, _FAMILY, 1, *(f"{name}({{{column}}})" for column in columns))
     def build(value: Expression) -> Expression:
-        return sql(f"CAST({function}({{0}}) AS INT)", "int", _date(value))
+        return sql(f"CAST({function}({{0}}) AS INT)", "int", read(value))
 
 
-for _name, _function in _PARTS.items():
-    _part(_name, _function)
-
-
-def _clock(name: str) -> None:
-    @entry(name, _FAMILY, 1, f"{name}({{timestamp}})", f"{name}({{ntz}})")
-    def build(value: Expression) -> Expression:
-        return sql(f"CAST({name}({{0}}) AS INT)", "int", _time(value))
-
-
+for _name in ("year", "quarter", "month", "day", "dayofmonth", "dayofyear", "weekofyear"):
+    _part(_name, "day" if _name == "dayofmonth" else _name, to_date, "date", "timestamp")
 for _name in ("hour", "minute", "second"):
-    _clock(_name)
+    _part(_name, _name, _time, "timestamp", "ntz")
 
 
 @entry("dayofweek", _FAMILY, 1, "dayofweek({date})", "dayofweek({timestamp})")
 def day_of_week(value: Expression) -> Expression:
-    return sql("CAST(dayofweek({0}) + 1 AS INT)", "int", _date(value))
+    return sql("CAST(dayofweek({0}) + 1 AS INT)", "int", to_date(value))
 
 
 @entry("weekday", _FAMILY, 1, "weekday({date})")
 def weekday(value: Expression) -> Expression:
-    return sql("CAST(isodow({0}) - 1 AS INT)", "int", _date(value))
+    return sql("CAST(isodow({0}) - 1 AS INT)", "int", to_date(value))
 
 
 _FIELDS = {
-    "year": "year",
-    "years": "year",
+    **dict.fromkeys(("year", "years"), "year"),
     "quarter": "quarter",
-    "month": "month",
-    "months": "month",
-    "mon": "month",
-    "day": "day",
-    "days": "day",
-    "d": "day",
+    **dict.fromkeys(("month", "months", "mon"), "month"),
+    **dict.fromkeys(("day", "days", "d"), "day"),
     "doy": "dayofyear",
-    "week": "weekofyear",
-    "weeks": "weekofyear",
-    "w": "weekofyear",
+    **dict.fromkeys(("week", "weeks", "w"), "weekofyear"),
 }
 
 
@@ -128,13 +87,13 @@ _FIELDS = {
 def extract(field: Expression, value: Expression) -> Expression:
     name = text_of(field, "the field").lower()
     if name in _FIELDS:
-        return sql(f"CAST({_FIELDS[name]}({{0}}) AS INT)", "int", _date(value))
+        return sql(f"CAST({_FIELDS[name]}({{0}}) AS INT)", "int", to_date(value))
     if name in ("hour", "minute", "hours", "minutes"):
         return sql(f"CAST({name.removesuffix('s')}({{0}}) AS INT)", "int", _time(value))
     if name in ("dow", "dayofweek"):
         return day_of_week(value)
     if name in ("dow_iso", "dayofweek_iso"):
-        return sql("CAST(isodow({0}) AS INT)", "int", _date(value))
+        return sql("CAST(isodow({0}) AS INT)", "int", to_date(value))
     raise Unsupported(
         f"extract({name.upper()} FROM …) is not supported", f"use one of {', '.join(sorted(_FIELDS)).upper()}"
     )
@@ -144,17 +103,17 @@ def extract(field: Expression, value: Expression) -> Expression:
     "date_add dateadd", _FAMILY, 2, "date_add({date}, {smallint2})", "date_add({date}, 3)", "date_add({timestamp}, 1)"
 )
 def date_add(value: Expression, days: Expression) -> Expression:
-    return sql("({0} + {1})", "date", _date(value), _days(days), raises=True)
+    return sql("({0} + {1})", "date", to_date(value), cast_int(days, "int"), raises=True)
 
 
 @entry("date_sub", _FAMILY, 2, "date_sub({date}, 3)", "date_sub({date}, {smallint2})")
 def date_sub(value: Expression, days: Expression) -> Expression:
-    return sql("({0} - {1})", "date", _date(value), _days(days), raises=True)
+    return sql("({0} - {1})", "date", to_date(value), cast_int(days, "int"), raises=True)
 
 
 @entry("add_months", _FAMILY, 2, "add_months({date}, 1)", "add_months({date}, -13)", "add_months({date}, {tinyint2})")
 def add_months(value: Expression, months: Expression) -> Expression:
-    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", _date(value), _days(months), raises=True)
+    return sql("CAST(({0} + to_months({1})) AS DATE)", "date", to_date(value), cast_int(months, "int"), raises=True)
 
 
 @entry(
@@ -168,7 +127,7 @@ def add_months(value: Expression, months: Expression) -> Expression:
 def date_difference(*values: Expression) -> Expression:
     if len(values) == 3:
         return timestamp_difference(*values)
-    end, start = (_date(value) for value in values)
+    end, start = (to_date(value) for value in values)
     return sql("CAST(date_diff('day', {1}, {0}) AS INT)", "int", end, start)
 
 
@@ -184,13 +143,11 @@ def date_difference(*values: Expression) -> Expression:
 )
 def timestamp_difference(unit: Expression, start: Expression, end: Expression) -> Expression:
     name = text_of(unit, "the unit").lower().removesuffix("s")
-    if name not in _UNITS:
-        raise Unsupported(
-            f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(_UNITS).upper()}"
-        )
+    if name not in UNITS:
+        raise Unsupported(f"timestampdiff in {name.upper()} is not supported", f"use one of {', '.join(UNITS).upper()}")
     difference = "(epoch_us({1}) - epoch_us({0}))"
     return sql(
-        difference if name == "microsecond" else f"({difference} // {_UNITS[name]})",
+        difference if name == "microsecond" else f"({difference} // {UNITS[name]})",
         "bigint",
         _time(start),
         _time(end),
@@ -211,9 +168,7 @@ def date_trunc(unit: Expression, value: Expression) -> Expression:
         raise Unsupported(
             f"date_trunc('{name}', …) is not supported", f"use one of {', '.join(sorted(_TRUNCATED_TIMES))}"
         )
-    time = _time(value)
-    if time.type != "timestamp":
-        time = cast(time, "timestamp")
+    time = cast(_time(value), "timestamp")
     return sql(f"CAST(date_trunc('{_TRUNCATED_TIMES[name]}', {{0}}) AS TIMESTAMP)", "timestamp", time)
 
 
@@ -222,17 +177,12 @@ def trunc(value: Expression, unit: Expression) -> Expression:
     name = text_of(unit, "the unit").lower()
     if name not in _TRUNCATED:
         raise Unsupported(f"trunc(…, '{name}') is not supported", f"use one of {', '.join(sorted(_TRUNCATED))}")
-    return sql(f"CAST(date_trunc('{_TRUNCATED[name]}', {{0}}) AS DATE)", "date", _date(value))
+    return sql(f"CAST(date_trunc('{_TRUNCATED[name]}', {{0}}) AS DATE)", "date", to_date(value))
 
 
 @entry("last_day", _FAMILY, 1, "last_day({date})")
 def last_day(value: Expression) -> Expression:
-    return sql("last_day({0})", "date", _date(value))
-
-
-@entry("to_date", _FAMILY, 1, "to_date({timestamp})", "to_date({string})", "to_date('2024-05-06')")
-def to_date(value: Expression) -> Expression:
-    return _date(value)
+    return sql("last_day({0})", "date", to_date(value))
 
 
 @entry("to_timestamp", _FAMILY, 1, "to_timestamp({date})", "to_timestamp('2024-01-01 02:00:00+02:00')")
@@ -242,7 +192,7 @@ def to_timestamp(value: Expression) -> Expression:
 
 @entry("make_date", _FAMILY, 3, "make_date({smallint}, {tinyint}, {tinyint2})", "make_date(2024, {int}, 1)")
 def make_date(year: Expression, month: Expression, day: Expression) -> Expression:
-    parts = [_days(part) for part in (year, month, day)]
+    parts = [cast_int(part, "int") for part in (year, month, day)]
     text = (
         "CASE WHEN {0} IS NULL OR {1} IS NULL OR {2} IS NULL THEN NULL"
         f" WHEN {{0}} BETWEEN -5877640 AND 5881579 THEN make_date({{0}}, {{1}}, {{2}}) ELSE {raising('date')} END"
@@ -274,12 +224,12 @@ def unix_timestamp(value: Expression) -> Expression:
 def unix_date(value: Expression) -> Expression:
     if value.type not in ("date", VOID):
         raise Unsupported(f"unix_date of {shown(value.type)} means nothing in Spark", "CAST it to DATE")
-    return sql("CAST(date_diff('day', DATE '1970-01-01', {0}) AS INT)", "int", _date(value))
+    return sql("CAST(date_diff('day', DATE '1970-01-01', {0}) AS INT)", "int", to_date(value))
 
 
 @entry("date_from_unix_date", _FAMILY, 1, "date_from_unix_date({smallint})")
 def date_from_unix_date(value: Expression) -> Expression:
-    return sql("(DATE '1970-01-01' + {0})", "date", _days(value), raises=True)
+    return sql("(DATE '1970-01-01' + {0})", "date", cast_int(value, "int"), raises=True)
 
 
 def _of_epoch(name: str, unit: int) -> None:
@@ -330,23 +280,13 @@ _LETTERS = {
     "date_format({timestamp}, 'DDD')",
 )
 def date_format(value: Expression, pattern: Expression) -> Expression:
-    text, out, at = text_of(pattern, "the format"), [], 0
-    while at < len(text):
-        run = next((end for end in range(at, len(text)) if text[end] != text[at]), len(text))
-        if text[at].isalpha():
-            if text[at:run] not in _LETTERS:
-                raise Unsupported(
-                    f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
-                )
-            out.append(_LETTERS[text[at:run]])
-        elif text[at] in "-/:. ,_":
-            out.append(text[at:run])
-        else:
+    text, written = text_of(pattern, "the format"), ""
+    for run in re.finditer(r"(.)\1*", text, re.DOTALL):
+        if run[0] not in _LETTERS and run[1] not in "-/:. ,_":
             raise Unsupported(
                 f"the format {text!r} is not supported", f"use {', '.join(_LETTERS)} with signs in between"
             )
-        at = run
-    written = "".join(out)
+        written += _LETTERS.get(run[0], run[0])
     usual = f"strftime({{0}}, {quoted_text(written)})"
     if "%Y" not in written:
         return sql(usual, "string", _time(value))

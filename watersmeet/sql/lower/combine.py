@@ -24,7 +24,7 @@ _WHOLE_SUM = "decimal(38,0)"
 _MOST_SUMMED = 28  # digits of decimals whose sums have 38 at most, as long as there are fewer than 10¹⁰ of them
 _MOST_AVERAGED = 23  # digits of decimals whose sums, with four digits more, fit in 128 bits
 _MOST_SHOWN = 30  # digits and digits behind the point together, so that the average is a product of two decimals
-_MOMENTS = {
+MOMENTS = {
     "var_pop": "CASE WHEN {0} > 0 THEN {1} / {0} END",
     "var_samp": "CASE WHEN {0} > 1 THEN {1} / ({0} - 1) END",
     "stddev_pop": "CASE WHEN {0} > 0 THEN sqrt({1} / {0}) END",
@@ -44,29 +44,19 @@ def plain_name(name: str) -> str:
 
 def combined(name: str, argument: Expression | None, kind: str, add: Add) -> Expression:
     """The aggregate over the columns of its partials, which `add` declares. `kind` is the type that Spark gives."""
-    match plain_name(name):
-        case "count":
-            return add("count", argument, "bigint")
-        case "min" | "max" as extreme:
-            assert argument is not None
-            return add(extreme, argument, argument.type)
-        case "sum":
-            assert argument is not None
-            return summed(argument.type, kind, lambda stored: add("sum", _addend(argument), stored))
-        case "avg":
-            assert argument is not None
-            total = add("sum", _addend(argument), stored_sum(argument.type))
-            return average(argument.type, kind, total, add("count", argument, "bigint"))
-    raise DoesNotFit(f"{name} has no partial aggregates that combine")
-
-
-def moments(name: str, n: ColumnRef, m2: ColumnRef) -> Expression | None:
-    template = _MOMENTS.get(plain_name(name))
-    return sql(template, "double", n, m2) if template else None
-
-
-def _addend(argument: Expression) -> Expression:
-    return cast(argument, "double") if argument.type == "float" else argument
+    plain = plain_name(name)
+    if plain == "count":
+        return add("count", argument, "bigint")
+    if plain not in FACTORS:
+        raise DoesNotFit(f"{name} has no partial aggregates that combine")
+    assert argument is not None
+    if plain in ("min", "max"):
+        return add(plain, argument, argument.type)
+    addend = cast(argument, "double") if argument.type == "float" else argument
+    total = add("sum", addend, stored_sum(argument.type))
+    if plain == "sum":
+        return as_type(total, kind)
+    return average(argument.type, kind, total, add("count", argument, "bigint"))
 
 
 def stored_sum(kind: str) -> str:
@@ -81,10 +71,8 @@ def stored_sum(kind: str) -> str:
     return "double"
 
 
-def summed(kind: str, result: str, total: Callable[[str], Expression]) -> Expression:
-    stored = stored_sum(kind)
-    found = total(stored)
-    return found if stored == result else Cast((found,), result)
+def as_type(total: Expression, kind: str) -> Expression:
+    return total if total.type == kind else Cast((total,), kind)
 
 
 def average(kind: str, result: str, total: Expression, count: Expression) -> Expression:

@@ -22,6 +22,7 @@ class Condition:
     def __init__(self, scalars: JoinScalars) -> None:
         self._scalars = scalars
         self._site, self._check = scalars.site, scalars.check
+        self._position = {member.alias: at for at, member in enumerate(scalars.members)}
         self._filters: dict[str, dict[Expression, None]] = {}  # by alias, in the order of the text
         self._equalities: set[Equality] = set()
         self._predicates: set[Predicate] = set()
@@ -84,20 +85,20 @@ class Condition:
         return all_of(list(filters) if any(each.fallible for each in filters) else sorted(filters, key=str))
 
     def equalities(self) -> tuple[Equality, ...]:
-        position = {member.alias: at for at, member in enumerate(self._scalars.members)}
         return tuple(
             sorted(
                 self._equalities,
                 key=lambda e: (
-                    *(position[alias] for alias in (e.left, e.right)),
+                    *(self._position[alias] for alias in (e.left, e.right)),
                     *(part.expression.text for part in (e.left_key, e.right_key)),
                 ),
             )
         )
 
     def predicates(self) -> tuple[Predicate, ...]:
-        position = {member.alias: at for at, member in enumerate(self._scalars.members)}
-        return tuple(sorted(self._predicates, key=lambda p: (position[p.left], position[p.right], p.theta.text)))
+        return tuple(
+            sorted(self._predicates, key=lambda p: (self._position[p.left], self._position[p.right], p.theta.text))
+        )
 
     def _reached(self, start: str) -> set[str]:
         reached, frontier = {start}, [start]
@@ -131,7 +132,7 @@ class Condition:
             self._site.fail(span, error.problem, hint=error.hint)
         common = pair[0].type if pair[0].type not in INTEGERS or pair[0].type == pair[1].type else "bigint"
         ends = [(left[0], pair[0]), (right[0], pair[1])]
-        ends.sort(key=lambda end: self._scalars.members.index(end[0]))
+        ends.sort(key=lambda end: self._position[end[0].alias])
         keys = [KeyPart.of(expression, common) for _, expression in ends]
         self._equalities.add(Equality(ends[0][0].alias, ends[1][0].alias, keys[0], keys[1]))
 

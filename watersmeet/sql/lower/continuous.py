@@ -1,16 +1,18 @@
-"""A continuous join: what FROM and WHERE of a resolved query say, as a JoinForm."""
+"""A continuous join: what FROM and WHERE of a resolved query say, as a JoinForm; and aggregates over its results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from watersmeet.model import Alias, Expression, JoinForm, Output
+from watersmeet.model import Alias, ColumnRef, Expression, JoinForm, Output, Stream, member_column
+from watersmeet.model.forms import JoinAggregates, PartialAggregate
 from watersmeet.sql.lower.conditions import Condition
 from watersmeet.sql.lower.leaf import JoinedTable, LeafCondition, find_leaf
-from watersmeet.sql.lower.lowering import Lowering
+from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
 from watersmeet.sql.lower.rows import JoinAlias, JoinScalars
+from watersmeet.sql.lower.slices import Rows, grouped
 from watersmeet.sql.resolve.resolved import Nested, ResolvedJoin, ResolvedSelect, ResolvedSource, Scan
 from watersmeet.sql.rules import reject
 from watersmeet.sql.syntax import Name
@@ -19,13 +21,41 @@ from watersmeet.sql.tree import Call, Scalar, Truth, as_operand, conjuncts, with
 
 def continuous_join(lowering: Lowering, query: ResolvedSelect) -> JoinForm:
     """The form of a query whose FROM has streams alone."""
-    join = JoinLowering(lowering, query)
+    join = _JoinLowering(lowering, query)
     outputs = join.outputs(query)
     join.check_connected()
     return join.form(outputs, query.values)
 
 
-class JoinLowering:
+def join_aggregates(lowering: Lowering, query: ResolvedSelect) -> JoinAggregates:
+    """The join, with the columns that keys and aggregates read as its outputs, and what is aggregated of them."""
+    site = lowering.site
+    join = _JoinLowering(lowering, query)
+    if join.leaf is not None:
+        site.fail(
+            join.leaf.table.written.span,
+            "aggregates over a continuous join have only inner joins",
+            hint="use JOIN, or [RANGE … SLIDE …] at each stream",
+        )
+    join.check_connected()
+    try:
+        keys, partials, final, outputs = grouped(
+            query, Rows(lowering, {each.alias: each.alias for each in join.members})
+        )
+    except DoesNotFit as problem:
+        site.fail(
+            (0, len(site.text)),
+            f"an aggregate over a continuous join has to combine: {problem}",
+            hint="use count, sum, avg, min, max, variance or stddev, or [RANGE … SLIDE …] at each stream",
+        )
+    columns = dict.fromkeys(column for each in (*keys, *_arguments(partials)) for column in each.columns)
+    inner = tuple(Output(member_column(each.row, each.name), each.type, each) for each in columns)
+    first = join.members[0]
+    inner = inner or (_any_column(first.alias, lowering.streams[first.stream]),)
+    return JoinAggregates(join.form(inner, ()), keys, partials, final, outputs)
+
+
+class _JoinLowering:
     """FROM and WHERE of a resolved query."""
 
     def __init__(self, lowering: Lowering, query: ResolvedSelect) -> None:
@@ -143,3 +173,14 @@ def _window_lengths(lowering: Lowering) -> Mapping[str, int | None]:
             )
         lengths[label] = bracket.window
     return lengths
+
+
+def _arguments(partials: tuple[PartialAggregate, ...]) -> Iterator[Expression]:
+    for each in partials:
+        yield from (read for read in (each.argument, each.filter) if read is not None)
+
+
+def _any_column(alias: str, stream: Stream) -> Output:
+    """Results without a column cannot be counted."""
+    time = stream.column(stream.time)
+    return Output(member_column(alias, time.name), time.type, ColumnRef(time.name, time.type, alias))

@@ -12,10 +12,9 @@ from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.functions.decimal_quotient import quotient
 from watersmeet.sql.functions.rendering import constant_of
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
-from watersmeet.sql.resolve.groups import bare
 from watersmeet.sql.resolve.resolved import Bound, Nested, ResolvedSelect, WindowEnd
 from watersmeet.sql.resolve.typing import only_spark
-from watersmeet.sql.tree import Aggregate, Call, Over, Scalar
+from watersmeet.sql.tree import Aggregate, Call, Over, Scalar, bare
 from watersmeet.sql.typing import Typing
 
 

@@ -35,9 +35,8 @@ def flattened(site: Site, query: ResolvedQuery) -> ResolvedSelect:
 class _Flattening:
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._values: dict[
-            tuple[str, str], Scalar | None
-        ] = {}  # by labels; None: computed of a row that may be missing
+        # By labels; None: computed of a row that may be missing.
+        self._values: dict[tuple[str, str], Scalar | None] = {}
 
     def select(self, query: ResolvedQuery) -> ResolvedSelect:
         assert isinstance(query, ResolvedSelect) and query.source is not None

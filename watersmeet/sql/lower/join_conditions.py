@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from watersmeet.model import Expression
-from watersmeet.sql.lower.join_tree import Side
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
 from watersmeet.sql.lower.slices import Rows
 from watersmeet.sql.resolve.resolved import Bound, Nested, ResolvedJoin, ResolvedSelect, Scan
 from watersmeet.sql.tree import Call, Scalar, conjuncts
+
+Side = tuple[str, Expression]  # an alias and a key over its rows
 
 
 class FactorizedJoin:

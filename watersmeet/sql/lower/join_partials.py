@@ -15,7 +15,7 @@ from watersmeet.model import ColumnRef, Expression
 from watersmeet.model.expression import Cast, all_of
 from watersmeet.model.forms import JoinPartial
 from watersmeet.sql.functions.rendering import sql
-from watersmeet.sql.lower.combine import FACTORS, combined, plain_name, stored_sum
+from watersmeet.sql.lower.combine import FACTORS, as_type, combined, plain_name, stored_sum
 from watersmeet.sql.lower.join_conditions import FactorizedJoin
 from watersmeet.sql.lower.lowering import DoesNotFit
 from watersmeet.sql.lower.slices import argument_of
@@ -74,7 +74,7 @@ class JoinPartials:
         terms = [_Term(sign, self._product(term), self._join.rows.types.value(term).type) for sign, term in signed]
         whole = self._join.rows.types.value(value).type
         if len(terms) == 1 and (is_decimal(whole) or whole in FLOATS or len(terms[0].factors) == 1):
-            return _as(self.add("sum", terms[0].factors, self._filters(tests), stored_sum(whole)), kind)
+            return as_type(self.add("sum", terms[0].factors, self._filters(tests), stored_sum(whole)), kind)
         if not is_decimal(whole) or not all(is_decimal(term.type) for term in terms):
             raise DoesNotFit("an argument of sum reads several aliases")
         if stored_sum(whole) != f"decimal(38,{_scale(terms)})":
@@ -112,7 +112,7 @@ class JoinPartials:
             found = self._sum(without_parentheses(chosen), kind, also)
         else:
             at, argument = self._one(chosen, "sum")
-            found = _as(self.add("sum", ((at, argument),), self._filters(also), stored_sum(argument.type)), kind)
+            found = as_type(self.add("sum", ((at, argument),), self._filters(also), stored_sum(argument.type)), kind)
         if not otherwise or isinstance(without_parentheses(otherwise[0]), Null):
             return found
         everything, those = (self.add("count", (), self._filters(each), "bigint") for each in (tests, also))
@@ -131,10 +131,6 @@ class JoinPartials:
         for at, listed in (also or {}).items():
             found.setdefault(at, []).extend(listed)
         return tuple((at, all_of(listed)) for at, listed in sorted(found.items()))
-
-
-def _as(total: Expression, kind: str) -> Expression:
-    return total if total.type == kind else Cast((total,), kind)
 
 
 def _terms(node: Scalar, sign: str = "+") -> Iterator[tuple[str, Scalar]]:

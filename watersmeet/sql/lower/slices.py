@@ -9,7 +9,7 @@ from watersmeet.model.expression import column_ref
 from watersmeet.model.forms import END, START, FinalStage, PartialAggregate, SliceAggregates
 from watersmeet.sql.functions.casts import cast
 from watersmeet.sql.functions.rendering import sql
-from watersmeet.sql.lower.combine import PartialList, combined, moments, plain_name
+from watersmeet.sql.lower.combine import MOMENTS, PartialList, combined, plain_name
 from watersmeet.sql.lower.final import FinalBuilder, checked, proven, some_row
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
 from watersmeet.sql.lower.spark_text import is_constant
@@ -21,9 +21,8 @@ from watersmeet.sql.typing import Typing
 
 
 def slice_aggregates(lowering: Lowering, query: ResolvedSelect) -> SliceAggregates:
-    """The query in slices; raises DoesNotFit."""
-    if not isinstance(query.source, Scan):
-        raise DoesNotFit("it reads more than one stream")
+    """The query over one stream in slices; raises DoesNotFit."""
+    assert isinstance(query.source, Scan)
     rows = Rows(lowering, {query.source.label: ""})
     where = rows.condition(query.where) if query.where is not None else None
     keys, partials, final, outputs = grouped(query, rows, distinct=True)
@@ -66,17 +65,12 @@ class Rows:
 
     def _leaf(self, node: Scalar) -> Expression | None:
         if isinstance(node, Bound):
-            return self.column(node)
+            return self._of_row(column_ref(node.column, node.type, node.relation))
         if isinstance(node, WindowEnd):
-            raise DoesNotFit("a condition or an argument reads the ends of the window")
+            return self._of_row(ColumnRef(END if node.end else START, "timestamp"))
         if isinstance(node, Nested | Over):
             raise DoesNotFit("it has a subquery" if isinstance(node, Nested) else "it has a function with OVER")
         return None
-
-    def column(self, node: Bound) -> ColumnRef:
-        if node.relation not in self._names:
-            raise DoesNotFit("it has a subquery")
-        return column_ref(node.column, node.type, self._names[node.relation])
 
     def value(self, node: Scalar) -> Expression:
         known = self.types.typed(node)
@@ -134,15 +128,13 @@ def _partial(node: Aggregate, rows: Rows, partials: PartialList, distinct: bool)
         (column,) = partials.add(PartialAggregate(function, of, chosen, stored))
         return column
 
-    if argument is not None and is_numeric(argument.type) and moments(name, *_ANY):
+    if argument is not None and is_numeric(argument.type) and plain_name(name) in MOMENTS:
         try:
             real = cast(argument, "double")
         except Unsupported:
             raise DoesNotFit(f"{argument.type.upper()} is not converted to DOUBLE here") from None
         n, _, m2 = partials.add(PartialAggregate("moments", real, chosen, "double"))
-        found = moments(name, n, m2)
-        assert found is not None
-        return found
+        return sql(MOMENTS[plain_name(name)], "double", n, m2)
     return combined(name, argument, kind, add)
 
 
@@ -158,6 +150,3 @@ def _of_distinct(node: Aggregate, kind: str, rows: Rows, partials: PartialList) 
         return column
 
     return combined(node.name, values[0], kind, add)
-
-
-_ANY = (ColumnRef("n", "double"), ColumnRef("m2", "double"))

@@ -1,4 +1,5 @@
-"""The Spark SQL of a resolved query. Nothing in it is user text: all is written anew, with quoted names.
+"""Any windowed query as Spark SQL over the rows of a window. Nothing in it is user text: all is written anew, with
+quoted names.
 
 What raises in Spark (ANSI) is written in the form that is NULL instead, where Spark has one: try_add, TRY_CAST. The two
 ends of the window are parameters. A LIMIT decides ties by all outputs, so that the result depends on the rows alone.
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from watersmeet.model import ColumnRef, Output
+from watersmeet.model.forms import View, WindowSql
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
-from watersmeet.sql.resolve.groups import bare
+from watersmeet.sql.lower.lowering import Lowering
 from watersmeet.sql.resolve.resolved import (
     Bound,
     Nested,
@@ -20,30 +23,49 @@ from watersmeet.sql.resolve.resolved import (
     Scan,
     Subselect,
     WindowEnd,
+    all_nodes,
+    scans,
 )
 from watersmeet.sql.resolve.typing import SparkTyping
 from watersmeet.sql.site import in_backticks
 from watersmeet.sql.spark_types import nested, wider
-from watersmeet.sql.tree import Aggregate, Call, Ordered, Over, Scalar, SortKey
+from watersmeet.sql.syntax import WITH_UNIT
+from watersmeet.sql.tree import Aggregate, Call, Over, Scalar, SortKey, bare
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
-_INFIX = (*_COMPARISONS, "&", "|", "^", "||")
-_PATTERNS = {"like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE"}
+_OPERATORS = {
+    **{name: f"({{0}} {name} {{1}})" for name in (*_COMPARISONS, "&", "|", "^", "||")},
+    **{name: f"({{0}} {name.upper()})" for name in ("is null", "is not null", "is true", "is false")},
+    "not": "(NOT {0})",
+    "~": "(~{0})",
+    "between": "({0} BETWEEN {1} AND {2})",
+    "div": "CASE WHEN {1} <> 0 THEN {0} div {1} END",
+}
+_PATTERNS = ("like", "ilike", "rlike")
 _TRIED = {
     **{"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod", "mod": "try_mod"},
     **{"element_at": "try_element_at", "sum": "try_sum", "avg": "try_avg", "mean": "try_avg", "any": "bool_or"},
 }
-_TESTS = ("is null", "is not null", "is true", "is false")
-_UNITS = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
 _JOINS = {
     **{"cross": "CROSS JOIN", "inner": "INNER JOIN", "left": "LEFT OUTER JOIN", "right": "RIGHT OUTER JOIN"},
     **{"full": "FULL OUTER JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"},
 }
 
 
-def spark_text(query: ResolvedQuery, views: Mapping[str, str], typing: SparkTyping) -> str:
-    """The text, where the rows of each stream in the window are a view."""
-    return _Writer(views, typing).query(query)
+def window_sql(lowering: Lowering, query: ResolvedQuery) -> WindowSql:
+    """The query as Spark SQL over one view for each stream, with the columns that it reads."""
+    read = {scan.label: scan for scan in scans(query)}
+    columns: dict[str, dict[str, None]] = {scan.stream: {} for scan in read.values()}
+    for node in all_nodes(query):
+        if isinstance(node, Bound) and node.relation in read:
+            columns[read[node.relation].stream][node.column] = None
+    views = tuple(View(f"rows_of_{stream}", stream, tuple(read)) for stream, read in columns.items())
+    text = _Writer({view.stream: view.name for view in views}, lowering.resolver.typing).query(query)
+    if "${" in text:  # literals have none
+        site = lowering.site
+        site.fail((0, len(site.text)), "a name with ${ is not supported where Spark computes windows", hint="rename it")
+    outputs = tuple(Output(each.name, each.type, ColumnRef(each.name, each.type)) for each in query.outputs)
+    return WindowSql(text, views, outputs)
 
 
 class _Writer:
@@ -115,7 +137,7 @@ class _Writer:
         text = f"({self._source(source.left)} {_JOINS[source.kind]} {self._source(source.right)}"
         return f"{text} ON {self._value(source.on)})" if source.on is not None else f"{text})"
 
-    # JoinScalars -------------------------------------------------------------------------------------
+    # Scalars -------------------------------------------------------------------------------------
 
     def _value(self, node: Scalar) -> str:
         match node:
@@ -155,7 +177,7 @@ class _Writer:
         if name in _TRIED:
             return f"{_TRIED[name]}({', '.join(written)})"
         if node.function:
-            if name in _UNITS and isinstance(first, tree.Text) and first.value.isalpha():
+            if name in WITH_UNIT and isinstance(first, tree.Text) and first.value.isalpha():
                 written[0] = first.value.upper()
             return f"{name}({', '.join(written)})"
         return _operator(name, self._converted(node, written) if name in _COMPARISONS else written, node)
@@ -205,23 +227,15 @@ def is_constant(node: Scalar) -> bool:
 
 def _operator(name: str, written: list[str], node: Call) -> str:
     first, *others = written
-    if name in _INFIX:
-        return f"({first} {name} {others[0]})"
+    if name in _OPERATORS:
+        return _OPERATORS[name].format(*written)
     if name in _PATTERNS:
         escape = f" ESCAPE {others[1]}" if others[1:] else ""
-        return f"({first} {_PATTERNS[name]} {others[0]}{escape})"
+        return f"({first} {name.upper()} {others[0]}{escape})"
     if name in ("and", "or"):
         return f"({f' {name.upper()} '.join(written)})"
-    if name in ("not", "~"):
-        return f"({'NOT ' if name == 'not' else '~'}{first})"
-    if name in _TESTS:
-        return f"({first} {name.upper()})"
-    if name == "between":
-        return f"({first} BETWEEN {others[0]} AND {others[1]})"
     if name == "in":
         return f"({first} IN ({', '.join(others)}))"
-    if name == "div":
-        return f"CASE WHEN {others[0]} <> 0 THEN {first} div {others[0]} END"
     if name == "extract":
         unit = node.arguments[0]
         assert isinstance(unit, tree.Text)
@@ -253,7 +267,7 @@ def _end(end: bool) -> str:
     return f"timestamp_micros(:window_{'end' if end else 'start'})"
 
 
-def _direction(text: str, order: Ordered | SortKey) -> str:
+def _direction(text: str, order: SortKey) -> str:
     return f"{text} {'DESC' if order.descending else 'ASC'} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
 
 

@@ -37,27 +37,16 @@ _COMPARISONS = {
     exp.NullSafeEQ: "<=>",
 }
 _BITS = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
+_PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _BINARY = {
     **_COMPARISONS,
     **_BITS,
     **{exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||"},
-    **{exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"},
+    **_PATTERNS,
 }
 _UNARY = {exp.Not: "not", exp.BitwiseNot: "~", exp.Neg: "-"}
 _CHAINED = {exp.And: "and", exp.Or: "or"}
-_TESTS = (
-    *_COMPARISONS,
-    exp.In,
-    exp.Between,
-    exp.Is,
-    exp.Like,
-    exp.ILike,
-    exp.RegexpLike,
-    exp.Escape,
-    exp.Not,
-    exp.And,
-    exp.Or,
-)
+_TESTS = (*_COMPARISONS, *_PATTERNS, *_CHAINED, exp.In, exp.Between, exp.Is, exp.Escape, exp.Not)
 _DEEPEST = 60  # nodes below each other; Python and pickle bear some hundreds
 
 
@@ -92,7 +81,7 @@ class Reader:
             return Call(_BINARY[kind], (self.read(node.this, depth), self.read(node.expression, depth)), where=where)
         if kind in _UNARY:
             return Call(_UNARY[kind], (self.read(node.this, depth),), where=where)
-        return self._constant(node, where) or self._other(node, depth, where)
+        return self._other(node, depth, where)
 
     def _check_precedence(self, node: Any) -> None:
         """Spark binds some operators otherwise than the parser does: only parentheses make them mean the same."""
@@ -113,27 +102,24 @@ class Reader:
                     hint="put the inner part in parentheses",
                 )
 
-    def _constant(self, node: Any, where: Where) -> Scalar | None:
-        if isinstance(node, exp.Null):
-            return Null(where=where)
-        if isinstance(node, exp.Boolean):
-            return Truth(bool(node.this), where=where)
-        if isinstance(node, exp.RawString):
-            return Text(node.name, where=where)
-        if isinstance(node, exp.Interval):
-            count = node.this
-            if not isinstance(count, exp.Literal) or not count.is_string or not isinstance(node.unit, exp.Var):
-                return Unknown("this INTERVAL", "write a number of one unit: INTERVAL '90' SECOND", where=where)
-            return Interval(count.name, node.unit.name, where=where)
-        if isinstance(node, exp.Literal):
-            return Text(node.name, where=where) if node.is_string else Number(node.name, where=where)
-        return None
-
     def _other(self, node: Any, depth: int, where: Where) -> Scalar:
         def call(name: str, *inner: Any) -> Scalar:
             return Call(name, tuple(self.read(each, depth) for each in inner if each is not None), where=where)
 
         match node:
+            case exp.Null():
+                return Null(where=where)
+            case exp.Boolean():
+                return Truth(bool(node.this), where=where)
+            case exp.RawString():
+                return Text(node.name, where=where)
+            case exp.Literal():
+                return Text(node.name, where=where) if node.is_string else Number(node.name, where=where)
+            case exp.Interval():
+                count = node.this
+                if isinstance(count, exp.Literal) and count.is_string and isinstance(node.unit, exp.Var):
+                    return Interval(count.name, node.unit.name, where=where)
+                return Unknown("this INTERVAL", "write a number of one unit: INTERVAL '90' SECOND", where=where)
             case exp.Cast() if not any(each.args.get("nullable") for each in node.to.find_all(exp.DataType)):
                 return CastTo(self.read(node.this, depth), _type(node.to), bool(node.args.get("safe")), where=where)
             case exp.Between() if not node.args.get("symmetric"):

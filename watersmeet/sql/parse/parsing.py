@@ -9,18 +9,24 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from watersmeet.sql.functions.rejected import AGGREGATES, CHANGING, GENERATORS, ZONES
+from watersmeet.sql.functions.aggregates import AGGREGATES
+from watersmeet.sql.functions.rejected import CHANGING, GENERATORS, ZONES
 from watersmeet.sql.parse.fields import remember_reads
 from watersmeet.sql.parse.tokens import parser_tree
 from watersmeet.sql.site import Site
-from watersmeet.sql.syntax import Token
+from watersmeet.sql.syntax import WITH_UNIT, Token
 
 # What the parser rewrites before anybody can see it, or takes from other dialects.
 _NOT_SPARKS = {
     "|>": ("pipe syntax is not supported", "write it as a SELECT with subqueries"),
     **{brace: ("braces are not supported", "remove them") for brace in "{}"},
 }
-_WITH_UNIT = ("timestampdiff", "datediff", "date_diff", "timestampadd", "dateadd", "date_add")
+_KINDS = (
+    (AGGREGATES, "aggregate"),
+    (GENERATORS, "table function"),
+    (CHANGING, "not deterministic"),
+    (ZONES, "time zone"),
+)
 
 
 def parsed(site: Site, text: str, tokens: tuple[Token, ...]) -> Any:
@@ -65,12 +71,13 @@ def _name_exists(root: Any) -> None:
             call.replace(exp.Exists(this=call.expressions[0]))
 
 
-def name_units(node: Any) -> None:
-    """Of timestampdiff(SECOND, …) and the like, the unit is a word and no column."""
+def name_units(node: Any) -> Any:
+    """The node, where the unit of timestampdiff(SECOND, …) and the like is a word and no column."""
     for call in list(node.find_all(exp.Anonymous)):
-        unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in _WITH_UNIT else None
+        unit = call.expressions[0] if len(call.expressions) == 3 and call.name.lower() in WITH_UNIT else None
         if isinstance(unit, exp.Column) and len(unit.parts) == 1:
             unit.replace(exp.Literal.string(unit.name))
+    return node
 
 
 def is_known_function(name: str) -> bool:
@@ -89,15 +96,9 @@ def unsupported_kind(node: Any) -> str | None:
         return "window function"
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        kinds = (
-            (AGGREGATES, "aggregate"),
-            (GENERATORS, "table function"),
-            (CHANGING, "not deterministic"),
-            (ZONES, "time zone"),
-        )
-        found = next((what for names, what in kinds if name in names), None)
-        now = name == "unix_timestamp" and not node.expressions
-        return found or ("not deterministic" if now else None)
+        if name == "unix_timestamp" and not node.expressions:
+            return "not deterministic"
+        return next((what for names, what in _KINDS if name in names), None)
     if isinstance(node, exp.Any) and not isinstance(node.parent, exp.Like | exp.ILike | exp.Binary):
         return "aggregate"
     if isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.quoted and node.name.lower() in CHANGING:

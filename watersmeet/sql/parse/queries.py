@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from sqlglot import exp
 
 from watersmeet.sql import tree
-from watersmeet.sql.functions.rejected import AGGREGATES
+from watersmeet.sql.functions.aggregates import AGGREGATES
 from watersmeet.sql.parse.expressions import Reader
 from watersmeet.sql.parse.fields import check_all_read
-from watersmeet.sql.parse.joins import join_fields
 from watersmeet.sql.parse.parsing import name_units, parsed, unsupported_kind
 from watersmeet.sql.parse.places import Places
 from watersmeet.sql.rules import reject
-from watersmeet.sql.site import Site, Span
+from watersmeet.sql.site import Site
 from watersmeet.sql.syntax import Name, Token
 
 # Clauses by sqlglot's name for them, with the words that open each.
@@ -31,6 +31,14 @@ _ENDINGS = {"order": "ORDER", "limit": "LIMIT", "offset": "OFFSET", "sort": "SOR
 _LARGEST_INT = 2**31 - 1
 _PLAIN_ARGS = ("expressions", "from_", "joins", "where", "hint", "this", "alias", "db", "catalog")
 _OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+
+# By side and kind, as Spark has them.
+_JOINS = {
+    **{("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("", "COMMA"): "comma"},
+    **{(side, word): side.lower() for side in ("LEFT", "RIGHT", "FULL") for word in ("", "OUTER")},
+    **{(side, kind): kind.lower() for side in ("", "LEFT") for kind in ("SEMI", "ANTI")},
+}
+_NATURAL = ("inner", "left", "right", "full")
 
 
 def parse_query(site: Site, text: str, tokens: tuple[Token, ...]) -> tuple[tree.Query, Callable[[], None]]:
@@ -59,10 +67,7 @@ class _QueryReader(Places):
         if isinstance(node, exp.Select):
             return self._select(node)
         word = self.tokens[0].text.upper() if self.tokens else "nothing"
-        self._reject("statement", word, self.word(word))
-
-    def _reject(self, what: str, written: str, span: Span) -> NoReturn:
-        reject(self.site, what, written, span)
+        reject(self.site, "statement", word, self.word(word))
 
     def _in_parentheses(self, node: Any) -> tree.Query:
         """(SELECT … LIMIT 3) ORDER BY …: both endings, the inner one first."""
@@ -72,12 +77,12 @@ class _QueryReader(Places):
         if ending == tree.Ending() and not common:
             return query
         inner = tree.FromQuery(query, Name("q", self.span(node)))
-        star = tree.Item(tree.Star(where=partial(self.span, node)), None)
+        star = tree.Item(tree.Star(where=self.located(node)), None)
         return tree.Select((star,), inner, self.span(node), ending=ending, common=common)
 
     def _set_operation(self, node: Any) -> tree.Query:
         if node.args.get("by_name"):
-            self._reject("clause", "BY NAME", self.word("BY"))
+            reject(self.site, "clause", "BY NAME", self.word("BY"))
         if isinstance(node.this, exp.Select) and (word := _ends(node.this)):
             self.site.fail(
                 self.word(word),
@@ -91,12 +96,12 @@ class _QueryReader(Places):
     def _select(self, node: Any) -> tree.Select:
         distinct = node.args.get("distinct")
         if distinct and distinct.args.get("on"):
-            self._reject("clause", "DISTINCT ON", self.word("DISTINCT"))
+            reject(self.site, "clause", "DISTINCT ON", self.word("DISTINCT"))
         where, having, group = (node.args.get(clause) for clause in ("where", "having", "group"))
         keys = None
         if group:
             if group.args.get("all") is False or (group.args.get("all") and group.expressions):
-                self._reject("clause", "GROUP BY ALL or DISTINCT with columns", self.word("GROUP"))
+                reject(self.site, "clause", "GROUP BY ALL or DISTINCT with columns", self.word("GROUP"))
             for each in group.expressions:
                 if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets):
                     word = {"groupingsets": "GROUPING"}.get(each.key, each.key.upper())
@@ -127,18 +132,14 @@ class _QueryReader(Places):
     def _ending(self, node: Any) -> tree.Ending:
         order, limit, offset = (node.args.get(clause) for clause in ("order", "limit", "offset"))
         return tree.Ending(
-            tuple(self._ordered(each) for each in order.expressions) if order else (),
+            self.scalars.sort_keys(name_units(order)) if order else (),
             self._count(limit, "LIMIT") if limit else None,
             self._count(offset, "OFFSET") if offset else 0,
         )
 
-    def _ordered(self, node: Any) -> tree.Ordered:
-        descending = bool(node.args.get("desc"))
-        return tree.Ordered(self.scalars.value(node.this), descending, bool(node.args.get("nulls_first")))
-
     def _count(self, clause: Any, word: str) -> int:
         if isinstance(clause, exp.Fetch):
-            self._reject("clause", "FETCH", self.word("FETCH"))
+            reject(self.site, "clause", "FETCH", self.word("FETCH"))
         number = clause.expression
         if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
             self.site.fail(self.word(word), f"{word} needs a whole number", hint=f"write {word} 10")
@@ -149,7 +150,7 @@ class _QueryReader(Places):
     def _common(self, node: Any) -> tuple[tree.Common, ...]:
         clause = node.args.get("with_")
         if clause and clause.args.get("recursive"):
-            self._reject("clause", "RECURSIVE", self.word("RECURSIVE"))
+            reject(self.site, "clause", "RECURSIVE", self.word("RECURSIVE"))
         known: set[str] = set()
         found = []
         for each in clause.expressions if clause else ():
@@ -175,9 +176,9 @@ class _QueryReader(Places):
         """Tables and joins from left to right: in Spark, a comma binds as tightly as JOIN."""
         source = self._table(first)
         for join in joins:
-            fields = join_fields(join)
+            fields = _join_fields(join)
             if fields.kind is None:
-                self._reject("join", fields.written, self.join_words(join))
+                reject(self.site, "join", fields.written, self.join_words(join))
             source = tree.Join(
                 "cross" if fields.kind == "comma" else fields.kind,
                 source,
@@ -197,8 +198,8 @@ class _QueryReader(Places):
             if not _is_from(node.this):
                 return tree.FromQuery(self._in_parentheses(node), named or unnamed, self._columns(alias))
             joins = node.this.args.get("joins") or []
-            for comma in (join for join in joins if join_fields(join).kind == "comma"):  # as Spark's grammar
-                self._reject("comma in parentheses", ",", self.join_words(comma))
+            for comma in (join for join in joins if _join_fields(join).kind == "comma"):  # as Spark's grammar
+                reject(self.site, "comma in parentheses", ",", self.join_words(comma))
             inner = self._joined(node.this, joins)
             if named is None:
                 return inner
@@ -208,21 +209,21 @@ class _QueryReader(Places):
             written = {"table": "table function"}.get(node.key, node.key)
             self.site.fail(self.span(node), f"FROM accepts no {written}", hint="name a stream")
         if node.args.get("db"):
-            self._reject("qualified name", node.sql(), self.span(node))
+            reject(self.site, "qualified name", node.sql(), self.span(node))
         stream = self.name(node.this)
         return tree.TableName(stream, named or stream, self._columns(alias))
 
     def _item(self, node: Any) -> tree.Item:
         if isinstance(node, exp.Aliases | exp.QueryTransform):
-            self._reject("clause", "several names for one output", self.span(node))
+            reject(self.site, "clause", "several names for one output", self.span(node))
         if isinstance(node, exp.Alias):
             return tree.Item(self.scalars.value(node.this), self.name(node.args["alias"]))
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
         if isinstance(star, exp.Star):
             if any(star.args.values()):
-                self._reject("star", "* with EXCEPT or REPLACE", self.span(node))
+                reject(self.site, "star", "* with EXCEPT or REPLACE", self.span(node))
             table = node.args.get("table")
-            return tree.Item(tree.Star(self.name(table) if table else None, where=partial(self.span, node)), None)
+            return tree.Item(tree.Star(self.name(table) if table else None, where=self.located(node)), None)
         return tree.Item(self.scalars.value(node), None)
 
 
@@ -238,6 +239,27 @@ def _is_from(node: Any) -> bool:
     return isinstance(node, exp.Table)
 
 
+@dataclass(frozen=True)
+class _JoinFields:
+    kind: str | None  # inner, cross, comma, left, right, full, semi or anti; None: Spark has no such join
+    natural: bool
+    written: str  # without regard to case and comments
+    on: Any  # None: no condition
+    using: list[Any]
+
+
+def _join_fields(join: Any) -> _JoinFields:
+    method, side, word = (str(join.args.get(name) or "").upper() for name in ("method", "side", "kind"))
+    on, using = join.args.get("on"), join.args.get("using") or []
+    kind = _JOINS.get((side, word)) if method in ("", "NATURAL") else None
+    if method and (kind not in _NATURAL or on or using):
+        kind = None
+    if kind == "cross" and (on or using):
+        kind = "inner"
+    written = "," if word == "COMMA" else " ".join(each for each in (method, side, word, "JOIN") if each)
+    return _JoinFields(kind, bool(method), written, on, using)
+
+
 class _ScalarReader(Reader):
     """Expressions with aggregates and subqueries inside."""
 
@@ -246,8 +268,18 @@ class _ScalarReader(Reader):
         self._queries = queries
 
     def value(self, node: Any) -> tree.Scalar:
-        name_units(node)
-        return self.read(node)
+        return self.read(name_units(node))
+
+    def sort_keys(self, order: Any, depth: int = 0) -> tuple[tree.SortKey, ...]:
+        return tuple(
+            tree.SortKey(
+                self.read(each.this, depth),
+                bool(each.args.get("desc")),
+                bool(each.args.get("nulls_first")),
+                where=self._queries.located(each),
+            )
+            for each in order.expressions
+        )
 
     def _read(self, node: Any, depth: int, where: tree.Where) -> tree.Scalar:
         if isinstance(node, exp.Window):
@@ -297,15 +329,7 @@ class _ScalarReader(Reader):
         if isinstance(called, tree.Aggregate) and called.distinct:
             return tree.Unknown("DISTINCT with OVER", "remove DISTINCT, or group in a subquery first", where=where)
         order = node.args.get("order")
-        keys = [
-            tree.SortKey(
-                self.read(each.this, depth),
-                bool(each.args.get("desc")),
-                bool(each.args.get("nulls_first")),
-                where=self._queries.located(each),
-            )
-            for each in (order.expressions if order else ())
-        ]
+        keys = self.sort_keys(order, depth) if order else ()
         partition = tuple(self.read(each, depth) for each in node.args.get("partition_by") or ())
         chosen = called.filter if isinstance(called, tree.Aggregate) else None
-        return tree.Over(called.name.lower(), called.arguments, chosen, partition, tuple(keys), where=where)
+        return tree.Over(called.name.lower(), called.arguments, chosen, partition, keys, where=where)

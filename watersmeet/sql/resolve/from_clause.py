@@ -91,7 +91,7 @@ class FromClause:
         self.tables[label] = table
         plain = tuple(OutColumn(column.name, column.name, column.type) for column in stream.columns)
         columns = self._renamed(plain, table.columns, table.alias)
-        scan = Scan(label, table.alias.text, stream.name, columns)
+        scan = Scan(label, table.alias.text, stream.name)
         return scan, Scope.of(self._site, ScopedTable(table.alias.text, label, columns, stream.name), parent)
 
     def _renamed(self, columns: tuple[OutColumn, ...], names: tuple[Name, ...], alias: Name) -> tuple[OutColumn, ...]:

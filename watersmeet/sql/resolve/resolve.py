@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -14,7 +14,6 @@ from watersmeet.sql.functions.aggregates import is_orderable
 from watersmeet.sql.limits import check_parts
 from watersmeet.sql.resolve.correlation import check_correlation
 from watersmeet.sql.resolve.from_clause import Environment, FromClause, Labels
-from watersmeet.sql.resolve.groups import bare, check_grouped
 from watersmeet.sql.resolve.resolved import (
     Bound,
     Nested,
@@ -23,6 +22,7 @@ from watersmeet.sql.resolve.resolved import (
     ResolvedSelect,
     ResolvedSetOperation,
     WindowEnd,
+    all_nodes,
 )
 from watersmeet.sql.resolve.scope import Scope, ScopedTable
 from watersmeet.sql.resolve.typing import SparkTyping, Untyped
@@ -35,10 +35,11 @@ from watersmeet.sql.tree import (
     Call,
     ColumnName,
     Number,
-    Ordered,
     Over,
     Scalar,
+    SortKey,
     as_operand,
+    bare,
     without_parentheses,
 )
 
@@ -63,23 +64,17 @@ class Resolver:
         self._continuous = kind is Kind.CONTINUOUS
         self.typing = SparkTyping(site)
         self._typing: SparkTyping | Untyped = Untyped() if self._continuous else self.typing
-        self._from = FromClause(site, streams, self._typing, self._inner, self._condition_of_join)
+        inner, on = partial(self._query, role=_Role.IN_FROM), partial(self._condition, aliases={}, clause="ON")
+        self._from = FromClause(site, streams, self._typing, inner, on)
+        self.tables: Mapping[str, tree.TableName] = self._from.tables  # all uses of streams, by labels of their scans
         self._resolved = 0
         self._known: Environment = {}  # of the query whose scalars are read
         self.window_calls: list[tuple[Call, tuple[Scalar, ...]]] = []
-
-    @property
-    def tables(self) -> Mapping[str, tree.TableName]:
-        """All uses of streams as written, by the labels of their scans."""
-        return self._from.tables
 
     def whole(self, query: tree.Query) -> ResolvedQuery:
         return self._query(query, None, {}, _Role.OUTERMOST)
 
     # Queries -------------------------------------------------------------------------------------
-
-    def _inner(self, query: tree.Query, parent: Scope | None, known: Environment) -> ResolvedQuery:
-        return self._query(query, parent, known, _Role.IN_FROM)
 
     def _query(self, query: tree.Query, parent: Scope | None, known: Environment, role: _Role) -> ResolvedQuery:
         self._resolved += 1
@@ -133,7 +128,7 @@ class Resolver:
         aggregated = group is not None or having is not None or any(isinstance(node, Aggregate) for node in below)
         if aggregated:
             roots = [*values, *([having] if having is not None else []), *(each.value for each in order)]
-            check_grouped(self._site, roots, group or (), {each.label for each in names.relations})
+            _check_grouped(self._site, roots, group or (), {each.label for each in names.relations})
         if query.distinct and not self._continuous:
             self._check_comparable(outputs, "DISTINCT", query.span)
             known_values = [bare(value) for value in values]
@@ -224,7 +219,7 @@ class Resolver:
             keys.append(key)
         return tuple(dict.fromkeys(keys))
 
-    def _order(self, ending: tree.Ending, names: Scope, aliases: Aliases, values: list[Scalar]) -> tuple[Ordered, ...]:
+    def _order(self, ending: tree.Ending, names: Scope, aliases: Aliases, values: list[Scalar]) -> tuple[SortKey, ...]:
         found = []
         for each in ending.order:
             inner = without_parentheses(each.value)
@@ -265,9 +260,6 @@ class Resolver:
 
     # Scalars -------------------------------------------------------------------------------------
 
-    def _condition_of_join(self, node: Scalar, names: Scope) -> Scalar:
-        return self._condition(node, names, {}, "ON")
-
     def _condition(self, node: Scalar, names: Scope, aliases: Aliases, clause: str = "") -> Scalar:
         found = self._scalar(node, names, aliases)
         for below in found.walk():
@@ -298,8 +290,7 @@ class Resolver:
                     return Nested("exists", query, where=partial(getattr, inner.query, "span"))
                 case tree.InSubquery():
                     query = self._subquery(inner.query, names, known)
-                    if len(query.outputs) != 1:
-                        self._one_column(inner, query)
+                    self._check_one_column(inner, query)
                     return Nested("in", query, read(inner.value), where=inner.where)
             return inner.rebuilt(partial(read, of=inner))
 
@@ -314,8 +305,7 @@ class Resolver:
         return found
 
     def _value_of(self, node: tree.SubqueryValue, query: ResolvedQuery) -> Scalar:
-        if len(query.outputs) != 1:
-            self._one_column(node, query)
+        self._check_one_column(node, query)
         single = isinstance(query, ResolvedSelect) and query.aggregated and query.group is None
         if not single and query.limit not in (0, 1):
             self._site.fail(
@@ -325,8 +315,9 @@ class Resolver:
             )
         return Nested("value", query, type=query.outputs[0].type, where=node.where)
 
-    def _one_column(self, node: Scalar, query: ResolvedQuery) -> NoReturn:
-        self._site.fail(node.span, f"this subquery gives {len(query.outputs)} columns", hint="select one")
+    def _check_one_column(self, node: Scalar, query: ResolvedQuery) -> None:
+        if len(query.outputs) != 1:
+            self._site.fail(node.span, f"this subquery gives {len(query.outputs)} columns", hint="select one")
 
     def _column(self, written: ColumnName, names: Scope, aliases: Aliases) -> Scalar:
         found = names.find(written)
@@ -345,3 +336,27 @@ class Resolver:
 
 def _is_window(node: Scalar) -> bool:
     return isinstance(node, Call) and node.function and node.name == WINDOW
+
+
+def _check_grouped(site: Site, roots: Sequence[Scalar], keys: Sequence[Scalar], relations: Collection[str]) -> None:
+    """Reject columns of these relations that are neither in a key nor in an aggregate."""
+    known = {bare(key) for key in keys}
+
+    def check(node: Scalar) -> None:
+        if isinstance(node, Aggregate) or bare(node) in known:
+            return
+        if isinstance(node, Bound) and node.relation in relations:
+            site.fail(
+                node.span,
+                f"{node.column} is neither in GROUP BY nor in an aggregate",
+                hint=f"add it to GROUP BY, or use an aggregate such as max({node.column})",
+            )
+        if isinstance(node, Nested):
+            for inner in all_nodes(node.query):
+                if isinstance(inner, Bound) and inner.relation in relations and bare(inner) not in known:
+                    check(inner)
+        for child in node.children():
+            check(child)
+
+    for root in roots:
+        check(root)

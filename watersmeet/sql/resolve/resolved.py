@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from watersmeet.sql.syntax import Name
-from watersmeet.sql.tree import Ordered, Scalar
+from watersmeet.sql.tree import Scalar, SortKey
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ class Scan:
     label: str
     alias: str
     stream: str
-    columns: tuple[OutColumn, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class ResolvedSelect:
     having: Scalar | None
     aggregated: bool  # with GROUP BY, HAVING or an aggregate
     distinct: bool
-    order: tuple[Ordered, ...]
+    order: tuple[SortKey, ...]
     limit: int | None
     offset: int
 
@@ -105,7 +104,7 @@ class ResolvedSetOperation:
     operator: str
     left: ResolvedQuery
     right: ResolvedQuery
-    order: tuple[Ordered, ...]  # over Bound columns of relation ""
+    order: tuple[SortKey, ...]  # over Bound columns of relation ""
     limit: int | None
     offset: int
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watersmeet.model.expression import INTERVAL, ColumnRef, Expression, column_ref
+from watersmeet.model.expression import ColumnRef, Expression, column_ref
 from watersmeet.model.forms import END, START
 from watersmeet.model.spark_call import SparkCall
 from watersmeet.sql.functions.aggregates import aggregate_type, is_orderable, type_over
 from watersmeet.sql.functions.spark_rules import castable, spark_type
 from watersmeet.sql.resolve.resolved import Bound, Nested, WindowEnd
 from watersmeet.sql.site import Site
-from watersmeet.sql.spark_types import MONTHS, VOID, Unsupported, comparable, is_numeric, shown
+from watersmeet.sql.spark_types import VOID, Unsupported, comparable, is_numeric, shown
 from watersmeet.sql.tree import Aggregate, Call, Number, Over, Scalar, Star
-from watersmeet.sql.typing import Typing
+from watersmeet.sql.typing import Typing, check_value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,12 +68,7 @@ class SparkTyping(Typing):
     def value(self, node: Scalar) -> Expression:
         """The expression of something that is a value of its own: an output, a key."""
         found = self.typed(node)
-        if found.type in (INTERVAL, MONTHS):
-            self._site.fail(
-                node.span, "an INTERVAL can be neither an output nor a key", hint="use timestampdiff(SECOND, …, …)"
-            )
-        if found.type == VOID:
-            self._site.fail(node.span, "NULL alone has no type", hint="CAST(NULL AS INT) has one")
+        check_value(self._site, node, found)
         return found
 
     def condition(self, node: Scalar) -> Expression:
