@@ -25,7 +25,6 @@ from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
-from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.grouping import Group, Groups, make_groups
 from watersmeet.plan.leaves import (
     ARRIVAL,
@@ -97,9 +96,8 @@ class _Compiler:
         self.solution = solution
         self.partitions = partitions
         self.parts = parts_of(queries)
-        self.aliases = Aliases(self.parts)
-        self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
-        self.materialized = materialized_stores(self.aliases, solution)
+        self.groups = make_groups(self.parts, {part.name: part.graph for part in self.parts}, groups, sharing)
+        self.materialized = materialized_stores(self.parts, solution)
         self.phases = PathPhases(solution.paths)
         self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)
@@ -114,7 +112,8 @@ class _Compiler:
             for relation in sorted(store.subquery.relations):
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
-        starts += [self._refill(store) for store in self.materialized.values()]
+        # Phase 0: a materialized store's rows among what is stored already, by a walk over streams only.
+        starts += [self._stored_walk(store, *walk_streams(store.graph)) for store in self.materialized.values()]
         starts += [self._backfill(part) for part in self.parts if part.is_backfilled]
         starts += [start for group in self.groups for start in self._leaf_starts(group)]
         return Ruleset("", self.partitions, (), tuple(starts), self._results())
@@ -122,7 +121,7 @@ class _Compiler:
     # Trees ---------------------------------------------------------------------------------------
 
     def _graft(self, roots: dict[tuple[str, int], StepNode], end: Group | Materialized, start: str, path: Path) -> None:
-        phase = self.phases.chosen[start, end.goal]
+        phase = self.phases.chosen[start, end.graph.whole]
         first = Subquery(frozenset((start,)), frozenset())
         root = roots.setdefault((start, phase), StepNode(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
@@ -178,7 +177,7 @@ class _Compiler:
             bits = (end.alternatives(next(iter(store.relations))) if store.is_stream else (),)
         else:
             for query in end.queries:
-                node.windows |= {self.aliases.window(query, relation) for relation in store.relations}
+                node.windows |= {query.window(relation) for relation in store.relations}
             bits = tuple(self._filter(store, query) for query in end.queries)
         block = Block(bits) if any(bits) else Block()
         node.asks[end.name] = self.blocks.setdefault(block, block)
@@ -186,12 +185,12 @@ class _Compiler:
     def _filter(self, store: Subquery, query: JoinPart) -> Bit:
         """What a query asks of the rows of a store: of a stream its filter, otherwise what the kept columns say."""
         if store.is_stream:
-            wanted = self.aliases.alias(query, next(iter(store.relations))).filter
+            wanted = query.by_relation[next(iter(store.relations))].filter
             return (wanted,) if wanted is not None else ()
         made = self.materialized[store]
         asked: list[Expression] = []
         for relation in sorted(store.relations):
-            wanted = self.aliases.alias(query, relation).filter
+            wanted = query.by_relation[relation].filter
             if wanted is not None and made.filters[relation] != {wanted}:
                 asked.append(kept_filter(f"{relation}.", wanted))
         return (all_of(asked),) if asked else ()
@@ -201,17 +200,12 @@ class _Compiler:
             return stream_of(next(iter(store.relations)))
         return self.materialized[store].name
 
-    def _refill(self, store: Materialized) -> Start:
-        """Phase 0: the store's rows among what is stored already, by a walk over streams only."""
-        return self._stored_walk(store, *store.walk())
-
     def _backfill(self, part: JoinPart) -> Start:
         """Phase 0: the query's results among what is stored already, by a walk over streams only."""
-        graph = self.aliases.graphs[part.name]
-        ordered = replace(graph, relations=tuple(sorted(graph.relations)))
+        ordered = replace(part.graph, relations=tuple(sorted(part.graph.relations)))
         leaf = part.leaf
         group = Group(f"backfill {part.name}", (part,), ordered, "", leaf)
-        start = self._stored_walk(group, *walk_streams(graph), backfill_use(leaf) if leaf else ARRIVAL)
+        start = self._stored_walk(group, *walk_streams(part.graph), backfill_use(leaf) if leaf else ARRIVAL)
         return replace(start, backfills=part.query.name)
 
     def _leaf_starts(self, group: Group) -> list[Start]:
@@ -280,9 +274,7 @@ class _Compiler:
             members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
             return Emit(group.name, names, members, None, checks)
         relations = group.graph.relations
-        windows = tuple(
-            tuple(self.aliases.window(query, relation) for relation in relations) for query in group.queries
-        )
+        windows = tuple(tuple(query.window(relation) for relation in relations) for query in group.queries)
         shared = self._shared_windows(relations, stores, path)
         members, checks = self._members(group, list(relations), stores, path)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)

@@ -31,14 +31,9 @@ class Group:
 
     name: str
     queries: tuple[JoinPart, ...]
-    graph: QueryGraph
+    graph: QueryGraph  # its paths find the whole of it
     branch: str
     leaf: LeafJoin | None = None  # of the preserved sides of queries with leaves
-
-    @property
-    def goal(self) -> Subquery:
-        """The subquery that its paths find."""
-        return self.graph.whole
 
 
 def classes_of(

@@ -26,7 +26,6 @@ from watersmeet.optimize.solution import Solution, allows, price
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, bounded, shipped
 from watersmeet.options import Options
-from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.compile import compile_solution
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
@@ -300,12 +299,12 @@ def _with_kept_paths(queries: Sequence[Query], problem: Problem, active: Plan) -
     stores: dict[Subquery, Materialized] = {}
     if active.solution.materialized:
         kept = replace(active.solution, paths=kept_paths(problem, active.solution, staying))
-        stores = materialized_stores(Aliases(list(staying.values())), kept)
+        stores = materialized_stores(list(staying.values()), kept)
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
         """Whether a store holds all that a new query needs: if not, its rows would have to be rebuilt."""
         part = next(part for part in parts if part.name == graph.name)
-        return stores[store].serves(part, Aliases([part]))
+        return stores[store].serves(part)
 
     return extended(problem, active.solution, staying, readable)
 
