@@ -194,12 +194,14 @@ def stream_of(relation: str) -> str:
     return relation.split("@", maxsplit=1)[0]
 
 
+def single(relation: str) -> Subquery:
+    """A relation by itself, or the store of a stream."""
+    return Subquery(frozenset((relation,)), frozenset())
+
+
 def store_of(subquery: Subquery) -> Subquery:
     """The store that holds a subquery's tuples: all relations over one stream share the stream's."""
-    if not subquery.is_stream:
-        return subquery
-    (relation,) = subquery.relations
-    return Subquery(frozenset((stream_of(relation),)), frozenset())
+    return single(stream_of(min(subquery.relations))) if subquery.is_stream else subquery
 
 
 def end_in(store: Subquery, link: Link) -> Attribute:

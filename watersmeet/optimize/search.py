@@ -13,7 +13,6 @@ from watersmeet.optimize.exact.search import exact
 from watersmeet.optimize.heuristic.annealing import improve, improve_by_effort
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual
-from watersmeet.optimize.joingraph import QueryGraph, stream_of
 from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution, price
@@ -47,13 +46,9 @@ ITERATIONS_PER_WANT = 200  # small problems are proven sooner than the time to i
 EFFORT = 3_000_000  # where a better plan is waited for (see `Draft.effort`): a second or two
 
 
-def optimize(
-    problem: Problem, *, searcher: str | None = None, time_limit: float = 10.0, strict: bool = False
-) -> Solution:
-    """The plan of one searcher; without a name, a greedy plan that is improved, and then perhaps proven optimal.
-
-    With `strict` nothing is assumed: every stream must have a size in the statistics."""
-    check(problem, strict)
+def optimize(problem: Problem, *, searcher: str | None = None, time_limit: float = 10.0) -> Solution:
+    """The plan of one searcher; without a name, a greedy plan that is improved, and then perhaps proven optimal."""
+    check(problem)
     if searcher is None:
         solution = _in_turn(problem, time_limit)
     elif searcher in searchers:
@@ -89,29 +84,18 @@ def improved(problem: Problem) -> Solution:
     return solution
 
 
-def check(problem: Problem, strict: bool = False) -> None:
-    """Rejects queries and statistics for which no plan exists, with a hint."""
+def check(problem: Problem) -> None:
+    """Rejects queries for which no plan exists, with a hint."""
     for query in problem.queries:
-        apart = _apart(query)
+        reached = frozenset(query.relations[:1])
+        while more := query.reachable(reached):
+            reached |= more
+        apart = sorted(set(query.relations) - reached)
         if apart:
             raise ModelError(
                 f"query {query.name} is not connected: nothing compares {', '.join(apart)} to the rest",
                 hint="add an equality between them, or split it into two queries",
             )
-    if strict:
-        streams = sorted({stream_of(relation) for relation in problem.relations})
-        unknown = [stream for stream in streams if stream not in problem.statistics.sizes]
-        if unknown:
-            raise ModelError(
-                f"the statistics have no size of {', '.join(unknown)}", hint="add them under sizes, or under rates"
-            )
-
-
-def _apart(query: QueryGraph) -> list[str]:
-    reached = frozenset(query.relations[:1])
-    while more := query.reachable(reached):
-        reached |= more
-    return sorted(set(query.relations) - reached)
 
 
 def verify(problem: Problem, solution: Solution) -> None:

@@ -124,8 +124,7 @@ def price(
     indexes = {move.index for move in moves.values() if move.index is not None}
     shipping = sum(problem.indexing(store) for store, _ in indexes)
     storage = 0.0
-    streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-    for store in streams | stores:
+    for store in (*problem.streams, *stores):
         copies = max(1, len(layouts.get(store, ())))
         storage += problem.stored(store) * copies
         # A stream is stored in any case; only what comes on top of that is a choice.

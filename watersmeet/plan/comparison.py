@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import Subquery
+from watersmeet.optimize.joingraph import single
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.optimize.weights import share_found
@@ -62,7 +62,7 @@ def price_of_change(
     cost = 0.0
     for rule in after.probed:
         if rule.name in keys and not rule.is_materialized:
-            rows = problem.stored(Subquery(frozenset((rule.name,)), frozenset()))
+            rows = problem.stored(single(rule.name))
             cost += len(set(rule.keys) - keys[rule.name]) * rows * weights.index_entry
     if solution.materialized:
         there = set(before.materialized)

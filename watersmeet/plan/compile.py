@@ -14,13 +14,7 @@ from dataclasses import replace
 
 from watersmeet.model import Expression, KeyPart, Query, Sink, Stream
 from watersmeet.model.expression import all_of
-from watersmeet.optimize.joingraph import (
-    QueryGraph,
-    Subquery,
-    links_between,
-    relations_of,
-    stream_of,
-)
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, links_between, relations_of, single, stream_of
 from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
@@ -122,7 +116,7 @@ class _Compiler:
 
     def _graft(self, roots: dict[tuple[str, int], StepNode], end: Group | Materialized, start: str, path: Path) -> None:
         phase = self.phases.chosen[start, end.graph.whole]
-        first = Subquery(frozenset((start,)), frozenset())
+        first = single(start)
         root = roots.setdefault((start, phase), StepNode(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
 
@@ -131,7 +125,7 @@ class _Compiler:
     ) -> None:
         leaf = end.leaf
         graph = with_leaf(end.graph, leaf) if leaf else end.graph
-        first = Subquery(frozenset((start,)), frozenset())
+        first = single(start)
         self._want(node, end, first)
         bound = [first]
         for store in path:
@@ -140,7 +134,7 @@ class _Compiler:
             self._want(node, end, store)
             bound.append(store)
         if leaf:
-            own = Subquery(frozenset((leaf.relation,)), frozenset())
+            own = single(leaf.relation)
             others = [NOBODY if store == own else store for store in bound]
             found = self._probing(graph, others, own, (leaf.relation,) if use.sees else ())
             found.leaf = leaf_check(leaf, use, others, found, self.streams[found.name])
@@ -226,7 +220,7 @@ class _Compiler:
 
     def _stored_walk(self, end: Group | Materialized, first: str, path: Path, use: Use = ARRIVAL) -> Start:
         """A walk that sees rows of earlier ticks only."""
-        root = StepNode(Subquery(frozenset((first,)), frozenset()), stream_of(first))
+        root = StepNode(single(first), stream_of(first))
         self._grow(root, end, first, path, lambda _: (), use)
         return self._start(root, first, 0)
 

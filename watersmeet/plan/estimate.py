@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.parts import JoinPart, parts_of
@@ -28,7 +27,7 @@ def tick_estimate(
     weights, ticks = problem.weights, problem.ticks
     if weights.once:
         return {}
-    streams = {stream_of(relation) for relation in problem.relations}
+    streams = set(map(str, problem.streams))
     streams |= {stream for query in queries if query.is_windowed for stream in query.streams}
     arrived = {stream: problem.statistics.arriving(stream, ticks) * ticks for stream in sorted(streams)}
     bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed} if rules else {}

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet.model import KeyPart, Stream
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, single, stream_of
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.nodes import StepNode
 from watersmeet.plan.parts import LeafJoin
 from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Lookup, Member, Start
 from watersmeet.store.derived import is_exact
 
-NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a leaf check does not look at
+NOBODY = single("")  # in the place of a row that a leaf check does not look at
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: StepN
     """What is checked at a node. `stores` are those of the positions that it finds, `stream` is the leaf's."""
     relations = [relation for relation, _ in leaf.windows]
     members = tuple(member_in(stores, relation) for relation in relations)
-    own = Subquery(frozenset((leaf.relation,)), frozenset())
+    own = single(leaf.relation)
     verify: list[tuple[Member, KeyPart, KeyPart]] = []
     for link in sorted((link for link in leaf.links if link.theta is None), key=lambda link: link.text):
         inner = link.side(leaf.relation)

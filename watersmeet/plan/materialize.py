@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from watersmeet.model import Column, Expression
 from watersmeet.model.identity import digest, identity
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, single, stream_of
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.parts import JoinPart
@@ -94,7 +94,7 @@ def walk_streams(graph: QueryGraph, first: str = "") -> tuple[str, Path]:
     order = [first or min(graph.relations)]
     while len(order) < len(graph.relations):
         order.append(min(graph.reachable(frozenset(order))))
-    return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
+    return order[0], tuple(map(single, order[1:]))
 
 
 def _readers(parts: Sequence[JoinPart], solution: Solution) -> dict[Subquery, dict[str, JoinPart]]:

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import (
-    Link,
-    Subquery,
-    links_between,
-    store_of,
-)
+from watersmeet.optimize.joingraph import Link, Subquery, links_between, single, store_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
 from watersmeet.plan.assumed import assumed_by, is_assumed
@@ -20,12 +15,7 @@ from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.render_links import attribute_text, link_text, looked_up_by
-from watersmeet.plan.rendered import (
-    RenderedPlan,
-    RenderedStart,
-    RenderedStep,
-    RenderedStore,
-)
+from watersmeet.plan.rendered import RenderedPlan, RenderedStart, RenderedStep, RenderedStore
 from watersmeet.plan.ruleset import Ruleset, Step
 from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
@@ -127,7 +117,7 @@ def _sharing(
 
 def _starts(problem: Problem, serving: dict[Want, tuple[str, ...]]) -> Iterator[RenderedStart]:
     for relation in sorted(problem.relations):
-        alone = Subquery(frozenset((relation,)), frozenset())
+        alone = single(relation)
         size, ends = problem.size(store_of(alone)), serving.get((relation, alone), ())
         yield RenderedStart(relation, size, is_assumed(problem, alone), ends)
 
@@ -223,11 +213,9 @@ def _is_store(rules: Ruleset, name: str, store: Subquery) -> bool:
 def _stores(
     problem: Problem, solution: Solution, steps: Mapping[Move, RenderedStep], checks: Sequence[RenderedCheck]
 ) -> list[RenderedStore]:
-    streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-    leaves = {Subquery(frozenset((check.leaf,)), frozenset()) for check in checks}
-    streams |= leaves
+    leaves = {single(check.leaf) for check in checks}
     found = []
-    for store in sorted(streams | set(solution.materialized), key=lambda store: store.sort_key):
+    for store in sorted({*problem.streams, *leaves, *solution.materialized}, key=lambda store: store.sort_key):
         users: dict[str, None] = {}
         for move, step in steps.items():
             if store_of(move.store) == store:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.model import KeyPart, Query, SparkCall, Stream
-from watersmeet.optimize.joingraph import Subquery, round_robin_over, store_of
+from watersmeet.optimize.joingraph import Subquery, round_robin_over, single, store_of
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.materialize import Materialized
@@ -50,7 +50,7 @@ class StorePlanner:
 
     def _of_stream(self, stream: Stream, all_rows: bool) -> StreamStore:
         calls = spark_columns(self.queries, stream)
-        own = Subquery(frozenset((stream.name,)), frozenset())
+        own = single(stream.name)
         layout = self._layout(own)
         if layout is not None and any(
             isinstance(column, SparkCall) and column.name not in calls for column in layout.expression.columns

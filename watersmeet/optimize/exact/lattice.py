@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, store_of
+from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, single, store_of
 from watersmeet.optimize.problem import Node, Problem, StepCost
 
 NO_STORE = -1
@@ -189,7 +189,7 @@ class _Builder:
                 asked += [(start, store, number) for start in sorted(store.relations)]
         wants = []
         for start, subquery, number in asked:
-            origin = self._node((start, Subquery(frozenset((start,)), frozenset())))
+            origin = self._node((start, single(start)))
             target = self._node((start, subquery))
             wants.append(
                 LatticeWant(

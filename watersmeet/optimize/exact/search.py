@@ -15,7 +15,7 @@ from watersmeet.optimize.exact.layout_tables import Tightened, tightened
 from watersmeet.optimize.exact.program import Layouts, Paths, Program
 from watersmeet.optimize.exact.refine import refine, rounded
 from watersmeet.optimize.exact.solver import Solver, solve_highs
-from watersmeet.optimize.joingraph import QueryGraph, store_of
+from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, allows, price
 
@@ -90,11 +90,8 @@ def simple_plan(problem: Problem) -> Solution:
             path.append(query.within(frozenset((following,))))
             joined |= {following}
         paths[start, subquery] = tuple(path)
-    layouts = {}
-    if problem.has_layouts:
-        streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-        layouts = {stream: problem.layout_candidates(stream)[:1] for stream in sorted(streams, key=str)}
-    return price(problem, paths, layouts)
+    streams = problem.streams if problem.has_layouts else ()
+    return price(problem, paths, {stream: problem.layout_candidates(stream)[:1] for stream in streams})
 
 
 def _weight(part: Problem) -> float:
@@ -167,7 +164,6 @@ def _restricted(plan: Solution, part: Problem) -> Solution:
         for store in path:
             if not store.is_stream:
                 pending += [(start, store) for start in store.relations if (start, store) not in paths]
-    stores = {store_of(store) for path in paths.values() for store in path}
-    stores |= {store_of(query.within(frozenset((relation,)))) for query in part.queries for relation in query.relations}
+    stores = {*part.streams, *(store for path in paths.values() for store in path)}
     layouts: Layouts = {store: held for store, held in plan.layouts.items() if store in stores}
     return price(part, paths, layouts)
