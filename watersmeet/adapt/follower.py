@@ -30,7 +30,7 @@ from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.planner import Plan, problem_of
 from watersmeet.plan.proposals import PlanRequest, Proposal
-from watersmeet.plan.units import SECONDS, TUPLES
+from watersmeet.plan.units import SECONDS, TUPLES, names_text
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.tick.orders import GatherReport
@@ -276,7 +276,7 @@ class Follower:
 def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
         return f"the engine started; queries: {len(plan.queries)}"
-    old, new = (_names(one) for one in (before, plan))
+    old, new = ({query.name for query in one.queries} for one in (before, plan))
     out_before, out = ({query.name for query in one.suspended} for one in (before, plan))
     changes = {
         "new:": new - old - out_before,
@@ -284,14 +284,5 @@ def _difference(before: Plan | None, plan: Plan) -> str:
         "suspended:": out - out_before,
         "resumed:": new & out_before,
     }
-    parts = [f"{what} {_some(names)}" for what, names in changes.items() if names]
+    parts = [f"{what} {names_text(sorted(names), 3)}" for what, names in changes.items() if names]
     return "; ".join(parts) or "streams or queries changed"
-
-
-def _names(plan: Plan) -> set[str]:
-    return {query.name for query in plan.queries}
-
-
-def _some(names: set[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

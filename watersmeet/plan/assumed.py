@@ -35,6 +35,11 @@ class Assumed:
         return "; ".join(parts)
 
 
+def assumed_mark(assumed: bool) -> str:
+    """What stands behind a figure that follows from something that is assumed."""
+    return " (assumed)" if assumed else ""
+
+
 def assumed_by(problem: Problem, shown: Callable[[Link], str]) -> Assumed:
     """What is assumed for all queries; `shown` spells a join predicate."""
     known = problem.statistics

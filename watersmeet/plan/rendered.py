@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
-from watersmeet.plan.assumed import Assumed
+from watersmeet.plan.assumed import Assumed, assumed_mark
 from watersmeet.plan.render_leaves import RenderedCheck
 from watersmeet.plan.sharing import Sharing
 from watersmeet.plan.shown_windows import ShownSlices, ShownWindows
-from watersmeet.plan.units import TUPLES, seconds_text
+from watersmeet.plan.units import SECONDS, TUPLES, seconds_text
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,25 @@ class RenderedPlan:
         """A cost as people read it."""
         return f"{cost:,.0f}" if self.unit == TUPLES else seconds_text(cost)
 
+    def cost_of(self, one: RenderedStep | RenderedCheck) -> str:
+        """What a step or a leaf check costs, as people read it."""
+        tuples = f", {one.tuples:,.0f} tuples" if isinstance(one, RenderedStep) and self.unit == SECONDS else ""
+        return f"{self.amount(one.cost)}{tuples}{assumed_mark(one.assumed)}"
+
+    @cached_property
+    def below(self) -> dict[int | None, list[RenderedStep]]:
+        """The steps that follow each step, by its number; under None those that follow a start."""
+        found: dict[int | None, list[RenderedStep]] = {}
+        for step in self.steps:
+            found.setdefault(step.parent, []).append(step)
+        return found
+
+    @property
+    def trees(self) -> list[tuple[RenderedStart, list[RenderedStep]]]:
+        """For each start the steps that follow it."""
+        first = self.below.get(None, [])
+        return [(start, [step for step in first if step.start == start.name]) for start in self.starts]
+
     @property
     def whole_cost(self) -> float:
         """The cost of joins and windows."""
@@ -123,7 +143,13 @@ class RenderedPlan:
         saved = self.individual_cost - self.cost
         share = f"{100 * saved / self.individual_cost:.0f} % of the cost of the joins" if saved > 0 else "nothing"
         alone = f"every query alone {self.amount(self.individual_cost)}"
-        return f"sharing saves {share}: {self.cost_text}, {alone}{' (assumed)' if self.assumed.text else ''}"
+        return f"sharing saves {share}: {self.cost_text}, {alone}{assumed_mark(bool(self.assumed.text))}"
+
+    @property
+    def summary(self) -> list[str]:
+        """What explain and the drawing begin with: what is shared, what that saves, and what is assumed."""
+        assumed = f"assumed, because it is not known yet: {self.assumed.text}" if self.assumed.text else ""
+        return [line for line in (*self.sharing.lines, self.saving, assumed) if line]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
