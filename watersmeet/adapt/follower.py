@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from watersmeet.adapt.decisions import Decision, is_worth_a_search, reason, record
 from watersmeet.adapt.epochs import Decide, Epochs
-from watersmeet.adapt.measure import Counted, Measurements, all_links, learned, measure_tick
+from watersmeet.adapt.measure import Counted, Measurements, all_links, both_counted, learned, measure_tick
+from watersmeet.adapt.measured_slices import combined
 from watersmeet.adapt.optimizer_process import OptimizerProcess
 from watersmeet.adapt.statistics_file import first_statistics, remember
 from watersmeet.adapt.step_facts import step_facts
@@ -87,12 +88,10 @@ class Follower:
         """The reports of the tick that is running."""
         self._sketches, self._filters = {}, {}
         for report in reports:
-            for text, passed in report.passing.items():
-                rows, before = self._filters.get((report.stream, text), (0.0, 0.0))
-                self._filters[report.stream, text] = (rows + report.examined, before + passed)
-            for part, sketch in report.sketches.items():
-                name = (report.stream, part)
-                self._sketches[name] = self._sketches[name].merged(sketch) if name in self._sketches else sketch
+            passing = {(report.stream, text): (report.examined, passed) for text, passed in report.passing.items()}
+            self._filters = combined(self._filters, passing, both_counted)
+            sketches = {(report.stream, part): sketch for part, sketch in report.sketches.items()}
+            self._sketches = combined(self._sketches, sketches, Sketch.merged)
 
     def committed(self, manifest: Manifest) -> None:
         """The tick was committed."""
@@ -139,7 +138,7 @@ class Follower:
             return
         if not self.optimizer.busy:  # otherwise its answer is for another plan, and this one follows
             self._first = (plan, self.statistics)
-            self.optimizer.ask(self.epochs.epoch, self._request(plan, self.options.epoch / plan.problem.ticks))
+            self.optimizer.ask(self._request(plan, self.options.epoch / plan.problem.ticks))
 
     def close(self) -> None:
         self.optimizer.close()
@@ -169,21 +168,19 @@ class Follower:
             return
         self._asked = self._thought = (plan, self.statistics)
         self._worked = 0.0
-        self.optimizer.ask(self.epochs.epoch, self._request(plan, self._measured.renewed, samples))
+        self.optimizer.ask(self._request(plan, self._measured.renewed, samples))
 
     def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> PlanRequest:
-        known, told = self.statistics, samples or {}
-        options = self.options
         return PlanRequest(
             streams=plan.streams,
             queries=plan.queries,
-            options=options,
-            statistics=known,
+            options=self.options,
+            statistics=self.statistics,
             renewed=renewed,
             solution=plan.solution,
             rules=plan.rules,
             groups=plan.groups,
-            samples=told,
+            samples=samples or {},
             windows=plan.windows,
             suspended=plan.suspended,
         )
