@@ -16,10 +16,10 @@ from watersmeet.home.manifest import LogMark, Manifest, Suspension
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.at_fault import planning, queries_at_fault
+from watersmeet.plan.estimate import window_costs
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan, problem_of
 from watersmeet.plan.rendered import RenderedPlan
-from watersmeet.plan.window_costs import window_costs
 from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names

@@ -121,5 +121,13 @@ def _both(one: Expression | None, other: Expression | None) -> Expression | None
     return all_of([each for each in (one, other) if each is not None]) if one or other else None
 
 
+def longest_windows(aliases: Iterable[Alias]) -> dict[str, int]:
+    """For each stream its longest window in microseconds; UNBOUNDED: the stream is kept for ever."""
+    found: dict[str, int] = {}
+    for alias in aliases:
+        found[alias.stream] = max(found.get(alias.stream, 0), _window(alias))
+    return found
+
+
 def _window(alias: Alias) -> int:
     return UNBOUNDED if alias.window is None else min(alias.window, UNBOUNDED)
