@@ -1,8 +1,8 @@
-"""What a tick is estimated to take: the cost of the plan, and what all plans have in common."""
+"""What a tick is estimated to take: the cost of the plan, what all plans have in common, and the windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from watersmeet.model import Query
 from watersmeet.optimize.problem import Problem
@@ -10,8 +10,8 @@ from watersmeet.optimize.solution import Solution
 from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render_leaves import check_cost
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.plan.window_costs import results_of
-from watersmeet.windows.costs import WindowCosts, result_width
+from watersmeet.windows.costs import TickFacts, WindowCosts, result_width
+from watersmeet.windows.table import cost_of
 
 NO_WINDOWS = WindowCosts()
 
@@ -62,3 +62,24 @@ def _results(problem: Problem, part: JoinPart) -> float:
         return 0.0
     row = weights.result_row + weights.result_byte * result_width(part.join.outputs)
     return rows * row + min(rows, problem.ticks) * weights.result_file
+
+
+def window_costs(problem: Problem, rules: Ruleset, queries: Iterable[Query]) -> WindowCosts:
+    """Nothing is known where costs are those of the papers."""
+    if problem.weights.once or not rules.windows:
+        return WindowCosts()
+    joined = {
+        part.query.name: results_of(problem, part) / problem.ticks
+        for part in parts_of(query for query in queries if query.is_windowed)
+    }
+    return cost_of(rules.windows, facts_of(problem, rules.partitions, joined))
+
+
+def facts_of(problem: Problem, partitions: int, joined: Mapping[str, float] | None = None) -> TickFacts:
+    return TickFacts(problem.statistics, problem.weights, problem.ticks, partitions, joined or {})
+
+
+def results_of(problem: Problem, part: JoinPart) -> float:
+    """Results of a join while the windows are renewed once."""
+    graph = next(graph for graph in problem.queries if graph.name == part.name)
+    return sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.wanted.alone(part.name)
