@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
 from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, single, store_of
 from watersmeet.optimize.problem import Node, Problem, StepCost
@@ -117,7 +118,7 @@ class _QuerySpace:
         self.subqueries = {sum(bit[relation] for relation in sub.relations): sub for sub in query.connected}
         self.links = [(link, bit[link.left[0]], bit[link.right[0]]) for link in sorted(query.links, key=str)]
         near = {bit[relation]: sum(bit[other] for other in query.neighbours[relation]) for relation in query.relations}
-        reach = {mask: _union(near[one] for one in near if one & mask) for mask in self.subqueries}
+        reach = {mask: reduce(or_, (near[one] for one in near if one & mask)) for mask in self.subqueries}
         self.steps = [  # (joined so far, probed)
             (joined, probed)
             for joined in self.subqueries
@@ -134,13 +135,6 @@ class _QuerySpace:
             for link, left, right in self.links
             if (left & joined and right & probed) or (right & joined and left & probed)
         ]
-
-
-def _union(masks: Iterator[int]) -> int:
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
 
 
 class _Builder:

@@ -57,7 +57,9 @@ def _change(
     for store in opened:
         draft.pin(store)
     draft.settle()
-    _route(draft, forgotten)
+    for want in forgotten:
+        if want not in draft.paths and (want in draft.asked or draft.users.get(want[1])):
+            draft.route(want)
     draft.reroute(gaining)
     for store in opened:
         draft.unpin(store)
@@ -71,16 +73,6 @@ def _change(
             draft.choose_layouts(store)
             if before and draft.layouts[store] != before:
                 draft.reroute(draft.space.wants_over[store])
-    return _judge(draft, mark, limit)
-
-
-def _route(draft: Draft, wants: Iterable[Goal]) -> None:
-    for want in wants:
-        if want not in draft.paths and (want in draft.asked or draft.users.get(want[1])):
-            draft.route(want)
-
-
-def _judge(draft: Draft, mark: Mark, limit: float | None) -> bool:
     if draft.cost <= (mark[1] * (1 - 1e-9) if limit is None else limit) and draft.fits:
         return True
     draft.back(mark)
