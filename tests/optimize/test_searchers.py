@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.optimize.brute_force import Layouts
 from tests.support.examples import examples
-from tests.support.optimizer_problems import graph, mixed_problem, paper_problem
+from tests.support.optimizer_problems import graph, mixed_problem, paper_problem, plan_alone
 from tests.support.waiting import PATIENCE
 from watersmeet.errors import ModelError
 from watersmeet.optimize.heuristic.annealing import Choices, improve
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.greedy import fast, first_draft
-from watersmeet.optimize.heuristic.individual import individual, individual_cost, plan_alone
+from watersmeet.optimize.heuristic.individual import individual, individual_cost
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Problem
