@@ -96,31 +96,28 @@ class Follower:
     def committed(self, manifest: Manifest) -> None:
         """The tick was committed."""
         with self._turn:
-            self._committed(manifest)
-
-    def _committed(self, manifest: Manifest) -> None:
-        plan = self.current()
-        if plan is not self._known:
-            self._known = self._facts(plan)
-        now = time.monotonic()
-        if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
-            seconds = now - self._at
-            told = measure_tick(
-                self._last, manifest, plan, self._steps, self._sketches, seconds=seconds, filters=self._filters
-            )
-            self._running = self._running.plus(told)
-        self._last, self._at = manifest, now
-        self._hear()
-        self.epochs, instructions = self.epochs.committed()
-        if self.epochs.ticks % self.epochs.length == 0:
-            self._end_epoch(plan)
-        for instruction in instructions:
-            if isinstance(instruction, Decide):
-                self._decide()
-            elif self.options.adaptive == "on":
-                self._ask(self.current())
-            else:
-                self._skip()
+            plan = self.current()
+            if plan is not self._known:
+                self._known = self._facts(plan)
+            now = time.monotonic()
+            if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
+                seconds = now - self._at
+                told = measure_tick(
+                    self._last, manifest, plan, self._steps, self._sketches, seconds=seconds, filters=self._filters
+                )
+                self._running = self._running.plus(told)
+            self._last, self._at = manifest, now
+            self._hear()
+            self.epochs, instructions = self.epochs.committed()
+            if self.epochs.ticks % self.epochs.length == 0:
+                self._end_epoch(plan)
+            for instruction in instructions:
+                if isinstance(instruction, Decide):
+                    self._decide()
+                elif self.options.adaptive == "on":
+                    self._ask(self.current())
+                else:
+                    self._skip()
 
     def changed(self, before: Plan | None) -> None:
         """The engine has made its first plan, or one for other queries than before."""
