@@ -15,9 +15,8 @@ from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.render_links import attribute_text, link_text, looked_up_by
-from watersmeet.plan.rendered import RenderedPlan, RenderedStart, RenderedStep, RenderedStore
+from watersmeet.plan.rendered import RenderedPlan, RenderedStart, RenderedStep, RenderedStore, Sharing
 from watersmeet.plan.ruleset import Ruleset, Step
-from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
 from watersmeet.plan.units import SECONDS, TUPLES
 from watersmeet.windows.costs import WindowCosts
@@ -100,7 +99,7 @@ def _sharing(
         *(one.name for one in stores if not one.materialized),
     }
     of_steps, of_stores, of_slices = (
-        alone([parts.get(name, name) for name in one.serves] for one in shown) for shown in (steps, stores, slices)
+        _alone([parts.get(name, name) for name in one.serves] for one in shown) for shown in (steps, stores, slices)
     )
     return Sharing(
         queries=len(names),
@@ -113,6 +112,12 @@ def _sharing(
         slices=len(of_slices),
         slices_alone=sum(of_slices),
     )
+
+
+def _alone(serves: Iterable[Iterable[str]]) -> list[int]:
+    """For each step or store, how many there would be if each query had its own. A materialized result, which is in
+    brackets, is there for the sake of queries that are counted themselves."""
+    return [max(1, sum(not name.startswith("[") for name in set(names))) for names in serves]
 
 
 def _starts(problem: Problem, serving: dict[Want, tuple[str, ...]]) -> Iterator[RenderedStart]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from watersmeet.plan.assumed import Assumed, assumed_mark
 from watersmeet.plan.render_leaves import RenderedCheck
-from watersmeet.plan.sharing import Sharing
 from watersmeet.plan.shown_windows import ShownSlices, ShownWindows
 from watersmeet.plan.units import SECONDS, TUPLES, seconds_text
 
@@ -52,6 +51,33 @@ class RenderedStep:
     measured_out: int | None = None
     measured_seconds: float | None = None  # of CPU time,
     estimated_seconds: float | None = None  # and what was expected for as many partial results
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What queries share: each figure beside the one that it would be if no query shared anything."""
+
+    queries: int = 0
+    streams: int = 0
+    steps: int = 0
+    steps_alone: int = 0
+    shared_steps: int = 0  # those that serve several queries
+    stores: int = 0  # of streams and materialized results
+    stores_alone: int = 0
+    slices: int = 0  # stores of partial aggregates
+    slices_alone: int = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """The beginning of explain and of the drawing."""
+        counted = f"{_count(self.queries, 'query', 'queries')} over {_count(self.streams, 'stream', 'streams')}"
+        several = f", {self.shared_steps:,} of them for several queries" if self.shared_steps else ""
+        found = (
+            _shared(self.steps, self.steps_alone, "step", "steps", several),
+            _shared(self.stores, self.stores_alone, "store", "stores"),
+            _shared(self.slices, self.slices_alone, "store of slices", "stores of slices"),
+        )
+        return [counted, *(line for line in found if line)]
 
 
 @dataclass(frozen=True)
@@ -153,3 +179,13 @@ class RenderedPlan:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _shared(number: int, alone: int, one: str, many: str, several: str = "") -> str:
+    if not number:
+        return ""
+    return f"{_count(number, one, many)}{f' instead of {alone:,}' if alone > number else ''}{several}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
