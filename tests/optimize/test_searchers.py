@@ -233,8 +233,8 @@ def test_the_default_proves_small_problems_where_a_solver_is_installed() -> None
     assert plan.cost <= optimize(problem, searcher="greedy").cost
 
 
-def test_the_same_seed_gives_the_same_plan() -> None:
+def test_the_same_problem_has_the_same_plan() -> None:
     problem = paper_problem(20, 10, 4)
-    one, other = (improve(problem, iterations=100, seed=7) for _ in range(2))
+    one, other = (improve(problem, iterations=100) for _ in range(2))
     assert one.paths == other.paths
     assert one.layouts == other.layouts

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from math import inf, isclose
 from time import perf_counter
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.search import exact
-from watersmeet.optimize.heuristic.annealing import improve, improve_by_effort
+from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual
 from watersmeet.optimize.operator_trees import flat, left_deep
@@ -41,7 +40,7 @@ searchers: dict[str, Callable[[Problem, float], Solution]] = {
     "individual": lambda problem, limit: individual(problem),
 }
 
-SHARE_OF_IMPROVE = 0.5  # of the time, if a proof is tried afterwards
+SHARE_OF_IMPROVE = 0.5  # of the time; a proof is tried afterwards
 ITERATIONS_PER_WANT = 200  # small problems are proven sooner than the time to improve them is over
 EFFORT = 3_000_000  # where a better plan is waited for (see `Draft.effort`): a second or two
 
@@ -62,15 +61,12 @@ def optimize(problem: Problem, *, searcher: str | None = None, time_limit: float
 def _in_turn(problem: Problem, time_limit: float) -> Solution:
     started = perf_counter()
     first = fast(problem)
-    provable = find_spec("highspy") is not None
     better = improve(
         problem,
-        (time_limit - (perf_counter() - started)) * (SHARE_OF_IMPROVE if provable else 1.0),
+        (time_limit - (perf_counter() - started)) * SHARE_OF_IMPROVE,
         start=first,
-        iterations=ITERATIONS_PER_WANT * len(problem.wants) if provable else None,
+        iterations=ITERATIONS_PER_WANT * len(problem.wants),
     )
-    if not provable:
-        return better
     proven = exact(problem, time_limit=time_limit - (perf_counter() - started), start=better)
     return proven if proven.cost <= better.cost * (1 + 1e-9) else better
 
@@ -79,7 +75,7 @@ def improved(problem: Problem) -> Solution:
     """The greedy plan, improved by an effort that is counted: a problem has the same plan on every machine."""
     check(problem)
     iterations = ITERATIONS_PER_WANT * len(problem.wants)
-    solution = improve_by_effort(problem, greedy(problem), iterations, EFFORT)
+    solution = improve(problem, inf, start=greedy(problem), iterations=iterations, effort=EFFORT)
     verify(problem, solution)
     return solution
 

@@ -79,11 +79,10 @@ def _route(
     space = Space(part, kept, only_known=True)
     draft = Draft(space)
     ends = {attribute: at for at, attribute in enumerate(space.attributes)}
-    number = {subquery: at for at, subquery in enumerate(space.subquery)}
     layouts = {
-        number[store]: tuple(ends[end] for end in held if end in ends) or (NO_END,)
+        space.numbers[store]: tuple(ends[end] for end in held if end in ends) or (NO_END,)
         for store, held in previous.layouts.items()
-        if store in number and (store.is_stream or store in stores)
+        if store in space.numbers and (store.is_stream or store in stores)
     }
     draft.load({space.goal(want): space.read(want, path) for want, path in kept.items() if path}, layouts)
     for query in fresh:
