@@ -32,7 +32,7 @@ def request(**changes: object) -> PlanRequest:
     known = with_a_store()
     options = Options(plan_seconds=PATIENCE)
     plan = make_plan(START, known.streams, known.queries, replace(options, materialize="off"), Statistics())
-    asked = PlanRequest(plan.streams, plan.queries, options, known.problem.statistics, 0.2, plan.solution, plan.rules)
+    asked = PlanRequest(plan, options, known.problem.statistics, 0.2)
     return replace(asked, **changes)  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
     assert answer.proposal.solution.cost == pytest.approx(propose(asked).solution.cost)
-    verify(problem_of(asked.queries, asked.options, asked.statistics), answer.proposal.solution)
+    verify(problem_of(asked.plan.queries, asked.options, asked.statistics), answer.proposal.solution)
     assert optimizer.answer() is None, "an answer is given once"
     assert psutil.Process(optimizer.pid).nice() == min(19, os.nice(0) + NICENESS), "ticks come first"
 
@@ -67,7 +67,7 @@ def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optim
 
 def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
     asked = request()
-    streams_alone = problem_of(asked.queries, asked.options, asked.statistics).least_storage
+    streams_alone = problem_of(asked.plan.queries, asked.options, asked.statistics).least_storage
     optimizer.ask(replace(asked, options=Options(searcher="left-deep", storage_budget=streams_alone)))
     optimizer.wait(PATIENCE)
     answer = optimizer.answer()

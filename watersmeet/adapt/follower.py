@@ -135,7 +135,9 @@ class Follower:
             return
         if not self.optimizer.busy:  # otherwise its answer is for another plan, and this one follows
             self._first = (plan, self.statistics)
-            self.optimizer.ask(self._request(plan, self.options.epoch / plan.problem.ticks))
+            self.optimizer.ask(
+                PlanRequest(plan, self.options, self.statistics, self.options.epoch / plan.problem.ticks)
+            )
 
     def close(self) -> None:
         self.optimizer.close()
@@ -165,22 +167,7 @@ class Follower:
             return
         self._asked = self._thought = (plan, self.statistics)
         self._worked = 0.0
-        self.optimizer.ask(self._request(plan, self._measured.renewed, samples))
-
-    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> PlanRequest:
-        return PlanRequest(
-            streams=plan.streams,
-            queries=plan.queries,
-            options=self.options,
-            statistics=self.statistics,
-            renewed=renewed,
-            solution=plan.solution,
-            rules=plan.rules,
-            groups=plan.groups,
-            samples=samples or {},
-            windows=plan.windows,
-            suspended=plan.suspended,
-        )
+        self.optimizer.ask(PlanRequest(plan, self.options, self.statistics, self._measured.renewed, samples))
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
         """Rows of the streams, where queries are in several groups; once for the same queries."""
