@@ -13,15 +13,13 @@ from watersmeet.plan.ruleset import Ruleset
 from watersmeet.windows.costs import TickFacts, WindowCosts, result_width
 from watersmeet.windows.table import cost_of
 
-NO_WINDOWS = WindowCosts()
-
 
 def tick_estimate(
     problem: Problem,
     solution: Solution,
     queries: Sequence[Query],
-    rules: Ruleset | None = None,
-    windows: WindowCosts = NO_WINDOWS,
+    rules: Ruleset,
+    windows: WindowCosts,
 ) -> dict[str, float]:
     """CPU seconds of one tick by what is done; nothing is known where costs are those of the papers."""
     weights, ticks = problem.weights, problem.ticks
@@ -30,7 +28,7 @@ def tick_estimate(
     streams = set(map(str, problem.streams))
     streams |= {stream for query in queries if query.is_windowed for stream in query.streams}
     arrived = {stream: problem.statistics.arriving(stream, ticks) * ticks for stream in sorted(streams)}
-    bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed} if rules else {}
+    bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed}
     gathering = sum(rows * (weights.row + bits.get(name, 0) * weights.filter_bit) for name, rows in arrived.items())
     found = {
         "tick": weights.tick * ticks,

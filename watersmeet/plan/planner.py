@@ -110,7 +110,7 @@ class Plan:
             self.individual_cost,
             over_budget=self.over_budget,
             rules=self.rules,
-            measured=measured,
+            measured=measured or Counters(),
             queries=self.queries,
             costs=windows or self.window_costs,
         )

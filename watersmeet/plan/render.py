@@ -26,13 +26,13 @@ def render(
     problem: Problem,
     solution: Solution,
     individual_cost: float,
-    over_budget: float = 0.0,
-    rules: Ruleset | None = None,
-    measured: Counters | None = None,
-    queries: Sequence[Query] = (),
-    costs: WindowCosts | None = None,
+    over_budget: float,
+    rules: Ruleset,
+    measured: Counters,
+    queries: Sequence[Query],
+    costs: WindowCosts,
 ) -> RenderedPlan:
-    serving, measured = _serving(problem, solution), measured or Counters()
+    serving = _serving(problem, solution)
     steps: dict[Move, RenderedStep] = {}
     moves, unit = priced(problem, solution.paths, solution.layouts), _unit(problem)
     for want in sorted(solution.paths, key=lambda want: (want[0], want[1].sort_key)):
@@ -40,14 +40,13 @@ def render(
         path = solution.paths[want]
         for number, move in enumerate(moves_of(want, path, problem.host(want[1]))):
             if move not in steps:
-                step = _find(rules, want[0], path[: number + 1]) if rules else None
+                step = _find(rules, want[0], path[: number + 1])
                 found = _step(problem, solution, move, moves[move], serving, number=len(steps) + 1, parent=above)
                 steps[move] = _with_measured(problem, found, moves[move], step, measured)
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
     stores = _stores(problem, solution, steps, checks)
-    costs = costs or WindowCosts()
-    windows, slices = (shown_windows(rules, costs), shown_slices(rules, costs)) if rules else ((), ())
+    windows, slices = shown_windows(rules, costs), shown_slices(rules, costs)
     return RenderedPlan(
         searcher=solution.searcher,
         partitions=problem.partitions,
@@ -69,9 +68,7 @@ def render(
         tick_seconds=problem.statistics.seconds,
         estimate=tick_estimate(problem, solution, queries, rules, costs),
         by_spark=tuple(
-            (rule.name, text)
-            for rule in (rules.by_spark if rules else ())
-            for text in sorted(column.shown for column in rule.computed)
+            (rule.name, text) for rule in rules.by_spark for text in sorted(column.shown for column in rule.computed)
         ),
         checks=checks,
         windows=windows,

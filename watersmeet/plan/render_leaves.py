@@ -41,7 +41,7 @@ class RenderedCheck:
 def rendered_checks(
     problem: Problem,
     queries: Sequence[Query],
-    rules: Ruleset | None,
+    rules: Ruleset,
     measured: Counters,
     shown: Callable[[Sequence[Link]], tuple[tuple[str, ...], str]],
 ) -> tuple[RenderedCheck, ...]:
@@ -57,7 +57,7 @@ def rendered_checks(
         on, by = shown(sorted(join.links, key=lambda link: link.text))
         steps = [
             step.id
-            for step in (rules.all_steps() if rules else ())
+            for step in rules.all_steps()
             if step.leaf is not None and any(set(emit.queries) & set(names) for emit in step.emits)
         ]
         known = any(step in measured.step_in for step in steps)
