@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, reduce
 from operator import or_
 
-from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, single, store_of
+from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, root_of, single, store_of
 from watersmeet.optimize.problem import Node, Problem, StepCost
 
 NO_STORE = -1
@@ -72,13 +72,7 @@ def components(problem: Problem) -> list[Problem]:
     tick. A storage budget is not looked at: it ties all parts together."""
     if problem.has_phases:
         return [replace(problem, storage_budget=None, larger=problem)]
-    parent = list(range(len(problem.queries)))
-
-    def root(query: int) -> int:
-        while parent[query] != query:
-            query = parent[query]
-        return query
-
+    parent: dict[int, int] = {}
     first: dict[object, int] = {}
     for number, query in enumerate(problem.queries):
         streams = {store_of(query.within(frozenset((relation,)))) for relation in query.relations}
@@ -86,11 +80,11 @@ def components(problem: Problem) -> list[Problem]:
         keys = {end_in(query.within(frozenset((r,))), link) for link in query.links for r in link.relations}
         indexes = keys if problem.weights.index_entry else set()
         for token in (query.whole, *query.links, *choices, *indexes):
-            one, other = root(first.setdefault(token, number)), root(number)
+            one, other = root_of(parent, first.setdefault(token, number)), root_of(parent, number)
             parent[max(one, other)] = min(one, other)
     groups: dict[int, list[QueryGraph]] = defaultdict(list)
     for number, query in enumerate(problem.queries):
-        groups[root(number)].append(query)
+        groups[root_of(parent, number)].append(query)
     return [replace(problem, queries=tuple(group), storage_budget=None, larger=problem) for group in groups.values()]
 
 
