@@ -46,7 +46,6 @@ class Epochs:
         return self.ticks // self.length
 
     def committed(self) -> tuple[Epochs, tuple[Instruction, ...]]:
-        """A tick was committed."""
         after = replace(self, ticks=self.ticks + 1)
         ended = after.ticks % self.length == 0
         told: tuple[Instruction, ...] = ()

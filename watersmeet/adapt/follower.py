@@ -94,7 +94,6 @@ class Follower:
             self._sketches = combined(self._sketches, sketches, Sketch.merged)
 
     def committed(self, manifest: Manifest) -> None:
-        """The tick was committed."""
         with self._turn:
             plan = self.current()
             if plan is not self._known:

@@ -47,7 +47,6 @@ class PlanKeeper:
 
     @property
     def next_tick(self) -> int:
-        """The number of the next tick to begin."""
         return self._loop.next_tick
 
     @property

@@ -44,7 +44,6 @@ def _trees(plan: RenderedPlan) -> list[str]:
 
 
 def _costs(plan: RenderedPlan) -> list[str]:
-    """Costs of joins and windows."""
     lines = ["", "costs"]
     if plan.starts:
         partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"

@@ -54,7 +54,6 @@ class Materialized:
             keys,
             blocks,
             placement,
-            title=str(self.subquery),
             members=tuple((relation, stream_of(relation)) for relation in sorted(self.subquery.relations)),
             kept=self.columns,
             outside=self.outside,

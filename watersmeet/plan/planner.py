@@ -150,7 +150,6 @@ def joined_plan(
     sample: Sample | None,
     all_rows: frozenset[str],
 ) -> Plan:
-    """The plan of all joins."""
     problem = problem_of(queries, options, statistics or Statistics(), active)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, active)

@@ -41,8 +41,6 @@ class ShownSlices:
 
 @dataclass(frozen=True)
 class ShownWindows:
-    """A windowed query."""
-
     name: str
     kind: str  # slices, factorized, continuous, batch
     form: str  # in words: how its windows are computed

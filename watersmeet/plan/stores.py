@@ -75,7 +75,6 @@ class StorePlanner:
             self._keys.get(stream.name, ()),
             tuple(block for block in asked if block),
             self._placement(stream.name, own, layout),
-            title=stream.name,
             computed=tuple(calls.values()),
             time=stream.time,
             only_wanted=Block() not in asked and not all_rows,
