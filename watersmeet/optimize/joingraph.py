@@ -6,7 +6,7 @@ aliases do not matter, so the same subquery in different queries is the same val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -77,8 +77,9 @@ class Link:
             found += [(self.left[0], self.theta.band.left), (self.right[0], self.theta.band.right)]
         return tuple(found)
 
-    def side(self, relation: str) -> Attribute:
-        return self.left if self.left[0] == relation else self.right
+    def ends(self, inside: Collection[str]) -> tuple[Attribute, Attribute]:
+        """The end within some relations, and the other one."""
+        return (self.left, self.right) if self.left[0] in inside else (self.right, self.left)
 
 
 @dataclass(frozen=True)
@@ -214,9 +215,8 @@ def store_of(subquery: Subquery) -> Subquery:
 
 def end_in(store: Subquery, link: Link) -> Attribute:
     """The attribute by which an equality looks into a store, as the store names it."""
-    (relation,) = link.relations & store.relations
-    name, part = link.side(relation)
-    return (stream_of(name), part) if store.is_stream else (name, part)
+    relation, part = link.ends(store.relations)[0]
+    return (stream_of(relation), part) if store.is_stream else (relation, part)
 
 
 def relations_of(join: JoinForm) -> dict[str, str]:

@@ -105,6 +105,11 @@ class Problem:
         return tuple(sorted({relation for query in self.queries for relation in query.relations}))
 
     @cached_property
+    def graphs(self) -> dict[str, QueryGraph]:
+        """The queries by name."""
+        return {query.name: query for query in self.queries}
+
+    @cached_property
     def streams(self) -> tuple[Subquery, ...]:
         """The stores of the streams, by name."""
         return tuple(map(single, sorted(set(map(stream_of, self.relations)))))

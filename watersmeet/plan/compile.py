@@ -18,7 +18,7 @@ from watersmeet.optimize.joingraph import QueryGraph, Subquery, links_between, r
 from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
-from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
+from watersmeet.plan.access import lookup_in, member_in, order_of, predicates_between, seen_in
 from watersmeet.plan.grouping import Group, Groups, make_groups
 from watersmeet.plan.leaves import (
     ARRIVAL,
@@ -28,7 +28,6 @@ from watersmeet.plan.leaves import (
     backfill_use,
     due_uses,
     leaf_check,
-    member_in,
     proving_key,
     with_leaf,
 )
@@ -49,7 +48,7 @@ from watersmeet.plan.ruleset import (
 )
 from watersmeet.plan.store_needs import NONE_SELDOM, Seldom, without_indexes
 from watersmeet.plan.stores import StorePlanner
-from watersmeet.store.derived import Bit, Block, is_exact
+from watersmeet.store.derived import Bit, Block
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
 
@@ -150,8 +149,7 @@ class _Compiler:
         chosen: dict[KeyPart, Lookup] = {}
         links = list(links_between(graph.links, joined, store.relations))
         for link in (link for link in links if link.theta is None):
-            inner = link.left if link.left[0] in store.relations else link.right
-            outer = link.right if inner is link.left else link.left
+            inner, outer = link.ends(store.relations)
             part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
             # One equality for each attribute of the probed store; a further one is left to verification.
             if part not in chosen or order_of(lookup) < order_of(chosen[part]):
@@ -304,9 +302,7 @@ class _Compiler:
             node = path[at[later[0]]]
             if at[earlier[0]] == at[later[0]]:
                 continue  # proven when the materialized row was made
-            wanted = (seen_in(stores[at[later[0]]], *later), lookup_in(stores, *earlier))
-            proven = is_exact(node.key) and (node.key[0], node.sources[0]) == wanted
-            if not proven:
+            if not node.proves(seen_in(stores[at[later[0]]], *later), lookup_in(stores, *earlier)):
                 first, second = ((relations.index(relation), part) for relation, part in (earlier, later))
                 checks.append((first, second))
         return members, tuple(checks)

@@ -37,18 +37,13 @@ def tick_estimate(
         "stores, indexes, phases": solution.shipping,
         "results": sum(_results(problem, part) for part in parts_of(queries)),
     }
-    checked = sum(_checks(problem, part) for part in parts_of(queries))
+    leaves = [(problem.graphs[part.name], part.leaf) for part in parts_of(queries) if part.leaf is not None]
+    checked = sum(check_cost(problem, graph, leaf) for graph, leaf in leaves)
     if checked:
         found["leaf checks"] = checked
     for part, cost in windows.by_stage.items():
         found[part] = found.get(part, 0.0) + cost * ticks
     return {part: cost / ticks / 1e6 for part, cost in found.items()}
-
-
-def _checks(problem: Problem, part: JoinPart) -> float:
-    if part.leaf is None:
-        return 0.0
-    return check_cost(problem, next(graph for graph in problem.queries if graph.name == part.name), part.leaf)
 
 
 def _results(problem: Problem, part: JoinPart) -> float:
@@ -79,5 +74,5 @@ def facts_of(problem: Problem, partitions: int, joined: Mapping[str, float] | No
 
 def results_of(problem: Problem, part: JoinPart) -> float:
     """Results of a join while the windows are renewed once."""
-    graph = next(graph for graph in problem.queries if graph.name == part.name)
+    graph = problem.graphs[part.name]
     return sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.wanted.alone(part.name)

@@ -229,8 +229,7 @@ def compiled_plan(
 def _groups(
     occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, active: Plan | None
 ) -> Groups:
-    parts = parts_of(queries)
-    graphs = {graph.name: graph for graph in problem.queries}
+    parts, graphs = parts_of(queries), problem.graphs
     before = active.groups if active else ()
     if not occasion.has_to_pay:
         return choose_groups(parts, graphs, sample or (lambda _: None), before)
