@@ -42,6 +42,17 @@ _SYNONYMS = {
     "numeric": "decimal",
     "dec": "decimal",
 }
+_OF_ARROW: dict[pa.DataType, str] = {
+    **{kind: name for name, kind in _SIMPLE.items()},
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+    pa.large_string(): "string",
+    pa.large_binary(): "binary",
+    pa.string_view(): "string",
+    pa.null(): "string",
+}
 KNOWN_TYPES = (*(name.upper() for name in _SIMPLE), "DECIMAL(p, s)", "ARRAY<…>", "STRUCT<…>", "MAP<…>")
 
 
@@ -113,21 +124,8 @@ def type_of_arrow(kind: pa.DataType) -> str:
         return f"map<{type_of_arrow(kind.key_type)},{type_of_arrow(kind.item_type)}>"
     if pa.types.is_struct(kind):
         return "struct<" + ",".join(f"{field.name}:{type_of_arrow(field.type)}" for field in kind) + ">"
-    widened = {
-        pa.uint8(): "smallint",
-        pa.uint16(): "int",
-        pa.uint32(): "bigint",
-        pa.uint64(): "decimal(20,0)",
-        pa.large_string(): "string",
-        pa.large_binary(): "binary",
-        pa.string_view(): "string",
-        pa.null(): "string",
-    }
-    if kind in widened:
-        return widened[kind]
-    for name, known in _SIMPLE.items():
-        if known == kind:
-            return name
+    if kind in _OF_ARROW:
+        return _OF_ARROW[kind]
     raise ModelError(f"values of Arrow type {kind} cannot be stored", hint="CAST the expression to a known type")
 
 
