@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from watersmeet.home import layout
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, load_newest
 from watersmeet.model import ColumnRef, KeyPart, Stream
-from watersmeet.optimize.weights import NEAR, SHIPPED, Weights, as_json
+from watersmeet.optimize.weights import NEAR, SHIPPED, Weights
 from watersmeet.options import Options
 from watersmeet.plan.planner import START, make_plan
 from watersmeet.plan.ruleset import Emit, Materialize, StreamStore
@@ -75,6 +75,10 @@ def run(spark: bool = True) -> None:
     Console().print(")")
     Console().print(f"EMBEDDED = replace(SHIPPED, {', '.join(f'{k}={v:.4g}' for k, v in embedded.items())})")
     write_json("calibrate", {"weights": as_json(weights), "embedded": embedded})
+
+
+def as_json(weights: Weights) -> dict[str, float]:
+    return {name: value for name, value in asdict(weights).items() if name != "once"}
 
 
 def with_weights(weights: Weights, measured: Mapping[str, float]) -> Weights:

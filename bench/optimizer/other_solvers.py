@@ -9,11 +9,11 @@ from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.solver import INFINITY, Model, Solver, SolverResult, finite, load, solve_highs
 
 
-def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None) -> SolverResult:
+def solve_scip(model: Model, time_limit: float, start: Sequence[float] | None = None) -> SolverResult:
     scip = load("pyscipopt")
     solver = scip.Model()
     solver.hideOutput()
-    solver.setParams({"limits/time": max(0.0, time_limit), "limits/gap": gap, "parallel/maxnthreads": 1})
+    solver.setParams({"limits/time": max(0.0, time_limit), "limits/gap": 0.0, "parallel/maxnthreads": 1})
     variables = [
         solver.addVar(vtype="I" if integer else "C", lb=lower, ub=upper, obj=cost)
         for cost, lower, upper, integer in zip(model.objective, model.lower, model.upper, model.integer, strict=True)
@@ -47,9 +47,7 @@ def solve_scip(model: Model, time_limit: float, gap: float = 0.0, start: Sequenc
     return SolverResult(values, solver.getSolObjVal(best), bound, solver.getStatus() in ("optimal", "gaplimit"))
 
 
-def solve_cp_sat(
-    model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None
-) -> SolverResult:
+def solve_cp_sat(model: Model, time_limit: float, start: Sequence[float] | None = None) -> SolverResult:
     """CP-SAT has no continuous variables: all are 0 or 1, which is right for our programs, and costs are rounded."""
     sat = load("ortools.sat.python.cp_model", "ortools")
     if any(bounds != (0.0, 1.0) for bounds in zip(model.lower, model.upper, strict=True)):
@@ -77,7 +75,7 @@ def solve_cp_sat(
     solver = sat.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = max(0.0, time_limit)
-    solver.parameters.relative_gap_limit = gap
+    solver.parameters.relative_gap_limit = 0.0
     solver.parameters.random_seed = 0
     solver.parameters.linearization_level = 2
     status = solver.solve(program)

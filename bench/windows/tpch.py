@@ -93,7 +93,8 @@ def _closed(connection: duckdb.DuckDBPyConnection, text: WindowedText) -> Iterab
         connection.execute(f"SELECT epoch_us(max(ts)) FROM all_{stream}").fetchall()[0][0]
         for stream in text.query.streams
     ]
-    return text.query.grid.ending(0, min(newest))
+    grid = text.query.grid
+    return range(grid.first(0), min(newest) - grid.range + 1, grid.slide)
 
 
 def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

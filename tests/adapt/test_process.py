@@ -32,25 +32,24 @@ def request(**changes: object) -> PlanRequest:
     known = with_a_store()
     options = Options(plan_seconds=PATIENCE)
     plan = make_plan(START, known.streams, known.queries, replace(options, materialize="off"), Statistics())
-    asked = PlanRequest(plan.streams, plan.queries, options, known.problem.statistics, 0.2, plan.solution, plan.rules)
+    asked = PlanRequest(plan, options, known.problem.statistics, 0.2)
     return replace(asked, **changes)  # type: ignore[arg-type]
 
 
 def test_it_answers_what_the_same_request_gives_here(optimizer: OptimizerProcess) -> None:
     asked = request()
-    optimizer.ask(7, asked)
+    optimizer.ask(asked)
     optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
-    assert answer.number == 7
     assert answer.proposal.solution.cost == pytest.approx(propose(asked).solution.cost)
-    verify(problem_of(asked.queries, asked.options, asked.statistics), answer.proposal.solution)
+    verify(problem_of(asked.plan.queries, asked.options, asked.statistics), answer.proposal.solution)
     assert optimizer.answer() is None, "an answer is given once"
     assert psutil.Process(optimizer.pid).nice() == min(19, os.nice(0) + NICENESS), "ticks come first"
 
 
 def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optimizer: OptimizerProcess) -> None:
-    optimizer.ask(1, request(options=Options(plan_seconds=PATIENCE, searcher="improve")))
+    optimizer.ask(request(options=Options(plan_seconds=PATIENCE, searcher="improve")))
     eventually(lambda: optimizer.pid is not None)
     first = optimizer.pid
     assert first is not None
@@ -59,7 +58,7 @@ def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optim
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
     assert "process ended" in answer.failure
-    optimizer.ask(2, request())
+    optimizer.ask(request())
     optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is not None
@@ -68,8 +67,8 @@ def test_a_killed_process_is_no_answer_and_the_next_request_starts_another(optim
 
 def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
     asked = request()
-    streams_alone = problem_of(asked.queries, asked.options, asked.statistics).least_storage
-    optimizer.ask(1, replace(asked, options=Options(searcher="left-deep", storage_budget=streams_alone)))
+    streams_alone = problem_of(asked.plan.queries, asked.options, asked.statistics).least_storage
+    optimizer.ask(replace(asked, options=Options(searcher="left-deep", storage_budget=streams_alone)))
     optimizer.wait(PATIENCE)
     answer = optimizer.answer()
     assert answer is not None and answer.proposal is None
@@ -78,7 +77,7 @@ def test_what_cannot_be_planned_is_told(optimizer: OptimizerProcess) -> None:
 
 
 def test_closing_ends_the_process(optimizer: OptimizerProcess) -> None:
-    optimizer.ask(1, request(options=Options(plan_seconds=PATIENCE, searcher="improve")))
+    optimizer.ask(request(options=Options(plan_seconds=PATIENCE, searcher="improve")))
     eventually(lambda: optimizer.pid is not None)
     pid = optimizer.pid
     optimizer.close()

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.support.windowed import containing
 from watersmeet.aggregate import slice_cache
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.combined import combined_buckets
@@ -77,5 +78,5 @@ def test_years_without_rows_cost_nothing() -> None:
     cache.advance(lambda begin, end: [bucket(rows)], -100, 8 * year)
     grid = SlidingWindow(100, 10)
     _, starts = cache.due([DueRange(grid, -90, 8 * year)])
-    expected = {start for at, _, _ in rows for start in grid.containing(at)}
+    expected = {start for at, _, _ in rows for start in containing(grid, at)}
     assert starts.tolist() == sorted(expected)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.optimizer_problems import graph
+from tests.support.optimizer_problems import graph, plan_alone
 from watersmeet.optimize import joingraph
 from watersmeet.optimize.demands import Demand
 from watersmeet.optimize.exact.search import simple_plan
 from watersmeet.optimize.heuristic.annealing import improve
-from watersmeet.optimize.heuristic.individual import individual_cost, plan_alone
+from watersmeet.optimize.heuristic.individual import individual_cost
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.search import improved, optimize, verify
 from watersmeet.optimize.solution import priced

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.optimize.brute_force import Layouts
 from tests.support.examples import examples
-from tests.support.optimizer_problems import graph, mixed_problem, paper_problem
+from tests.support.optimizer_problems import graph, mixed_problem, paper_problem, plan_alone
 from tests.support.waiting import PATIENCE
 from watersmeet.errors import ModelError
 from watersmeet.optimize.heuristic.annealing import Choices, improve
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.greedy import fast, first_draft
-from watersmeet.optimize.heuristic.individual import individual, individual_cost, plan_alone
+from watersmeet.optimize.heuristic.individual import individual, individual_cost
 from watersmeet.optimize.heuristic.numbered_problem import Space
 from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Problem
@@ -221,8 +221,6 @@ def test_queries_without_a_plan_are_rejected() -> None:
         optimize(Problem((apart,)))
     with pytest.raises(ModelError, match="unknown searcher best"):
         optimize(Problem((graph("q", "r.a = s.a"),)), searcher="best")
-    with pytest.raises(ModelError, match="no size of s"):
-        optimize(Problem((graph("q", "r.a = s.a"),), Statistics({"r": 1.0})), strict=True)
     with pytest.raises(ModelError, match="less than the streams need"):
         Problem((graph("q", "r.a = s.a"),), storage_budget=1.0)
 
@@ -235,8 +233,8 @@ def test_the_default_proves_small_problems_where_a_solver_is_installed() -> None
     assert plan.cost <= optimize(problem, searcher="greedy").cost
 
 
-def test_the_same_seed_gives_the_same_plan() -> None:
+def test_the_same_problem_has_the_same_plan() -> None:
     problem = paper_problem(20, 10, 4)
-    one, other = (improve(problem, iterations=100, seed=7) for _ in range(2))
+    one, other = (improve(problem, iterations=100) for _ in range(2))
     assert one.paths == other.paths
     assert one.layouts == other.layouts

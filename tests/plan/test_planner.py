@@ -33,7 +33,7 @@ def flat_plan(statistics: Statistics) -> Plan:
 
 
 def asked(active: Plan, statistics: Statistics, renewed: float = 1.0, options: Options = OPTIONS) -> PlanRequest:
-    return PlanRequest(active.streams, active.queries, options, statistics, renewed, active.solution, active.rules)
+    return PlanRequest(active, options, statistics, renewed)
 
 
 @pytest.mark.parametrize(

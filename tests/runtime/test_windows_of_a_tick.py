@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tests.support.windowed import containing
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, Suspension
 from watersmeet.model import Column, ColumnRef, Output, Query, Stream
@@ -106,7 +107,7 @@ class World:
     def expected(self, asked: Query, first: int | None, until: int) -> Counter[tuple[int, ...]]:
         """Of the windows that begin from `first` on and before `until`, all that have rows, by brute force."""
         times = sorted(time for name in asked.streams for time in self.accepted.get(name, ()))
-        starts = {start for time in times for start in asked.grid.containing(time)}
+        starts = {start for time in times for start in containing(asked.grid, time)}
         return Counter(
             (start, *(time for time in times if start <= time < asked.grid.end(start)))
             for start in starts

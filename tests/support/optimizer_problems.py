@@ -14,8 +14,10 @@ from dataclasses import replace
 from watersmeet.model import Band, ColumnRef, KeyPart, Theta
 from watersmeet.model.expression import Sql
 from watersmeet.optimize.demands import Demand
+from watersmeet.optimize.heuristic.individual import plans_alone
 from watersmeet.optimize.joingraph import NO_KEY, Link, QueryGraph, stream_of
 from watersmeet.optimize.problem import Problem
+from watersmeet.optimize.solution import Solution
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, Weights
 
@@ -197,6 +199,12 @@ def random_demands(queries: Sequence[QueryGraph], chance: random.Random) -> dict
                 {one: chance.choice((0.1, 0.5)) for one in shorter},
             )
     return found
+
+
+def plan_alone(problem: Problem, query: QueryGraph) -> Solution:
+    """The plan of one query by itself."""
+    (plan,) = plans_alone(replace(problem, queries=(query,), storage_budget=None)).values()
+    return plan
 
 
 def _split(attribute: str) -> tuple[str, str]:

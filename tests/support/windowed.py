@@ -211,6 +211,11 @@ def _as_read(stream: Stream) -> pa.Table:
     return table.set_column(at, stream.time, table.column(at).cast(pa.timestamp("us", "UTC")))
 
 
+def containing(grid: SlidingWindow, time: int) -> range:
+    """The windows that contain a time."""
+    return range(grid.first(time), grid.last(time) + 1, grid.slide)
+
+
 def in_windows(
     grid: SlidingWindow,
     asked: str,
@@ -224,7 +229,7 @@ def in_windows(
     found: Counter[tuple[object, ...]] = Counter()
     moment = f'epoch_us("{time}")'
     times = [each for table in tables.values() for each in table.column(time).cast(pa.int64()).to_pylist()]
-    starts = {start for each in times for start in grid.containing(each)}
+    starts = {start for each in times for start in containing(grid, each)}
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for name, table in tables.items():

@@ -46,21 +46,18 @@ class Epochs:
         return self.ticks // self.length
 
     def committed(self) -> tuple[Epochs, tuple[Instruction, ...]]:
-        """A tick was committed."""
         after = replace(self, ticks=self.ticks + 1)
         ended = after.ticks % self.length == 0
-        decided: tuple[Instruction, ...] = ()
-        if after.asked is not None and after.answered and (after.stale or after.epoch >= after.asked + 2):
-            if not after.stale:
-                decided = (Decide(after.asked),)
-            again = after.stale
+        told: tuple[Instruction, ...] = ()
+        again = after.answered and after.stale
+        if after.asked is not None and after.answered and (again or after.epoch >= after.asked + 2):
+            told = () if again else (Decide(after.asked),)
             after = replace(after, asked=None, answered=False, stale=False)
-            if again and not ended:
-                return _ask(after, after.epoch - 1, decided)
-        if ended and after.asked is None:
-            return _ask(after, after.epoch - 1, decided)
+        if after.asked is None and (ended or again):
+            after = replace(after, asked=after.epoch - 1)
+            told = (*told, StartSearch(after.epoch - 1))
         after.validate()
-        return after, decided
+        return after, told
 
     def with_answer(self) -> Epochs:
         """The state after the optimizer has replied, or its process has ended."""
@@ -73,9 +70,3 @@ class Epochs:
     def validate(self) -> None:
         assert self.asked is None or 0 <= self.asked < max(1, self.epoch), "a request about an epoch that has not ended"
         assert self.asked is not None or not (self.answered or self.stale)
-
-
-def _ask(state: Epochs, epoch: int, before: tuple[Instruction, ...]) -> tuple[Epochs, tuple[Instruction, ...]]:
-    after = replace(state, asked=epoch)
-    after.validate()
-    return after, (*before, StartSearch(epoch))

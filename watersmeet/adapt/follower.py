@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from watersmeet.adapt.decisions import Decision, is_worth_a_search, reason, record
 from watersmeet.adapt.epochs import Decide, Epochs
-from watersmeet.adapt.measure import Counted, Measurements, all_links, learned, measure_tick
+from watersmeet.adapt.measure import Counted, Measurements, all_links, both_counted, learned, measure_tick
+from watersmeet.adapt.measured_slices import combined
 from watersmeet.adapt.optimizer_process import OptimizerProcess
 from watersmeet.adapt.statistics_file import first_statistics, remember
 from watersmeet.adapt.step_facts import step_facts
@@ -30,7 +31,7 @@ from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.planner import Plan, problem_of
 from watersmeet.plan.proposals import PlanRequest, Proposal
-from watersmeet.plan.units import SECONDS, TUPLES
+from watersmeet.plan.units import SECONDS, TUPLES, names_text
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.tick.orders import GatherReport
@@ -87,41 +88,35 @@ class Follower:
         """The reports of the tick that is running."""
         self._sketches, self._filters = {}, {}
         for report in reports:
-            for text, passed in report.passing.items():
-                rows, before = self._filters.get((report.stream, text), (0.0, 0.0))
-                self._filters[report.stream, text] = (rows + report.examined, before + passed)
-            for part, sketch in report.sketches.items():
-                name = (report.stream, part)
-                self._sketches[name] = self._sketches[name].merged(sketch) if name in self._sketches else sketch
+            passing = {(report.stream, text): (report.examined, passed) for text, passed in report.passing.items()}
+            self._filters = combined(self._filters, passing, both_counted)
+            sketches = {(report.stream, part): sketch for part, sketch in report.sketches.items()}
+            self._sketches = combined(self._sketches, sketches, Sketch.merged)
 
     def committed(self, manifest: Manifest) -> None:
-        """The tick was committed."""
         with self._turn:
-            self._committed(manifest)
-
-    def _committed(self, manifest: Manifest) -> None:
-        plan = self.current()
-        if plan is not self._known:
-            self._known = self._facts(plan)
-        now = time.monotonic()
-        if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
-            seconds = now - self._at
-            told = measure_tick(
-                self._last, manifest, plan, self._steps, self._sketches, seconds=seconds, filters=self._filters
-            )
-            self._running = self._running.plus(told)
-        self._last, self._at = manifest, now
-        self._hear()
-        self.epochs, instructions = self.epochs.committed()
-        if self.epochs.ticks % self.epochs.length == 0:
-            self._end_epoch(plan)
-        for instruction in instructions:
-            if isinstance(instruction, Decide):
-                self._decide()
-            elif self.options.adaptive == "on":
-                self._ask(self.current())
-            else:
-                self._skip()
+            plan = self.current()
+            if plan is not self._known:
+                self._known = self._facts(plan)
+            now = time.monotonic()
+            if manifest.plan == plan.rules.version:  # not where another plan came while the tick ran
+                seconds = now - self._at
+                told = measure_tick(
+                    self._last, manifest, plan, self._steps, self._sketches, seconds=seconds, filters=self._filters
+                )
+                self._running = self._running.plus(told)
+            self._last, self._at = manifest, now
+            self._hear()
+            self.epochs, instructions = self.epochs.committed()
+            if self.epochs.ticks % self.epochs.length == 0:
+                self._end_epoch(plan)
+            for instruction in instructions:
+                if isinstance(instruction, Decide):
+                    self._decide()
+                elif self.options.adaptive == "on":
+                    self._ask(self.current())
+                else:
+                    self._skip()
 
     def changed(self, before: Plan | None) -> None:
         """The engine has made its first plan, or one for other queries than before."""
@@ -139,7 +134,9 @@ class Follower:
             return
         if not self.optimizer.busy:  # otherwise its answer is for another plan, and this one follows
             self._first = (plan, self.statistics)
-            self.optimizer.ask(self.epochs.epoch, self._request(plan, self.options.epoch / plan.problem.ticks))
+            self.optimizer.ask(
+                PlanRequest(plan, self.options, self.statistics, self.options.epoch / plan.problem.ticks)
+            )
 
     def close(self) -> None:
         self.optimizer.close()
@@ -169,24 +166,7 @@ class Follower:
             return
         self._asked = self._thought = (plan, self.statistics)
         self._worked = 0.0
-        self.optimizer.ask(self.epochs.epoch, self._request(plan, self._measured.renewed, samples))
-
-    def _request(self, plan: Plan, renewed: float, samples: dict[str, pa.RecordBatch] | None = None) -> PlanRequest:
-        known, told = self.statistics, samples or {}
-        options = self.options
-        return PlanRequest(
-            streams=plan.streams,
-            queries=plan.queries,
-            options=options,
-            statistics=known,
-            renewed=renewed,
-            solution=plan.solution,
-            rules=plan.rules,
-            groups=plan.groups,
-            samples=told,
-            windows=plan.windows,
-            suspended=plan.suspended,
-        )
+        self.optimizer.ask(PlanRequest(plan, self.options, self.statistics, self._measured.renewed, samples))
 
     def _samples(self, plan: Plan) -> dict[str, pa.RecordBatch]:
         """Rows of the streams, where queries are in several groups; once for the same queries."""
@@ -276,7 +256,7 @@ class Follower:
 def _difference(before: Plan | None, plan: Plan) -> str:
     if before is None:
         return f"the engine started; queries: {len(plan.queries)}"
-    old, new = (_names(one) for one in (before, plan))
+    old, new = ({query.name for query in one.queries} for one in (before, plan))
     out_before, out = ({query.name for query in one.suspended} for one in (before, plan))
     changes = {
         "new:": new - old - out_before,
@@ -284,14 +264,5 @@ def _difference(before: Plan | None, plan: Plan) -> str:
         "suspended:": out - out_before,
         "resumed:": new & out_before,
     }
-    parts = [f"{what} {_some(names)}" for what, names in changes.items() if names]
+    parts = [f"{what} {names_text(sorted(names), 3)}" for what, names in changes.items() if names]
     return "; ".join(parts) or "streams or queries changed"
-
-
-def _names(plan: Plan) -> set[str]:
-    return {query.name for query in plan.queries}
-
-
-def _some(names: set[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

@@ -19,17 +19,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import add
 from statistics import median
 from typing import TypeVar
 
-from watersmeet.adapt.measured_slices import MeasuredSlices, measured_slices
+from watersmeet.adapt.measured_slices import MeasuredSlices, combined, measured_slices
 from watersmeet.adapt.step_facts import Pair, StepFacts
 from watersmeet.adapt.window_sketches import Sketches
 from watersmeet.home.manifest import BucketInfo, Manifest
-from watersmeet.model import KeyPart, Query
+from watersmeet.model import KeyPart
 from watersmeet.optimize.joingraph import Link, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
+from watersmeet.plan.parts import longest_windows
 from watersmeet.plan.planner import Plan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
 from watersmeet.store.sketch import Sketch, SketchJoin
@@ -37,7 +39,6 @@ from watersmeet.store.sketch import Sketch, SketchJoin
 REMEMBERED = 256  # selectivities of filters and predicates that no query has now
 DEVIATIONS = 3.0  # by which what sketches say may be wrong
 NOTHING_OLDER: Sketches = {}
-_Name = TypeVar("_Name")
 _Value = TypeVar("_Value")
 Counted = tuple[float, float]  # pairs looked at, pairs that join
 
@@ -85,25 +86,19 @@ class Measurements:
     slices: MeasuredSlices = field(default_factory=MeasuredSlices)
 
     def plus(self, later: Measurements) -> Measurements:
-        steps = dict(self.steps)
-        for key, new in later.steps.items():
-            steps[key] = steps[key].plus(new) if key in steps else new
-        sketches = dict(self.sketches)
-        for name, sketch in later.sketches.items():
-            sketches[name] = sketches[name].merged(sketch) if name in sketches else sketch
         return Measurements(
             ticks=self.ticks + later.ticks,
             seconds=self.seconds + later.seconds,
-            rows=_sum(self.rows, later.rows),
+            rows=combined(self.rows, later.rows, add),
             live=later.live,
-            links=_added(self.links, later.links),
-            filtered=_added(self.filtered, later.filtered),
-            filters=_added(self.filters, later.filters),
-            unwanted=_sum(self.unwanted, later.unwanted),
-            spent=_sum(self.spent, later.spent),
-            done=_sum(self.done, later.done),
-            steps=steps,
-            sketches=sketches,
+            links=combined(self.links, later.links, both_counted),
+            filtered=combined(self.filtered, later.filtered, both_counted),
+            filters=combined(self.filters, later.filters, both_counted),
+            unwanted=combined(self.unwanted, later.unwanted, add),
+            spent=combined(self.spent, later.spent, add),
+            done=combined(self.done, later.done, add),
+            steps=combined(self.steps, later.steps, StepCount.plus),
+            sketches=combined(self.sketches, later.sketches, Sketch.merged),
             slices=self.slices.plus(later.slices),
         )
 
@@ -206,20 +201,8 @@ class Measurements:
         return found
 
 
-def named(attribute: tuple[str, KeyPart]) -> Named:
-    return stream_of(attribute[0]), attribute[1].name
-
-
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
-
-
-def _added(one: Mapping[_Name, Counted], other: Mapping[_Name, Counted]) -> dict[_Name, Counted]:
-    found = dict(one)
-    for name, (looked, passed) in other.items():
-        before = found.get(name, (0.0, 0.0))
-        found[name] = (before[0] + looked, before[1] + passed)
-    return found
+def both_counted(one: Counted, other: Counted) -> Counted:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def measure_tick(
@@ -233,7 +216,7 @@ def measure_tick(
 ) -> Measurements:
     """What one tick under a plan tells."""
     same = before.plan == after.plan
-    windows = windows_of(plan.queries)
+    windows = longest_windows(alias for query in plan.queries if query.join for alias in query.join.aliases)
     live = live_rows(after, windows, plan.rules)
     arrived = {stream.name: after.totals.rows[stream.name] - before.totals.rows[stream.name] for stream in plan.streams}
     old = live_rows(before, windows, plan.rules)
@@ -255,9 +238,9 @@ def measure_tick(
             there = old.get(step.store, 0.0) + (arrived.get(step.store, 0) if step.sees_new else 0)
             seen = (came * there * step.passing, float(found))
             if step.passing == 1.0:
-                links = _added(links, {(step.measures, step.start): seen})
+                links = combined(links, {(step.measures, step.start): seen}, both_counted)
             else:
-                filtered = _added(filtered, {step.measures: seen})
+                filtered = combined(filtered, {step.measures: seen}, both_counted)
 
     def more(kind: str) -> dict[str, int]:
         now, then = (getattr(totals, kind) for totals in (after.totals, before.totals))
@@ -278,16 +261,6 @@ def measure_tick(
         sketches=dict(sketches),
         slices=measured_slices(before, after, plan.rules),
     )
-
-
-def windows_of(queries: Iterable[Query]) -> dict[str, int]:
-    """For each stream its longest window in microseconds."""
-    found: dict[str, int] = {}
-    for query in queries:
-        for alias in query.join.aliases if query.join else ():
-            window = UNBOUNDED if alias.window is None else alias.window
-            found[alias.stream] = max(found.get(alias.stream, 0), window)
-    return found
 
 
 def live_rows(manifest: Manifest, windows: Mapping[str, int], rules: Ruleset) -> dict[str, float]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.home.manifest import Manifest
@@ -15,6 +17,15 @@ from watersmeet.windows.slices.cost import keys_from, store_title
 from watersmeet.windows.slices.plan import reads_of, slices_of
 
 _LEAST = 1e-9  # nothing, as a number above 0
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
+
+
+def combined(
+    one: Mapping[_Name, _Value], other: Mapping[_Name, _Value], add: Callable[[_Value, _Value], _Value]
+) -> dict[_Name, _Value]:
+    """Two tables as one: where both have a value, it is their sum."""
+    return {**one, **other, **{name: add(one[name], other[name]) for name in one if name in other}}
 
 
 @dataclass(frozen=True)
@@ -28,15 +39,8 @@ class MeasuredSlices:
     results: Mapping[str, int] = field(default_factory=dict)  # and their results
 
     def plus(self, later: MeasuredSlices) -> MeasuredSlices:
-        return MeasuredSlices(
-            *(
-                {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
-                for one, other in zip(self._all(), later._all(), strict=True)
-            )
-        )
-
-    def _all(self) -> Iterator[Mapping[str, int]]:
-        yield from (self.progress, self.sliced, self.slices, self.windows, self.keys, self.closed, self.results)
+        pairs = ((getattr(self, part.name), getattr(later, part.name)) for part in fields(self))
+        return MeasuredSlices(*(combined(one, other, operator.add) for one, other in pairs))
 
     def progress_of_tick(self, ticks: int) -> dict[str, float]:
         """Seconds of event time that pass per tick, by stream."""

@@ -19,7 +19,6 @@ _SLACK, _TIMES = 60.0, 20.0  # a request may take so many seconds, and so many t
 
 @dataclass(frozen=True)
 class OptimizerReply:
-    number: int  # of the request
     proposal: Proposal | None
     seconds: float  # that it took
     failure: str = ""
@@ -43,10 +42,10 @@ class OptimizerProcess:
     def pid(self) -> int | None:
         return self._child.pid if self._child else None
 
-    def ask(self, number: int, request: PlanRequest) -> None:
+    def ask(self, request: PlanRequest) -> None:
         assert not self.busy, "the optimizer has not replied yet"
         self._answer = None
-        self._thread = threading.Thread(target=self._exchange, args=(number, request), daemon=True)
+        self._thread = threading.Thread(target=self._exchange, args=(request,), daemon=True)
         self._thread.start()
 
     def answer(self) -> OptimizerReply | None:
@@ -68,7 +67,7 @@ class OptimizerProcess:
             if self._child is not None:
                 self._child.close()
 
-    def _exchange(self, number: int, request: PlanRequest) -> None:
+    def _exchange(self, request: PlanRequest) -> None:
         began, proposal, failure = time.monotonic(), None, ""
         try:
             child = self._running()
@@ -78,7 +77,7 @@ class OptimizerProcess:
             failure = str(problem)
         except (Ended, OSError) as problem:
             failure = f"the optimizer's process ended: {problem}"
-        self._answer = OptimizerReply(number, proposal, time.monotonic() - began, failure)
+        self._answer = OptimizerReply(proposal, time.monotonic() - began, failure)
 
     def _running(self) -> ChildProcess:
         child = self._child

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.origins_file import remember_windows
 from watersmeet.adapt.statistics_file import first_statistics
 from watersmeet.errors import WatersmeetError
-from watersmeet.home.manifest import LogMark, Manifest, Suspension
+from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
 from watersmeet.plan.at_fault import planning, queries_at_fault
+from watersmeet.plan.estimate import window_costs
 from watersmeet.plan.grouping import Sample
 from watersmeet.plan.planner import AT_ONCE, CHANGE, RESTART, START, Plan, make_plan, problem_of
 from watersmeet.plan.rendered import RenderedPlan
-from watersmeet.plan.window_costs import window_costs
 from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
@@ -47,18 +47,12 @@ class PlanKeeper:
 
     @property
     def next_tick(self) -> int:
-        """The number of the next tick to begin."""
         return self._loop.next_tick
 
     @property
-    def suspended(self) -> Mapping[str, Suspension]:
-        """The queries that are suspended by what is committed."""
-        return self._loop.manifest.suspended
-
-    @property
-    def committed_changes(self) -> LogMark | None:
-        """How far the log of changes went at the last commit."""
-        return self._loop.manifest.changes
+    def manifest(self) -> Manifest:
+        """What is committed."""
+        return self._loop.manifest
 
     def rendered(self) -> RenderedPlan:
         """The active plan as it is shown. Windows cost what was measured last: unlike joins, they are not

@@ -28,13 +28,9 @@ class WindowSketches:
     def add(self, epoch: Sketches, live: Mapping[str, float]) -> None:
         """Add an epoch's rows; only as many of the newest rows of each stream stay as its window has."""
         self._pieces = {
-            name: _newest((*self._pieces.get(name, ()), sketch), live[name[0]])
-            for name, sketch in epoch.items()
+            name: _newest((*self._pieces.get(name, ()), *([epoch[name]] if name in epoch else ())), live[name[0]])
+            for name in {**epoch, **self._pieces}
             if name[0] in live
-        } | {
-            name: _newest(pieces, live[name[0]])
-            for name, pieces in self._pieces.items()
-            if name not in epoch and name[0] in live
         }
 
 

@@ -175,7 +175,7 @@ class ActiveQueries:
         nothing."""
         with self.changing:
             after = self.pipeline
-            suspended = self._keeper.suspended if self._keeper is not None else {}
+            suspended = self._keeper.manifest.suspended if self._keeper is not None else {}
             verdicts: list[WatersmeetError | None] = []
             for asked in requests:
                 try:
@@ -235,7 +235,7 @@ class ActiveQueries:
                 now = time.monotonic()
                 resumed = {name: query.resumed for name, query in after.queries.items()}
                 append_entries(after.home, entries_of(accepted, after.queries, resumed, tick, now))
-                self._compaction.run(keeper.committed_changes)
+                self._compaction.run(keeper.manifest.changes)
 
             tick = keeper.adopt(plan, record)
             due = {n: replace(query, since=tick) if n in fresh else query for n, query in after.queries.items()}

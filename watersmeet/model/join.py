@@ -108,10 +108,6 @@ class JoinForm:
         return f"{' ⋈ '.join(named[:-1])} {self.leaf.kind.upper()} JOIN {named[-1]}"
 
     @cached_property
-    def position(self) -> dict[str, int]:
-        return {alias.name: at for at, alias in enumerate(self.aliases)}
-
-    @cached_property
     def spark_columns(self) -> dict[str, tuple[SparkCall, ...]]:
         """For each stream the columns that Spark computes for this join."""
         found: dict[str, dict[str, SparkCall]] = {}
@@ -155,7 +151,3 @@ class JoinForm:
                     reached.add(join.other(here))
                     frontier.append(join.other(here))
         return reached
-
-    def between(self, bound: frozenset[str], alias: str) -> tuple[Equality, ...]:
-        """The equalities that link `alias` to the aliases already bound."""
-        return tuple(e for e in self.equalities if e.touches(alias) and e.other(alias) in bound)

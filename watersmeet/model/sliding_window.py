@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -40,14 +39,6 @@ class SlidingWindow:
     def last(self, time: int) -> int:
         """The last window that contains a time."""
         return time // self.slide * self.slide
-
-    def containing(self, time: int) -> Sequence[int]:
-        return range(self.first(time), self.last(time) + 1, self.slide)
-
-    def ending(self, after: int, until: int) -> Sequence[int]:
-        """The windows with after < end ≤ until."""
-        first = ((after - self.range) // self.slide + 1) * self.slide
-        return range(first, until - self.range + 1, self.slide)
 
     def beginning(self, at: int) -> int:
         """The first window that begins at or after a time."""

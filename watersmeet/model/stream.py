@@ -128,12 +128,9 @@ class Stream:
                     detail="Rows that cannot be parsed are set aside with their text in a column of this name.",
                     hint="give the column another name, or leave it out",
                 )
-        if self.lateness < 0:
-            raise ModelError(f"stream {self.name}: lateness must not be negative")
-        if self.ahead is not None and self.ahead < 0:
-            raise ModelError(f"stream {self.name}: ahead must not be negative")
-        if self.retain is not None and self.retain < 0:
-            raise ModelError(f"stream {self.name}: retain must not be negative")
+        for what, length in (("lateness", self.lateness), ("ahead", self.ahead), ("retain", self.retain)):
+            if length is not None and length < 0:
+                raise ModelError(f"stream {self.name}: {what} must not be negative")
         if self.idle is not None and self.idle <= 0:
             raise ModelError(f"stream {self.name}: the time after which it is idle must be above 0")
         time = self.column(self.time)

@@ -42,47 +42,56 @@ _SYNONYMS = {
     "numeric": "decimal",
     "dec": "decimal",
 }
+_OF_ARROW: dict[pa.DataType, str] = {
+    **{kind: name for name, kind in _SIMPLE.items()},
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+    pa.large_string(): "string",
+    pa.large_binary(): "binary",
+    pa.string_view(): "string",
+    pa.null(): "string",
+}
 KNOWN_TYPES = (*(name.upper() for name in _SIMPLE), "DECIMAL(p, s)", "ARRAY<…>", "STRUCT<…>", "MAP<…>")
 
 
 @lru_cache(maxsize=1024)
 def canonical_type(text: str) -> str:
     """The one spelling of a type: lower case, no spaces, synonyms resolved. Raises ModelError."""
-    arrow_type(text)
-    folded = re.sub(r"\s+", "", text.lower())
-    if re.fullmatch(r"(varchar|char)\(\d+\)", folded):
-        return "string"
-    match = re.fullmatch(r"(decimal|numeric|dec)(?:\((\d+)(?:,(\d+))?\))?", folded)
-    if match:
-        return f"decimal({match[2] or 10},{match[3] or 0})"
-    return _SYNONYMS.get(folded, folded)
+    return _known(text)[0]
 
 
 @lru_cache(maxsize=1024)
 def arrow_type(text: str) -> pa.DataType:
     """The Arrow type in which values of a declared type are kept inside the engine."""
+    return _known(text)[1]
+
+
+def _known(text: str) -> tuple[str, pa.DataType]:
+    """Spelling and Arrow type."""
     folded = re.sub(r"\s+", "", text.lower())
     folded = _SYNONYMS.get(folded, folded)
     if folded in _SIMPLE:
-        return _SIMPLE[folded]
+        return folded, _SIMPLE[folded]
     if re.fullmatch(r"(varchar|char)\(\d+\)", folded):
-        return pa.string()
+        return "string", pa.string()
     match = re.fullmatch(r"(?:decimal|numeric|dec)(?:\((\d+)(?:,(\d+))?\))?", folded)
     if match:
         precision, scale = int(match[1] or 10), int(match[2] or 0)
         if not 1 <= precision <= 38 or scale > precision:
             raise ModelError(f"{text} is not a decimal type", hint="use a precision of 1 to 38 and a scale no larger")
-        return pa.decimal128(precision, scale)
+        return f"decimal({match[1] or 10},{match[2] or 0})", pa.decimal128(precision, scale)
     outer = re.fullmatch(r"(array|map|struct)<(.*)>", folded)
     if outer:
         parts = split_top(outer[2])
         if outer[1] == "array" and len(parts) == 1:
-            return pa.list_(arrow_type(parts[0]))
+            return folded, pa.list_(arrow_type(parts[0]))
         if outer[1] == "map" and len(parts) == 2:
-            return pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
+            return folded, pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
         if outer[1] == "struct" and all(":" in part for part in parts):
             named = [part.split(":", 1) for part in parts]
-            return pa.struct([(name, arrow_type(inner)) for name, inner in named])
+            return folded, pa.struct([(name, arrow_type(inner)) for name, inner in named])
     raise ModelError(f"unknown type {text}", detail=f"Types: {', '.join(KNOWN_TYPES)}.")
 
 
@@ -115,21 +124,8 @@ def type_of_arrow(kind: pa.DataType) -> str:
         return f"map<{type_of_arrow(kind.key_type)},{type_of_arrow(kind.item_type)}>"
     if pa.types.is_struct(kind):
         return "struct<" + ",".join(f"{field.name}:{type_of_arrow(field.type)}" for field in kind) + ">"
-    widened = {
-        pa.uint8(): "smallint",
-        pa.uint16(): "int",
-        pa.uint32(): "bigint",
-        pa.uint64(): "decimal(20,0)",
-        pa.large_string(): "string",
-        pa.large_binary(): "binary",
-        pa.string_view(): "string",
-        pa.null(): "string",
-    }
-    if kind in widened:
-        return widened[kind]
-    for name, known in _SIMPLE.items():
-        if known == kind:
-            return name
+    if kind in _OF_ARROW:
+        return _OF_ARROW[kind]
     raise ModelError(f"values of Arrow type {kind} cannot be stored", hint="CAST the expression to a known type")
 
 

@@ -6,14 +6,17 @@ aliases do not matter, so the same subquery in different queries is the same val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
+from typing import TypeVar
 
 from watersmeet.model import JoinForm, KeyPart, Theta
 from watersmeet.model.expression import Sql
 from watersmeet.model.identity import identity, spelled_as
 
+_Node = TypeVar("_Node")
 Attribute = tuple[str, KeyPart]  # a key of a relation
 NO_KEY = KeyPart(Sql(("",)), "none")  # of a link that is no equality
 _ROUND_ROBIN = "round-robin"  # in place of a type
@@ -74,8 +77,9 @@ class Link:
             found += [(self.left[0], self.theta.band.left), (self.right[0], self.theta.band.right)]
         return tuple(found)
 
-    def side(self, relation: str) -> Attribute:
-        return self.left if self.left[0] == relation else self.right
+    def ends(self, inside: Collection[str]) -> tuple[Attribute, Attribute]:
+        """The end within some relations, and the other one."""
+        return (self.left, self.right) if self.left[0] in inside else (self.right, self.left)
 
 
 @dataclass(frozen=True)
@@ -148,37 +152,42 @@ class QueryGraph:
         """The materializable intermediate results: every connected subset, streams and the whole included.
 
         Only for queries that are narrow (`Problem.is_narrow`): others may have 2^relations of them."""
-        found: set[frozenset[str]] = {frozenset((relation,)) for relation in self.relations}
-        frontier = list(found)
-        while frontier:
-            subset = frontier.pop()
-            for relation in self.reachable(subset):
-                larger = subset | {relation}
-                if larger not in found:
-                    found.add(larger)
-                    frontier.append(larger)
-        return tuple(sorted((self.within(subset) for subset in found), key=lambda sub: sub.sort_key))
+        subsets = (
+            frozenset(relation for at, relation in enumerate(self.relations) if mask >> at & 1)
+            for mask in self._connected_masks()
+        )
+        return tuple(sorted(map(self.within, subsets), key=lambda sub: sub.sort_key))
 
     @cached_property
     def size(self) -> int:
         """The number of connected sets, if it is at most LATTICE, otherwise one more."""
+        return sum(1 for _ in islice(self._connected_masks(), LATTICE + 1))
+
+    def _connected_masks(self) -> Iterator[int]:
+        """The connected sets, as masks of the relations."""
         bits = {relation: 1 << at for at, relation in enumerate(self.relations)}
         near = [sum(bits[other] for other in self.neighbours[relation]) for relation in self.relations]
         found, frontier = set(bits.values()), list(bits.values())
+        yield from bits.values()
         while frontier:
             mask = frontier.pop()
             for at, linked in enumerate(near):
                 larger = mask | 1 << at
                 if linked & mask and larger not in found:
-                    if len(found) == LATTICE:
-                        return LATTICE + 1
                     found.add(larger)
                     frontier.append(larger)
-        return len(found)
+                    yield larger
 
     def reachable(self, relations: frozenset[str]) -> frozenset[str]:
         """The relations outside that a link leads to from these."""
         return frozenset().union(*(self.neighbours[relation] for relation in relations)) - relations
+
+
+def root_of(parent: Mapping[_Node, _Node], one: _Node) -> _Node:
+    """Which of those that are known to be the same stands for all of them."""
+    while parent.get(one, one) != one:
+        one = parent[one]
+    return one
 
 
 def lattice_limit(queries: int) -> int:
@@ -194,19 +203,20 @@ def stream_of(relation: str) -> str:
     return relation.split("@", maxsplit=1)[0]
 
 
+def single(relation: str) -> Subquery:
+    """A relation by itself, or the store of a stream."""
+    return Subquery(frozenset((relation,)), frozenset())
+
+
 def store_of(subquery: Subquery) -> Subquery:
     """The store that holds a subquery's tuples: all relations over one stream share the stream's."""
-    if not subquery.is_stream:
-        return subquery
-    (relation,) = subquery.relations
-    return Subquery(frozenset((stream_of(relation),)), frozenset())
+    return single(stream_of(min(subquery.relations))) if subquery.is_stream else subquery
 
 
 def end_in(store: Subquery, link: Link) -> Attribute:
     """The attribute by which an equality looks into a store, as the store names it."""
-    (relation,) = link.relations & store.relations
-    name, part = link.side(relation)
-    return (stream_of(name), part) if store.is_stream else (name, part)
+    relation, part = link.ends(store.relations)[0]
+    return (stream_of(relation), part) if store.is_stream else (relation, part)
 
 
 def relations_of(join: JoinForm) -> dict[str, str]:

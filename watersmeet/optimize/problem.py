@@ -47,6 +47,7 @@ from watersmeet.optimize.joingraph import (
     lattice_limit,
     round_robin,
     round_robin_over,
+    single,
     store_of,
     stream_of,
 )
@@ -91,8 +92,7 @@ class Problem:
         if self.parallelism not in ("chosen", "all"):
             raise ModelError(f"unknown value {self.parallelism} of parallelism", hint="use chosen or all")
         if not self.ticks:
-            ticks = self.statistics.ticks(sorted({stream_of(relation) for relation in self.relations}))
-            object.__setattr__(self, "ticks", ticks)
+            object.__setattr__(self, "ticks", self.statistics.ticks(map(str, self.streams)))
         if self.storage_budget is not None and self.storage_budget < self.least_storage:
             raise ModelError(
                 f"a storage budget of {self.storage_budget:g} tuples is less than the streams need",
@@ -105,10 +105,19 @@ class Problem:
         return tuple(sorted({relation for query in self.queries for relation in query.relations}))
 
     @cached_property
+    def graphs(self) -> dict[str, QueryGraph]:
+        """The queries by name."""
+        return {query.name: query for query in self.queries}
+
+    @cached_property
+    def streams(self) -> tuple[Subquery, ...]:
+        """The stores of the streams, by name."""
+        return tuple(map(single, sorted(set(map(stream_of, self.relations)))))
+
+    @cached_property
     def least_storage(self) -> float:
         """The tuples that the stores of the streams have."""
-        streams = sorted({stream_of(relation) for relation in self.relations})
-        return sum(self.stored(Subquery(frozenset((stream,)), frozenset())) for stream in streams)
+        return sum(map(self.stored, self.streams))
 
     @cached_property
     def has_layouts(self) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from math import inf, isclose
 from time import perf_counter
 
 from watersmeet.errors import ModelError
 from watersmeet.optimize.exact.search import exact
-from watersmeet.optimize.heuristic.annealing import improve, improve_by_effort
+from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import fast
 from watersmeet.optimize.heuristic.individual import individual
-from watersmeet.optimize.joingraph import QueryGraph, stream_of
 from watersmeet.optimize.operator_trees import flat, left_deep
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution, price
@@ -42,18 +40,14 @@ searchers: dict[str, Callable[[Problem, float], Solution]] = {
     "individual": lambda problem, limit: individual(problem),
 }
 
-SHARE_OF_IMPROVE = 0.5  # of the time, if a proof is tried afterwards
+SHARE_OF_IMPROVE = 0.5  # of the time; a proof is tried afterwards
 ITERATIONS_PER_WANT = 200  # small problems are proven sooner than the time to improve them is over
 EFFORT = 3_000_000  # where a better plan is waited for (see `Draft.effort`): a second or two
 
 
-def optimize(
-    problem: Problem, *, searcher: str | None = None, time_limit: float = 10.0, strict: bool = False
-) -> Solution:
-    """The plan of one searcher; without a name, a greedy plan that is improved, and then perhaps proven optimal.
-
-    With `strict` nothing is assumed: every stream must have a size in the statistics."""
-    check(problem, strict)
+def optimize(problem: Problem, *, searcher: str | None = None, time_limit: float = 10.0) -> Solution:
+    """The plan of one searcher; without a name, a greedy plan that is improved, and then perhaps proven optimal."""
+    check(problem)
     if searcher is None:
         solution = _in_turn(problem, time_limit)
     elif searcher in searchers:
@@ -67,15 +61,12 @@ def optimize(
 def _in_turn(problem: Problem, time_limit: float) -> Solution:
     started = perf_counter()
     first = fast(problem)
-    provable = find_spec("highspy") is not None
     better = improve(
         problem,
-        (time_limit - (perf_counter() - started)) * (SHARE_OF_IMPROVE if provable else 1.0),
+        (time_limit - (perf_counter() - started)) * SHARE_OF_IMPROVE,
         start=first,
-        iterations=ITERATIONS_PER_WANT * len(problem.wants) if provable else None,
+        iterations=ITERATIONS_PER_WANT * len(problem.wants),
     )
-    if not provable:
-        return better
     proven = exact(problem, time_limit=time_limit - (perf_counter() - started), start=better)
     return proven if proven.cost <= better.cost * (1 + 1e-9) else better
 
@@ -84,34 +75,23 @@ def improved(problem: Problem) -> Solution:
     """The greedy plan, improved by an effort that is counted: a problem has the same plan on every machine."""
     check(problem)
     iterations = ITERATIONS_PER_WANT * len(problem.wants)
-    solution = improve_by_effort(problem, greedy(problem), iterations, EFFORT)
+    solution = improve(problem, inf, start=greedy(problem), iterations=iterations, effort=EFFORT)
     verify(problem, solution)
     return solution
 
 
-def check(problem: Problem, strict: bool = False) -> None:
-    """Rejects queries and statistics for which no plan exists, with a hint."""
+def check(problem: Problem) -> None:
+    """Rejects queries for which no plan exists, with a hint."""
     for query in problem.queries:
-        apart = _apart(query)
+        reached = frozenset(query.relations[:1])
+        while more := query.reachable(reached):
+            reached |= more
+        apart = sorted(set(query.relations) - reached)
         if apart:
             raise ModelError(
                 f"query {query.name} is not connected: nothing compares {', '.join(apart)} to the rest",
                 hint="add an equality between them, or split it into two queries",
             )
-    if strict:
-        streams = sorted({stream_of(relation) for relation in problem.relations})
-        unknown = [stream for stream in streams if stream not in problem.statistics.sizes]
-        if unknown:
-            raise ModelError(
-                f"the statistics have no size of {', '.join(unknown)}", hint="add them under sizes, or under rates"
-            )
-
-
-def _apart(query: QueryGraph) -> list[str]:
-    reached = frozenset(query.relations[:1])
-    while more := query.reachable(reached):
-        reached |= more
-    return sorted(set(query.relations) - reached)
 
 
 def verify(problem: Problem, solution: Solution) -> None:

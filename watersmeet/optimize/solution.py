@@ -83,7 +83,6 @@ class PricedMove:
 
     cost: float
     flow: float  # tuples at its node that some query wants
-    found: float  # tuples at the next one
     copies: int  # partitions that each tuple is sent to
     index: Index | None  # that it needs
     wants: tuple[Want, ...]  # whose paths have it
@@ -99,7 +98,7 @@ def priced(
             users.setdefault(move, []).append(want)
     found = {}
     for move, wants in users.items():
-        (start, here), joined = move.node, move.joined
+        (_, here), joined = move.node, move.joined
         known = list(links_between(joined.links, here.relations, move.store.relations))
         held = layouts.get(store_of(move.store), ())
         step: StepCost = problem.step(move.node, move.store, joined, known, held)
@@ -108,10 +107,9 @@ def priced(
         if step.equality and copies > 1:
             cost += problem.broadcast(step, move.node, joined)
         flow = max(problem.wanted.share(want, here) for want in wants) * problem.tuples(move.node)
-        after = max(problem.wanted.share(want, joined) for want in wants) * problem.tuples((start, joined))
         ends = frozenset(end_in(move.store, link) for link in known if link.theta is None)
         index = (store_of(move.store), ends) if ends else None
-        found[move] = PricedMove(cost=cost, flow=flow, found=after, copies=copies, index=index, wants=tuple(wants))
+        found[move] = PricedMove(cost=cost, flow=flow, copies=copies, index=index, wants=tuple(wants))
     return found
 
 
@@ -124,8 +122,7 @@ def price(
     indexes = {move.index for move in moves.values() if move.index is not None}
     shipping = sum(problem.indexing(store) for store, _ in indexes)
     storage = 0.0
-    streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-    for store in streams | stores:
+    for store in (*problem.streams, *stores):
         copies = max(1, len(layouts.get(store, ())))
         storage += problem.stored(store) * copies
         # A stream is stored in any case; only what comes on top of that is a choice.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from watersmeet.errors import ModelError
 from watersmeet.model import Theta
-from watersmeet.optimize.joingraph import Attribute, Link, Subquery, stream_of
+from watersmeet.optimize.joingraph import Attribute, Link, Subquery, root_of, stream_of
 
 DEFAULT_SIZE = 1000.0
 DEFAULT_TICKS = 10.0
@@ -108,18 +108,12 @@ def independent(links: Iterable[Link], statistics: Statistics) -> list[Link]:
 
     Of each such cycle the least selective equality is left out."""
     parent: dict[Attribute, Attribute] = {}
-
-    def root(attribute: Attribute) -> Attribute:
-        while parent.get(attribute, attribute) != attribute:
-            attribute = parent[attribute]
-        return attribute
-
     kept = []
     for link in sorted(links, key=lambda link: (statistics.selectivity(link), link.text)):
         if link.theta is not None:
             kept.append(link)
             continue
-        left, right = root(link.left), root(link.right)
+        left, right = root_of(parent, link.left), root_of(parent, link.right)
         if left != right:
             parent[left] = right
             kept.append(link)
@@ -160,13 +154,16 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
         raw: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as problem:
         raise ModelError(f"the statistics are not JSON: {problem}") from None
-    known = {"sizes", "rates", "selectivities", "distinct", "filters", "arrivals", "seconds", "weights"}
-    known |= {"progress", "slices", "results"}
+    known = {"rates", *(part.name for part in fields(Statistics))}
     if not isinstance(raw, dict) or set(raw) - known:
         extra = ", ".join(sorted(set(raw) - known)) if isinstance(raw, dict) else type(raw).__name__
         raise ModelError(f"the statistics have unknown parts: {extra}", detail=f"Parts: {', '.join(sorted(known))}.")
+
+    def figures(part: str) -> dict[str, float]:
+        return {name: _positive(f"{part}.{name}", value) for name, value in raw.get(part, {}).items()}
+
     try:
-        sizes = {name: _positive(f"sizes.{name}", value) for name, value in raw.get("sizes", {}).items()}
+        sizes = figures("sizes")
         for name, rate in raw.get("rates", {}).items():
             if name not in (windows or {}):
                 raise ModelError(f"no query has a bounded window over {name}", hint=f"give sizes.{name} instead")
@@ -185,36 +182,32 @@ def read_statistics(text: str, windows: Mapping[str, float] | None = None) -> St
         for entry in raw.get("filters", []):
             what = f"the share of {entry['stream']} that passes {entry['filter']}"
             filters[entry["stream"], entry["filter"]] = _share(what, entry["value"])
-        arrivals = {name: _positive(f"arrivals.{name}", value) for name, value in raw.get("arrivals", {}).items()}
-        seconds = _positive("seconds", raw["seconds"]) if "seconds" in raw else 0.0
-        weights = {name: _positive(f"weights.{name}", value) for name, value in raw.get("weights", {}).items()}
-        progress = {name: _positive(f"progress.{name}", value) for name, value in raw.get("progress", {}).items()}
+        arrivals, progress = figures("arrivals"), figures("progress")
         for name, rate in raw.get("rates", {}).items():
             progress.setdefault(name, arrivals.get(name, sizes[name] / DEFAULT_TICKS) / rate)
-        results = {name: _positive(f"results.{name}", value) for name, value in raw.get("results", {}).items()}
         slices = {
             name: SliceStatistics(
                 str(one["title"]), *(_positive(f"{at} of {name}", one[at]) for at in ("rows", "slices", "keys"))
             )
             for name, one in raw.get("slices", {}).items()
         }
+        return Statistics(
+            sizes=sizes,
+            selectivities=pairs,
+            distinct=distinct,
+            filters=filters,
+            arrivals=arrivals,
+            seconds=_positive("seconds", raw["seconds"]) if "seconds" in raw else 0.0,
+            weights=figures("weights"),
+            progress=progress,
+            slices=slices,
+            results=figures("results"),
+        )
     except (KeyError, TypeError, AttributeError) as problem:
         raise ModelError(
             f"the statistics do not have the expected form: {problem!r}",
             hint='write {"sizes": {"r": 100}, "selectivities": [{"left": "r.a", "right": "s.a", "value": 0.01}]}',
         ) from None
-    return Statistics(
-        sizes=sizes,
-        selectivities=pairs,
-        distinct=distinct,
-        filters=filters,
-        arrivals=arrivals,
-        seconds=seconds,
-        weights=weights,
-        progress=progress,
-        slices=slices,
-        results=results,
-    )
 
 
 def _column(name: str) -> Named:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from math import log2
 
 from watersmeet.model import Theta
@@ -133,7 +133,3 @@ def bounded(weights: Mapping[str, float], default: Weights = SHIPPED) -> Weights
         if name in known
     }
     return replace(default, **measured)
-
-
-def as_json(weights: Weights) -> dict[str, float]:
-    return {name: value for name, value in asdict(weights).items() if name != "once"}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from watersmeet.model import ColumnRef, KeyPart
-from watersmeet.optimize.joingraph import Link, Subquery
-from watersmeet.plan.ruleset import Bound, Lookup, Member, Range, Test, kept_name
+from watersmeet.optimize.joingraph import Link, Subquery, stream_of
+from watersmeet.plan.ruleset import MISSING, Bound, Lookup, Member, Range, Test, kept_name
 
 
 def seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:
@@ -22,8 +22,16 @@ def seen_in(store: Subquery, relation: str, part: KeyPart) -> KeyPart:
 
 
 def lookup_in(bound: Sequence[Subquery], relation: str, part: KeyPart) -> Lookup:
-    position = _position(bound, relation)
+    position, _ = member_in(bound, relation)
     return position, seen_in(bound[position], relation, part)
+
+
+def member_in(stores: Sequence[Subquery], relation: str) -> Member:
+    """Where the row of a relation is found; rows of a leaf itself are no members of what its checks let pass."""
+    position = next((at for at, store in enumerate(stores) if relation in store.relations), MISSING)
+    if position == MISSING:
+        return MISSING, stream_of(relation)
+    return position, "" if stores[position].is_stream else f"{relation}."
 
 
 def order_of(lookup: Lookup) -> tuple[int, tuple[str, str]]:
@@ -46,7 +54,7 @@ def predicates_between(
             part, lows, highs = _bounds(link, bound, store)
             proven = part == chosen.part and set(lows) <= set(chosen.lows) and set(highs) <= set(chosen.highs)
         if not proven and not theta.is_always_true:
-            tests[Test(theta, _member(positions, link.left[0]), _member(positions, link.right[0]))] = None
+            tests[Test(theta, member_in(positions, link.left[0]), member_in(positions, link.right[0]))] = None
     return chosen, tuple(tests)
 
 
@@ -80,12 +88,3 @@ def _bounds(link: Link, bound: Sequence[Subquery], store: Subquery) -> tuple[Key
         outer, inner = lookup_in(bound, link.right[0], band.right), seen_in(store, link.left[0], band.left)
         low, high = (None if end is None else -end for end in (band.high, band.low))
     return inner, [] if low is None else [(outer, low)], [] if high is None else [(outer, high)]
-
-
-def _member(positions: Sequence[Subquery], relation: str) -> Member:
-    position = _position(positions, relation)
-    return position, "" if positions[position].is_stream else f"{relation}."
-
-
-def _position(stores: Sequence[Subquery], relation: str) -> int:
-    return next(at for at, store in enumerate(stores) if relation in store.relations)

@@ -35,10 +35,15 @@ class Assumed:
         return "; ".join(parts)
 
 
+def assumed_mark(assumed: bool) -> str:
+    """What stands behind a figure that follows from something that is assumed."""
+    return " (assumed)" if assumed else ""
+
+
 def assumed_by(problem: Problem, shown: Callable[[Link], str]) -> Assumed:
     """What is assumed for all queries; `shown` spells a join predicate."""
     known = problem.statistics
-    streams = sorted({stream_of(relation) for relation in problem.relations})
+    streams = [str(stream) for stream in problem.streams]
     links = {shown(link) for query in problem.queries for link in query.links if not known.knows_selectivity(link)}
     filters = {text for demand in problem.demands.values() for text in demand.filters.values()}
     return Assumed(

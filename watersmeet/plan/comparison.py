@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import Subquery
+from watersmeet.optimize.joingraph import single
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.optimize.weights import share_found
-from watersmeet.plan.aliases import Aliases
-from watersmeet.plan.materialize import Materialized, materialized_stores
+from watersmeet.plan.materialize import Materialized, materialized_stores, walk_streams
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.ruleset import Ruleset
 
@@ -63,11 +62,11 @@ def price_of_change(
     cost = 0.0
     for rule in after.probed:
         if rule.name in keys and not rule.is_materialized:
-            rows = problem.stored(Subquery(frozenset((rule.name,)), frozenset()))
+            rows = problem.stored(single(rule.name))
             cost += len(set(rule.keys) - keys[rule.name]) * rows * weights.index_entry
     if solution.materialized:
         there = set(before.materialized)
-        stores = materialized_stores(Aliases(parts_of(queries)), solution)
+        stores = materialized_stores(parts_of(queries), solution)
         new = {store.name: store for store in stores.values() if store.name not in there}
         for rule in after.probed:
             if rule.name in new:
@@ -77,7 +76,7 @@ def price_of_change(
 
 def _price_of_store(problem: Problem, store: Materialized, keys: int) -> float:
     weights = problem.weights
-    first, path = store.walk()
+    first, path = walk_streams(store.graph)
     joined, cost = frozenset((first,)), weights.phase
     for step in path:
         came, found = (problem.size(store.graph.within(some)) for some in (joined, joined | step.relations))

@@ -14,18 +14,11 @@ from dataclasses import replace
 
 from watersmeet.model import Expression, KeyPart, Query, Sink, Stream
 from watersmeet.model.expression import all_of
-from watersmeet.optimize.joingraph import (
-    QueryGraph,
-    Subquery,
-    links_between,
-    relations_of,
-    stream_of,
-)
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, links_between, relations_of, single, stream_of
 from watersmeet.optimize.phases import PathPhases, seen
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
-from watersmeet.plan.access import lookup_in, order_of, predicates_between, seen_in
-from watersmeet.plan.aliases import Aliases
+from watersmeet.plan.access import lookup_in, member_in, order_of, predicates_between, seen_in
 from watersmeet.plan.grouping import Group, Groups, make_groups
 from watersmeet.plan.leaves import (
     ARRIVAL,
@@ -35,7 +28,6 @@ from watersmeet.plan.leaves import (
     backfill_use,
     due_uses,
     leaf_check,
-    member_in,
     proving_key,
     with_leaf,
 )
@@ -56,7 +48,7 @@ from watersmeet.plan.ruleset import (
 )
 from watersmeet.plan.store_needs import NONE_SELDOM, Seldom, without_indexes
 from watersmeet.plan.stores import StorePlanner
-from watersmeet.store.derived import Bit, Block, is_exact
+from watersmeet.store.derived import Bit, Block
 
 _Sees = Callable[[Subquery], tuple[str, ...]]  # the relations whose rows of the current tick a walk sees in a store
 
@@ -97,9 +89,8 @@ class _Compiler:
         self.solution = solution
         self.partitions = partitions
         self.parts = parts_of(queries)
-        self.aliases = Aliases(self.parts)
-        self.groups = make_groups(self.parts, self.aliases.graphs, groups, sharing)
-        self.materialized = materialized_stores(self.aliases, solution)
+        self.groups = make_groups(self.parts, {part.name: part.graph for part in self.parts}, groups, sharing)
+        self.materialized = materialized_stores(self.parts, solution)
         self.phases = PathPhases(solution.paths)
         self.blocks: dict[Block, Block] = {}  # equal ones are one, or each would get a name of its own
         self.numbers = itertools.count(1)
@@ -114,7 +105,8 @@ class _Compiler:
             for relation in sorted(store.subquery.relations):
                 self._graft(roots, store, relation, self.solution.paths[relation, store.subquery])
         starts = [self._start(root, relation, phase) for (relation, phase), root in sorted(roots.items())]
-        starts += [self._refill(store) for store in self.materialized.values()]
+        # Phase 0: a materialized store's rows among what is stored already, by a walk over streams only.
+        starts += [self._stored_walk(store, *walk_streams(store.graph)) for store in self.materialized.values()]
         starts += [self._backfill(part) for part in self.parts if part.is_backfilled]
         starts += [start for group in self.groups for start in self._leaf_starts(group)]
         return Ruleset("", self.partitions, (), tuple(starts), self._results())
@@ -122,8 +114,8 @@ class _Compiler:
     # Trees ---------------------------------------------------------------------------------------
 
     def _graft(self, roots: dict[tuple[str, int], StepNode], end: Group | Materialized, start: str, path: Path) -> None:
-        phase = self.phases.chosen[start, end.goal]
-        first = Subquery(frozenset((start,)), frozenset())
+        phase = self.phases.chosen[start, end.graph.whole]
+        first = single(start)
         root = roots.setdefault((start, phase), StepNode(first, stream_of(start)))
         self._grow(root, end, start, path, lambda store: seen(start, store))
 
@@ -132,7 +124,7 @@ class _Compiler:
     ) -> None:
         leaf = end.leaf
         graph = with_leaf(end.graph, leaf) if leaf else end.graph
-        first = Subquery(frozenset((start,)), frozenset())
+        first = single(start)
         self._want(node, end, first)
         bound = [first]
         for store in path:
@@ -141,7 +133,7 @@ class _Compiler:
             self._want(node, end, store)
             bound.append(store)
         if leaf:
-            own = Subquery(frozenset((leaf.relation,)), frozenset())
+            own = single(leaf.relation)
             others = [NOBODY if store == own else store for store in bound]
             found = self._probing(graph, others, own, (leaf.relation,) if use.sees else ())
             found.leaf = leaf_check(leaf, use, others, found, self.streams[found.name])
@@ -157,8 +149,7 @@ class _Compiler:
         chosen: dict[KeyPart, Lookup] = {}
         links = list(links_between(graph.links, joined, store.relations))
         for link in (link for link in links if link.theta is None):
-            inner = link.left if link.left[0] in store.relations else link.right
-            outer = link.right if inner is link.left else link.left
+            inner, outer = link.ends(store.relations)
             part, lookup = seen_in(store, *inner), lookup_in(bound, *outer)
             # One equality for each attribute of the probed store; a further one is left to verification.
             if part not in chosen or order_of(lookup) < order_of(chosen[part]):
@@ -178,7 +169,7 @@ class _Compiler:
             bits = (end.alternatives(next(iter(store.relations))) if store.is_stream else (),)
         else:
             for query in end.queries:
-                node.windows |= {self.aliases.window(query, relation) for relation in store.relations}
+                node.windows |= {query.window(relation) for relation in store.relations}
             bits = tuple(self._filter(store, query) for query in end.queries)
         block = Block(bits) if any(bits) else Block()
         node.asks[end.name] = self.blocks.setdefault(block, block)
@@ -186,12 +177,12 @@ class _Compiler:
     def _filter(self, store: Subquery, query: JoinPart) -> Bit:
         """What a query asks of the rows of a store: of a stream its filter, otherwise what the kept columns say."""
         if store.is_stream:
-            wanted = self.aliases.alias(query, next(iter(store.relations))).filter
+            wanted = query.by_relation[next(iter(store.relations))].filter
             return (wanted,) if wanted is not None else ()
         made = self.materialized[store]
         asked: list[Expression] = []
         for relation in sorted(store.relations):
-            wanted = self.aliases.alias(query, relation).filter
+            wanted = query.by_relation[relation].filter
             if wanted is not None and made.filters[relation] != {wanted}:
                 asked.append(kept_filter(f"{relation}.", wanted))
         return (all_of(asked),) if asked else ()
@@ -201,17 +192,12 @@ class _Compiler:
             return stream_of(next(iter(store.relations)))
         return self.materialized[store].name
 
-    def _refill(self, store: Materialized) -> Start:
-        """Phase 0: the store's rows among what is stored already, by a walk over streams only."""
-        return self._stored_walk(store, *store.walk())
-
     def _backfill(self, part: JoinPart) -> Start:
         """Phase 0: the query's results among what is stored already, by a walk over streams only."""
-        graph = self.aliases.graphs[part.name]
-        ordered = replace(graph, relations=tuple(sorted(graph.relations)))
+        ordered = replace(part.graph, relations=tuple(sorted(part.graph.relations)))
         leaf = part.leaf
         group = Group(f"backfill {part.name}", (part,), ordered, "", leaf)
-        start = self._stored_walk(group, *walk_streams(graph), backfill_use(leaf) if leaf else ARRIVAL)
+        start = self._stored_walk(group, *walk_streams(part.graph), backfill_use(leaf) if leaf else ARRIVAL)
         return replace(start, backfills=part.query.name)
 
     def _leaf_starts(self, group: Group) -> list[Start]:
@@ -232,7 +218,7 @@ class _Compiler:
 
     def _stored_walk(self, end: Group | Materialized, first: str, path: Path, use: Use = ARRIVAL) -> Start:
         """A walk that sees rows of earlier ticks only."""
-        root = StepNode(Subquery(frozenset((first,)), frozenset()), stream_of(first))
+        root = StepNode(single(first), stream_of(first))
         self._grow(root, end, first, path, lambda _: (), use)
         return self._start(root, first, 0)
 
@@ -280,9 +266,7 @@ class _Compiler:
             members, checks = self._members(group, sorted((*group.graph.relations, group.leaf.relation)), stores, path)
             return Emit(group.name, names, members, None, checks)
         relations = group.graph.relations
-        windows = tuple(
-            tuple(self.aliases.window(query, relation) for relation in relations) for query in group.queries
-        )
+        windows = tuple(tuple(query.window(relation) for relation in relations) for query in group.queries)
         shared = self._shared_windows(relations, stores, path)
         members, checks = self._members(group, list(relations), stores, path)
         return Emit(group.name, names, members, None if set(windows) == {shared} else windows, checks)
@@ -318,9 +302,7 @@ class _Compiler:
             node = path[at[later[0]]]
             if at[earlier[0]] == at[later[0]]:
                 continue  # proven when the materialized row was made
-            wanted = (seen_in(stores[at[later[0]]], *later), lookup_in(stores, *earlier))
-            proven = is_exact(node.key) and (node.key[0], node.sources[0]) == wanted
-            if not proven:
+            if not node.proves(seen_in(stores[at[later[0]]], *later), lookup_in(stores, *earlier)):
                 first, second = ((relations.index(relation), part) for relation, part in (earlier, later))
                 checks.append((first, second))
         return members, tuple(checks)

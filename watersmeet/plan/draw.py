@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from watersmeet.plan.assumed import assumed_mark
 from watersmeet.plan.boxes import HEAD, SMALL, STYLES, TITLE, Box, Style, box, curve, text_at, text_width, wrapped
 from watersmeet.plan.rendered import RenderedPlan, RenderedStart, RenderedStep
 from watersmeet.plan.shown_windows import JOINED, ShownSlices, ShownWindows, cost_text
-from watersmeet.plan.units import SECONDS, length_text
+from watersmeet.plan.units import length_text
 
 _MARGIN, _BETWEEN, _GAP, _LEAST = 24.0, 56.0, 16.0, 760.0
 _STYLE = """
@@ -48,10 +49,9 @@ class _Canvas:
 def draw(plan: RenderedPlan) -> str:
     """The plan as an SVG document with all queries."""
     canvas = _Canvas()
-    first, *others = plan.sharing.lines
+    first, *others = plan.summary
     canvas.texts([first], HEAD)
-    assumed = f"assumed, because it is not known yet: {plan.assumed.text}" if plan.assumed.text else ""
-    for line in (*others, plan.saving, assumed):
+    for line in others:
         canvas.texts([*wrapped(line, SMALL, _LEAST - _MARGIN)])
     if plan.starts:
         _section(canvas, "joins", _JOINS)
@@ -78,9 +78,6 @@ def _section(canvas: _Canvas, title: str, note: str) -> None:
 
 
 def _trees(canvas: _Canvas, plan: RenderedPlan) -> None:
-    children: dict[int | None, list[RenderedStep]] = {}
-    for step in plan.steps:
-        children.setdefault(step.parent, []).append(step)
     boxes = {step.number: _step_box(plan, step) for step in plan.steps}
     largest = max((step.cost for step in plan.steps), default=0.0)
     widths: list[float] = []  # by depth, the same for all trees
@@ -89,7 +86,7 @@ def _trees(canvas: _Canvas, plan: RenderedPlan) -> None:
         widths.extend([0.0] * (depth + 1 - len(widths)))
         widths[depth] = max(widths[depth], one.width)
         for step in below:
-            measure(boxes[step.number], depth + 1, children.get(step.number, []))
+            measure(boxes[step.number], depth + 1, plan.below.get(step.number, []))
 
     def place(one: Box, depth: int, below: Sequence[RenderedStep]) -> float:
         """Draw a tree with its top at the canvas' y; returns the middle of the box at its root."""
@@ -97,17 +94,14 @@ def _trees(canvas: _Canvas, plan: RenderedPlan) -> None:
         top, middle = canvas.y, canvas.y + one.frame / 2
         canvas.put(one, x, top, widths[depth])
         for step in below:
-            there = place(boxes[step.number], depth + 1, children.get(step.number, []))
+            there = place(boxes[step.number], depth + 1, plan.below.get(step.number, []))
             thickness = 1 + 3 * math.sqrt(step.cost / largest) if largest else 1.0
             right = x + widths[depth]
             canvas.shapes.append(curve((right, middle), (right + _BETWEEN, there), thickness, step.copies > 1))
         canvas.y = max(canvas.y, top + one.height + _GAP)
         return middle
 
-    roots = [
-        (_start_box(start), [step for step in children.get(None, []) if step.start == start.name])
-        for start in plan.starts
-    ]
+    roots = [(_start_box(start), steps) for start, steps in plan.trees]
     for one, below in roots:
         measure(one, 0, below)
     for one, below in roots:
@@ -115,19 +109,18 @@ def _trees(canvas: _Canvas, plan: RenderedPlan) -> None:
 
 
 def _start_box(start: RenderedStart) -> Box:
-    details = ("arrives", f"{start.size:,.0f} tuples in its window{_assumed(start.assumed)}")
+    details = ("arrives", f"{start.size:,.0f} tuples in its window{assumed_mark(start.assumed)}")
     return box("arriving", start.name, details, start.ends)
 
 
 def _step_box(plan: RenderedPlan, step: RenderedStep) -> Box:
     materialized = any(store.name == step.store and store.materialized for store in plan.stores)
     shared = len(step.serves) > 1
-    tuples = f", {step.tuples:,.0f} tuples" if plan.unit == SECONDS else ""
     first, *others = step.on or ("every pair",)
     details = [first, *(f"and {other}" for other in others)]
     if step.by != "hash":
         details.append(f"by {step.by}")
-    details.append(f"{plan.amount(step.cost)}{tuples}{_assumed(step.assumed)}")
+    details.append(plan.cost_of(step))
     if step.copies > 1:
         details.append(f"to {step.copies} partitions")
     if shared:
@@ -140,8 +133,7 @@ def _step_box(plan: RenderedPlan, step: RenderedStep) -> Box:
 def _checks(canvas: _Canvas, plan: RenderedPlan) -> None:
     pairs = []
     for check in plan.checks:
-        cost = f"{plan.amount(check.cost)}{_assumed(check.assumed)}"
-        details = (" and ".join(check.on), check.when, cost)
+        details = (" and ".join(check.on), check.when, plan.cost_of(check))
         pairs.append((box("arriving", check.preserved), box("stream", check.wanted, details, check.serves)))
     left, right = (max(pair[at].width for pair in pairs) for at in (0, 1))
     for preserved, found in pairs:
@@ -205,7 +197,3 @@ def _columns(canvas: _Canvas, columns: Sequence[dict[str, Box]], edges: Sequence
         _, x0, y0 = next(found[begin] for found in ends[:-1] if begin in found)
         x1, _, y1 = next(found[end] for found in ends[1:] if end in found)
         canvas.shapes.append(curve((x0, y0), (x1, y1)))
-
-
-def _assumed(assumed: bool) -> str:
-    return " (assumed)" if assumed else ""

@@ -1,37 +1,34 @@
-"""What a tick is estimated to take: the cost of the plan, and what all plans have in common."""
+"""What a tick is estimated to take: the cost of the plan, what all plans have in common, and the windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.parts import JoinPart, parts_of
 from watersmeet.plan.render_leaves import check_cost
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.plan.window_costs import results_of
-from watersmeet.windows.costs import WindowCosts, result_width
-
-NO_WINDOWS = WindowCosts()
+from watersmeet.windows.costs import TickFacts, WindowCosts, result_width
+from watersmeet.windows.table import cost_of
 
 
 def tick_estimate(
     problem: Problem,
     solution: Solution,
     queries: Sequence[Query],
-    rules: Ruleset | None = None,
-    windows: WindowCosts = NO_WINDOWS,
+    rules: Ruleset,
+    windows: WindowCosts,
 ) -> dict[str, float]:
     """CPU seconds of one tick by what is done; nothing is known where costs are those of the papers."""
     weights, ticks = problem.weights, problem.ticks
     if weights.once:
         return {}
-    streams = {stream_of(relation) for relation in problem.relations}
+    streams = set(map(str, problem.streams))
     streams |= {stream for query in queries if query.is_windowed for stream in query.streams}
     arrived = {stream: problem.statistics.arriving(stream, ticks) * ticks for stream in sorted(streams)}
-    bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed} if rules else {}
+    bits = {rule.name: sum(len(block) for block in rule.blocks) for rule in rules.probed}
     gathering = sum(rows * (weights.row + bits.get(name, 0) * weights.filter_bit) for name, rows in arrived.items())
     found = {
         "tick": weights.tick * ticks,
@@ -40,18 +37,13 @@ def tick_estimate(
         "stores, indexes, phases": solution.shipping,
         "results": sum(_results(problem, part) for part in parts_of(queries)),
     }
-    checked = sum(_checks(problem, part) for part in parts_of(queries))
+    leaves = [(problem.graphs[part.name], part.leaf) for part in parts_of(queries) if part.leaf is not None]
+    checked = sum(check_cost(problem, graph, leaf) for graph, leaf in leaves)
     if checked:
         found["leaf checks"] = checked
     for part, cost in windows.by_stage.items():
         found[part] = found.get(part, 0.0) + cost * ticks
     return {part: cost / ticks / 1e6 for part, cost in found.items()}
-
-
-def _checks(problem: Problem, part: JoinPart) -> float:
-    if part.leaf is None:
-        return 0.0
-    return check_cost(problem, next(graph for graph in problem.queries if graph.name == part.name), part.leaf)
 
 
 def _results(problem: Problem, part: JoinPart) -> float:
@@ -63,3 +55,24 @@ def _results(problem: Problem, part: JoinPart) -> float:
         return 0.0
     row = weights.result_row + weights.result_byte * result_width(part.join.outputs)
     return rows * row + min(rows, problem.ticks) * weights.result_file
+
+
+def window_costs(problem: Problem, rules: Ruleset, queries: Iterable[Query]) -> WindowCosts:
+    """Nothing is known where costs are those of the papers."""
+    if problem.weights.once or not rules.windows:
+        return WindowCosts()
+    joined = {
+        part.query.name: results_of(problem, part) / problem.ticks
+        for part in parts_of(query for query in queries if query.is_windowed)
+    }
+    return cost_of(rules.windows, facts_of(problem, rules.partitions, joined))
+
+
+def facts_of(problem: Problem, partitions: int, joined: Mapping[str, float] | None = None) -> TickFacts:
+    return TickFacts(problem.statistics, problem.weights, problem.ticks, partitions, joined or {})
+
+
+def results_of(problem: Problem, part: JoinPart) -> float:
+    """Results of a join while the windows are renewed once."""
+    graph = problem.graphs[part.name]
+    return sum(problem.tuples((start, graph.whole)) for start in graph.relations) * problem.wanted.alone(part.name)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from watersmeet.plan.assumed import assumed_mark
 from watersmeet.plan.render_leaves import RenderedCheck
 from watersmeet.plan.render_links import WITHOUT_KEY
 from watersmeet.plan.rendered import RenderedPlan, RenderedStep
 from watersmeet.plan.shown_windows import windows_text
-from watersmeet.plan.units import SECONDS, seconds_text
+from watersmeet.plan.units import SECONDS, names_text, seconds_text
 
 
 def explain(plan: RenderedPlan) -> str:
     """What is shared and what that saves, the steps with the queries that they serve, the stores; then the costs."""
-    lines = _summary(plan)
+    first, *others = plan.summary
+    lines = [first, *(f"  {line}" for line in others)]
     if plan.starts:
         lines += _trees(plan)
     if plan.checks:
@@ -22,8 +24,8 @@ def explain(plan: RenderedPlan) -> str:
         lines += ["", "stores, each for all queries that it serves"]
     for store in plan.stores:
         kind = "materialized, " if store.materialized else ""
-        serves = f"  ⇒ {_names(store.serves)}" if store.serves else ""
-        size = f"{store.size:,.0f} tuples{_assumed(store.assumed)}"
+        serves = f"  ⇒ {names_text(store.serves)}" if store.serves else ""
+        size = f"{store.size:,.0f} tuples{assumed_mark(store.assumed)}"
         lines.append(f"  {store.name}: {kind}{size}{_spread(store.layouts)}{serves}")
     if plan.by_spark:
         lines += ["", "computed by Spark when rows arrive: slower, because every tick with such rows runs a Spark job"]
@@ -32,29 +34,16 @@ def explain(plan: RenderedPlan) -> str:
     return "\n".join(lines)
 
 
-def _summary(plan: RenderedPlan) -> list[str]:
-    first, *others = plan.sharing.lines
-    lines = [first, *(f"  {line}" for line in (*others, plan.saving) if line)]
-    if plan.assumed.text:
-        lines.append(f"  assumed, because it is not known yet: {plan.assumed.text}")
-    return lines
-
-
 def _trees(plan: RenderedPlan) -> list[str]:
     lines = ["", "steps: what the rows of a stream probe when they arrive (⇒ a result is complete)"]
-    children: dict[int | None, list[RenderedStep]] = {}
-    for step in plan.steps:
-        children.setdefault(step.parent, []).append(step)
-    for start in plan.starts:
+    for start, steps in plan.trees:
         lines.append(f"  {start.name} arrives{_ends(start.ends)}")
-        for step in children.get(None, []):
-            if step.start == start.name:
-                lines += _lines(plan, step, children, "    ")
+        for step in steps:
+            lines += _lines(plan, step, "    ")
     return lines
 
 
 def _costs(plan: RenderedPlan) -> list[str]:
-    """Costs of joins and windows."""
     lines = ["", "costs"]
     if plan.starts:
         partitions = f"{plan.partitions} partitions" if plan.partitions > 1 else "1 partition"
@@ -65,7 +54,9 @@ def _costs(plan: RenderedPlan) -> list[str]:
             f"storage {plan.storage_cost:,.0f} tuples",
         ]
     if plan.window_cost:
-        lines.append(f"  windows {plan.amount(plan.window_cost)} of CPU time a tick{_assumed(plan.assumes_windows)}")
+        lines.append(
+            f"  windows {plan.amount(plan.window_cost)} of CPU time a tick{assumed_mark(plan.assumes_windows)}"
+        )
     if plan.unit == SECONDS and (plan.starts or plan.windows):
         lines += _cpu_time(plan)
     if plan.over_budget:
@@ -73,13 +64,13 @@ def _costs(plan: RenderedPlan) -> list[str]:
             f"  the streams alone exceed the storage budget by {plan.over_budget:,.0f} tuples: nothing else is stored"
         )
     if plan.unpriced:
-        lines.append(f"  not in these costs: {_names(plan.unpriced)}; windows have no cost in tuples")
+        lines.append(f"  not in these costs: {names_text(plan.unpriced)}; windows have no cost in tuples")
     return lines
 
 
 def _cpu_time(plan: RenderedPlan) -> list[str]:
     phases = f", {plan.phases} phases" if plan.phases > 1 else ""
-    ticks = f"{plan.ticks:,.0f} ticks{_assumed(plan.assumed.ticks)}"
+    ticks = f"{plan.ticks:,.0f} ticks{assumed_mark(plan.assumed.ticks)}"
     parts = ", ".join(f"{part} {seconds_text(seconds)}" for part, seconds in plan.estimate.items() if seconds)
     lines = [
         *([f"  {plan.tuples:,.0f} tuples sent in a tick{phases}; {ticks} renew the windows"] if plan.starts else []),
@@ -99,41 +90,32 @@ def _check_line(plan: RenderedPlan, check: RenderedCheck) -> str:
     )
     return (
         f"  {check.preserved} {check.wanted}{how} on {' and '.join(check.on)}, {check.when}: "
-        f"{plan.amount(check.cost)}{_assumed(check.assumed)}{measured}  ⇒ {_names(check.serves)}"
+        f"{plan.cost_of(check)}{measured}  ⇒ {names_text(check.serves)}"
     )
 
 
-def _lines(
-    plan: RenderedPlan, step: RenderedStep, children: dict[int | None, list[RenderedStep]], indent: str
-) -> list[str]:
-    tuples = f", {step.tuples:,.0f} tuples" if plan.unit == SECONDS else ""
+def _lines(plan: RenderedPlan, step: RenderedStep, indent: str) -> list[str]:
     sent = f", to {step.copies} partitions" if step.copies > 1 else ""
     measured = f", measured {step.measured_in:,} in {step.measured_out:,} out" if step.measured_in is not None else ""
     if step.measured_seconds is not None and step.estimated_seconds is not None:
         estimated = seconds_text(step.estimated_seconds)
         measured += f" in {seconds_text(step.measured_seconds)} ({estimated} estimated)"
     others = tuple(name for name in step.serves if name not in step.ends)
-    shared = f"  (shared {'with' if step.ends else 'by'} {_names(others)})" if others and len(step.serves) > 1 else ""
+    shared = (
+        f"  (shared {'with' if step.ends else 'by'} {names_text(others)})" if others and len(step.serves) > 1 else ""
+    )
     how = "" if step.by == "hash" else f" by {step.by}"
-    cost = f"{plan.amount(step.cost)}{tuples}{_assumed(step.assumed)}"
-    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {cost}{sent}{measured}{_ends(step.ends)}{shared}"
-    below = (line for one in children.get(step.number, []) for line in _lines(plan, one, children, indent + "  "))
+    found = f"{plan.cost_of(step)}{sent}{measured}"
+    head = f"{indent}→ {step.store}{how} on {' and '.join(step.on)}: {found}{_ends(step.ends)}{shared}"
+    below = (line for one in plan.below.get(step.number, []) for line in _lines(plan, one, indent + "  "))
     return [head, *below]
 
 
 def _ends(names: tuple[str, ...]) -> str:
-    return f"  ⇒ {_names(names)}" if names else ""
-
-
-def _assumed(assumed: bool) -> str:
-    return " (assumed)" if assumed else ""
+    return f"  ⇒ {names_text(names)}" if names else ""
 
 
 def _spread(layouts: tuple[str, ...]) -> str:
     if not layouts or layouts[0].startswith(WITHOUT_KEY):
         return "".join(f", {layout}" for layout in layouts)
     return f", hash-partitioned by {' and '.join(layouts)}"
-
-
-def _names(names: tuple[str, ...], limit: int = 8) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -10,7 +10,7 @@ the same rows come together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,14 +31,9 @@ class Group:
 
     name: str
     queries: tuple[JoinPart, ...]
-    graph: QueryGraph
+    graph: QueryGraph  # its paths find the whole of it
     branch: str
     leaf: LeafJoin | None = None  # of the preserved sides of queries with leaves
-
-    @property
-    def goal(self) -> Subquery:
-        """The subquery that its paths find."""
-        return self.graph.whole
 
 
 def classes_of(
@@ -96,19 +91,13 @@ def choose_groups(
     rows; otherwise the class is grouped again."""
     rows: dict[str, pa.RecordBatch | None] = {}
     chosen: list[tuple[str, ...]] = []
-    for members in classes_of(queries, graphs).values():
-        if len(members) <= WIDEST:
-            continue
+    for members, parts in _large_classes(queries, graphs, before):
         wants = _wants(members, graphs, lambda stream: rows.setdefault(stream, sample(stream)))
-        number = {query.name: at for at, query in enumerate(members)}
-        kept = [[number[name] for name in names if name in number] for names in before]
-        kept = [part for part in kept if part]
-        known = {at for part in kept for at in part}
+        known = {at for part in parts for at in part}
         added = [at for at in range(len(members)) if at not in known]
-        if 2 * len(added) > len(members):
-            kept, added = [], list(range(len(members)))
-        parts = cluster(wants, added, kept)
-        chosen += [tuple(members[at].name for at in part) for part in parts]
+        afresh = 2 * len(added) > len(members)
+        found = cluster(wants, list(range(len(members))), []) if afresh else cluster(wants, added, parts)
+        chosen += [tuple(members[at].name for at in part) for part in found]
     return tuple(chosen)
 
 
@@ -117,13 +106,21 @@ def rows_in_groups(
 ) -> int:
     """What groups cost: sampled rows that take part in the steps of a group, counted once for each group."""
     total = 0
+    for members, parts in _large_classes(queries, graphs, groups):
+        wants = _wants(members, graphs, sample)
+        total += sum(int(wants[:, part].any(axis=1).sum()) for part in parts)
+    return total
+
+
+def _large_classes(
+    queries: Sequence[JoinPart], graphs: Mapping[str, QueryGraph], groups: Groups
+) -> Iterator[tuple[list[JoinPart], list[list[int]]]]:
+    """The classes that need several groups, with those groups that there are as positions of their members."""
     for members in classes_of(queries, graphs).values():
         if len(members) > WIDEST:
-            wants = _wants(members, graphs, sample)
             number = {query.name: at for at, query in enumerate(members)}
             parts = [[number[name] for name in names if name in number] for names in groups]
-            total += sum(int(wants[:, part].any(axis=1).sum()) for part in parts if part)
-    return total
+            yield members, [part for part in parts if part]
 
 
 def _wants(members: list[JoinPart], graphs: Mapping[str, QueryGraph], rows: Sample) -> np.ndarray:

@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet.model import KeyPart, Stream
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
-from watersmeet.plan.access import seen_in
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, single
+from watersmeet.plan.access import lookup_in, member_in, seen_in
 from watersmeet.plan.nodes import StepNode
 from watersmeet.plan.parts import LeafJoin
-from watersmeet.plan.ruleset import MISSING, UNBOUNDED, LeafCheck, Lookup, Member, Start
-from watersmeet.store.derived import is_exact
+from watersmeet.plan.ruleset import UNBOUNDED, LeafCheck, Lookup, Member, Start
 
-NOBODY = Subquery(frozenset(("",)), frozenset())  # in the place of a row that a leaf check does not look at
+NOBODY = single("")  # in the place of a row that a leaf check does not look at
 
 
 @dataclass(frozen=True)
@@ -57,18 +56,12 @@ def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: StepN
     """What is checked at a node. `stores` are those of the positions that it finds, `stream` is the leaf's."""
     relations = [relation for relation, _ in leaf.windows]
     members = tuple(member_in(stores, relation) for relation in relations)
-    own = Subquery(frozenset((leaf.relation,)), frozenset())
+    own = single(leaf.relation)
     verify: list[tuple[Member, KeyPart, KeyPart]] = []
     for link in sorted((link for link in leaf.links if link.theta is None), key=lambda link: link.text):
-        inner = link.side(leaf.relation)
-        outer = link.right if inner is link.left else link.left
-        member = member_in(stores, outer[0])
-        proven = is_exact(node.key) and (node.key[0], node.sources[0]) == (
-            seen_in(own, *inner),
-            (member[0], seen_in(stores[member[0]], *outer)),
-        )
-        if not proven:
-            verify.append((member, outer[1], inner[1]))
+        inner, outer = link.ends((leaf.relation,))
+        if not node.proves(seen_in(own, *inner), lookup_in(stores, *outer)):
+            verify.append((member_in(stores, outer[0]), outer[1], inner[1]))
     behind = None
     if use.backfill and stream.retain is not None:  # older partners may have been deleted
         behind = stream.retain - leaf.window
@@ -83,14 +76,6 @@ def leaf_check(leaf: LeafJoin, use: Use, stores: Sequence[Subquery], node: StepN
         first=relations.index(use.due) if use.due else None,
         precedes=use.first_partner,
     )
-
-
-def member_in(stores: Sequence[Subquery], relation: str) -> Member:
-    """Where the row of a relation is found; rows of the leaf itself are no members of what its checks let pass."""
-    position = next((at for at, store in enumerate(stores) if relation in store.relations), MISSING)
-    if position == MISSING:
-        return MISSING, stream_of(relation)
-    return position, "" if stores[position].is_stream else f"{relation}."
 
 
 def proving_key(start: Start) -> Lookup | None:

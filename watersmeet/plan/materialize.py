@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from watersmeet.model import Column, Expression
 from watersmeet.model.identity import digest, identity
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, stream_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery, single, stream_of
 from watersmeet.optimize.problem import Path
 from watersmeet.optimize.solution import Solution
-from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.parts import JoinPart
 from watersmeet.plan.ruleset import JoinStore, KeptColumn, Key, kept_filter, kept_name
 from watersmeet.store.derived import TAU, Bit, Block
@@ -33,26 +32,18 @@ class Materialized:
     leaf: ClassVar[None] = None  # as those of a group of queries
     branch: ClassVar[str] = ""
 
-    @property
-    def goal(self) -> Subquery:
-        """The subquery that its paths find."""
-        return self.subquery
-
     def alternatives(self, relation: str) -> Bit:
         """Filters of which a row of the relation must pass one; none where some reader wants every row."""
         filters = [each for each in self.filters[relation] if each is not None]
         return tuple(sorted(filters, key=str)) if len(filters) == len(self.filters[relation]) else ()
 
-    def walk(self) -> tuple[str, Path]:
-        return walk_streams(self.graph)
-
-    def serves(self, part: JoinPart, aliases: Aliases) -> bool:
+    def serves(self, part: JoinPart) -> bool:
         """Whether one more reader finds all its rows and columns here, so that the store stays the one it is."""
         relations = sorted(self.subquery.relations)
-        needed = _columns(aliases, [part], relations)
+        needed = _columns([part], relations)
         return set(needed) <= set(self.columns) and all(
-            aliases.window(part, relation) <= self.windows[relation]
-            and aliases.alias(part, relation).filter in self.filters[relation]
+            part.window(relation) <= self.windows[relation]
+            and part.by_relation[relation].filter in self.filters[relation]
             for relation in relations
         )
 
@@ -63,34 +54,27 @@ class Materialized:
             keys,
             blocks,
             placement,
-            title=str(self.subquery),
             members=tuple((relation, stream_of(relation)) for relation in sorted(self.subquery.relations)),
             kept=self.columns,
             outside=self.outside,
         )
 
 
-def materialized_stores(aliases: Aliases, solution: Solution) -> dict[Subquery, Materialized]:
-    """The stores that the plan materializes, smaller ones first."""
-    readers = _readers(aliases, solution)
+def materialized_stores(parts: Sequence[JoinPart], solution: Solution) -> dict[Subquery, Materialized]:
+    """The stores that the plan materializes for these parts, smaller ones first."""
+    readers = _readers(parts, solution)
     found = {}
     for subquery in solution.materialized:
-        parts = [aliases.parts[name] for name in sorted(readers.get(subquery, ()))]
+        reading = list(readers[subquery].values())
         relations = sorted(subquery.relations)
-        windows = {relation: max(aliases.window(part, relation) for part in parts) for relation in relations}
-        filters = {
-            relation: frozenset(aliases.alias(part, relation).filter for part in parts) for relation in relations
-        }
-        columns = _columns(aliases, parts, relations)
-        outside = {
-            stream_of(relation)
-            for part in parts
-            for relation in aliases.graphs[part.name].relations
-            if relation not in subquery.relations
-        }
+        windows = {relation: max(part.window(relation) for part in reading) for relation in relations}
+        filters = {relation: frozenset(part.by_relation[relation].filter for part in reading) for relation in relations}
+        columns = _columns(reading, relations)
+        outside = {stream_of(relation) for part in reading for relation in {*part.graph.relations} - subquery.relations}
         graph = QueryGraph(str(subquery), tuple(relations), subquery.links)
         links = sorted(link.text for link in subquery.links)
-        content = identity((relations, links, windows, filters_text(filters), columns))
+        spelled = identity({relation: sorted(map(str, filters[relation])) for relation in relations})
+        content = identity((relations, links, windows, spelled, columns))
         name = "_".join((*relations, digest(content, 8))).replace("@", "_")
         found[subquery] = Materialized(
             name=name,
@@ -109,31 +93,28 @@ def walk_streams(graph: QueryGraph, first: str = "") -> tuple[str, Path]:
     order = [first or min(graph.relations)]
     while len(order) < len(graph.relations):
         order.append(min(graph.reachable(frozenset(order))))
-    return order[0], tuple(Subquery(frozenset((relation,)), frozenset()) for relation in order[1:])
+    return order[0], tuple(map(single, order[1:]))
 
 
-def filters_text(filters: Mapping[str, frozenset[Expression | None]]) -> str:
-    return identity({relation: sorted(map(str, wanted)) for relation, wanted in sorted(filters.items())})
+def _readers(parts: Sequence[JoinPart], solution: Solution) -> dict[Subquery, dict[str, JoinPart]]:
+    """For each materialized subquery the parts whose results pass through it, directly or through another one; by
+    name, in the order of their names."""
+    readers: dict[Subquery, dict[str, JoinPart]] = {}
 
-
-def _readers(aliases: Aliases, solution: Solution) -> dict[Subquery, set[str]]:
-    """For each materialized subquery the queries whose results pass through it, directly or through another one."""
-    readers: dict[Subquery, set[str]] = {}
-
-    def follow(path: Path, query: str) -> None:
+    def follow(path: Path, part: JoinPart) -> None:
         for store in path:
-            if not store.is_stream and query not in readers.setdefault(store, set()):
-                readers[store].add(query)
+            if not store.is_stream and part.name not in readers.setdefault(store, {}):
+                readers[store][part.name] = part
                 for relation in store.relations:
-                    follow(solution.paths[relation, store], query)
+                    follow(solution.paths[relation, store], part)
 
-    for name, graph in aliases.graphs.items():
-        for relation in graph.relations:
-            follow(solution.paths[relation, graph.whole], name)
+    for part in sorted(parts, key=lambda part: part.name):
+        for relation in part.graph.relations:
+            follow(solution.paths[relation, part.graph.whole], part)
     return readers
 
 
-def _columns(aliases: Aliases, parts: list[JoinPart], relations: list[str]) -> tuple[KeptColumn, ...]:
+def _columns(parts: list[JoinPart], relations: list[str]) -> tuple[KeptColumn, ...]:
     found: dict[str, KeptColumn] = {}
 
     def add(relation: str, name: str, kind: str, source: str | Expression, declared: str) -> None:
@@ -142,20 +123,19 @@ def _columns(aliases: Aliases, parts: list[JoinPart], relations: list[str]) -> t
     for relation in relations:
         add(relation, f"{relation}.{TAU}", "time", "", "bigint")
     for part in parts:
-        graph = aliases.graphs[part.name]
-        relation_of = {alias.name: rel for alias, rel in zip(part.join.aliases, graph.relations, strict=True)}
+        relation_of = {alias.name: relation for relation, alias in part.by_relation.items()}
         for output in part.join.outputs:
             for column in output.expression.columns:
                 relation = relation_of.get(column.row, "")  # a part of a query may lack the alias
                 if relation in relations:
                     add(relation, f"{relation}.{column.name}", "column", column.name, column.type)
-        for link in (*graph.links, *(part.leaf.links if part.leaf else ())):
+        for link in (*part.graph.links, *(part.leaf.links if part.leaf else ())):
             for relation, key in link.reads:
                 if relation in relations and not link.relations <= set(relations):
                     kind = "column" if key.column else "key"
                     add(relation, kept_name(f"{relation}.", key), kind, key.column or key.expression, key.type)
         for relation in relations:
-            wanted = aliases.alias(part, relation).filter
+            wanted = part.by_relation[relation].filter
             # Also where all queries have this filter now: one without it must not make this another store.
             if wanted is not None:
                 add(relation, kept_filter(f"{relation}.", wanted).name, "filter", wanted, "boolean")

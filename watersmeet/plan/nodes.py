@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from watersmeet.model import KeyPart
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Path
 from watersmeet.plan.access import order_of
 from watersmeet.plan.grouping import Group
 from watersmeet.plan.materialize import Materialized
 from watersmeet.plan.ruleset import FilterNeed, Key, LeafCheck, Lookup, Range, Step, Test
-from watersmeet.store.derived import Block
+from watersmeet.store.derived import Block, is_exact
 
 
 @dataclass
@@ -34,6 +35,10 @@ class StepNode:
     @property
     def groups(self) -> tuple[FilterNeed, ...]:
         return tuple(FilterNeed(group, block) for group, block in self.asks.items())
+
+    def proves(self, part: KeyPart, lookup: Lookup) -> bool:
+        """Whether the codes that it compares prove an equality by themselves."""
+        return is_exact(self.key) and (self.key[0], self.sources[0]) == (part, lookup)
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -44,6 +44,17 @@ class JoinPart:
     def graph(self) -> QueryGraph:
         return graph_of(self.name, self.join)
 
+    @cached_property
+    def by_relation(self) -> dict[str, Alias]:
+        """The alias of each relation, also of the leaf's."""
+        found = {relation: self.join.by_name[alias] for alias, relation in relations_of(self.join).items()}
+        if self.leaf is not None and self.leaf_alias is not None:
+            found[self.leaf.relation] = self.leaf_alias
+        return found
+
+    def window(self, relation: str) -> int:
+        return _window(self.by_relation[relation])
+
     @property
     def definition(self) -> JoinPart:
         """The part without what depends on when its query was added."""
@@ -108,6 +119,14 @@ def _preserved(query: Query, join: JoinForm, leaf: Leaf) -> JoinPart:
 
 def _both(one: Expression | None, other: Expression | None) -> Expression | None:
     return all_of([each for each in (one, other) if each is not None]) if one or other else None
+
+
+def longest_windows(aliases: Iterable[Alias]) -> dict[str, int]:
+    """For each stream its longest window in microseconds; UNBOUNDED: the stream is kept for ever."""
+    found: dict[str, int] = {}
+    for alias in aliases:
+        found[alias.stream] = max(found.get(alias.stream, 0), _window(alias))
+    return found
 
 
 def _window(alias: Alias) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from watersmeet.home.counters import Counters
-from watersmeet.model import JoinForm, Query, Stream
+from watersmeet.model import Query, Stream
 from watersmeet.optimize.demands import Demand
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
@@ -26,17 +26,16 @@ from watersmeet.optimize.solution import Solution, allows, price
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.optimize.weights import PAPER, bounded, shipped
 from watersmeet.options import Options
-from watersmeet.plan.aliases import Aliases
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.compile import compile_solution
+from watersmeet.plan.estimate import facts_of, window_costs
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
-from watersmeet.plan.parts import JoinPart, parts_of
+from watersmeet.plan.parts import JoinPart, longest_windows, parts_of
 from watersmeet.plan.render import render
 from watersmeet.plan.rendered import RenderedPlan
-from watersmeet.plan.ruleset import Ruleset
+from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
 from watersmeet.plan.store_needs import seldom_probed
-from watersmeet.plan.window_costs import facts_of, window_costs
 from watersmeet.store.guard import within_bounds
 from watersmeet.windows.choose import with_chosen_forms
 from watersmeet.windows.costs import WindowCosts
@@ -111,7 +110,7 @@ class Plan:
             self.individual_cost,
             over_budget=self.over_budget,
             rules=self.rules,
-            measured=measured,
+            measured=measured or Counters(),
             queries=self.queries,
             costs=windows or self.window_costs,
         )
@@ -151,7 +150,6 @@ def joined_plan(
     sample: Sample | None,
     all_rows: frozenset[str],
 ) -> Plan:
-    """The plan of all joins."""
     problem = problem_of(queries, options, statistics or Statistics(), active)
     with contextlib.nullcontext() if occasion.search else no_collection(), within_bounds(options.limits):
         groups = _groups(occasion, queries, problem, sample, active)
@@ -192,7 +190,7 @@ def problem_of(
 
 def demands_of(parts: Sequence[JoinPart]) -> dict[str, Demand]:
     """The filters and windows of joins that do not want every row of their streams."""
-    longest = longest_windows(part.join for part in parts)
+    longest = longest_windows(alias for part in parts for alias in part.join.aliases)
     found = {}
     for part in parts:
         filters: dict[str, tuple[str, str]] = {}
@@ -201,22 +199,11 @@ def demands_of(parts: Sequence[JoinPart]) -> dict[str, Demand]:
             used = part.join.by_name[alias]
             if used.filter is not None:
                 filters[relation] = (used.stream, used.filter.text)
-            widest = longest[used.stream]
-            if used.window is not None and widest is not None and used.window < widest:
-                # How much of an unbounded history a window has is not known.
-                windows[relation] = max(used.window, 1) / widest
+            own, widest = part.window(relation), longest[used.stream]
+            if own < widest < UNBOUNDED:  # how much of an unbounded history a window has is not known
+                windows[relation] = max(own, 1) / widest
         if filters or windows:
             found[part.name] = Demand(filters, windows)
-    return found
-
-
-def longest_windows(joins: Iterable[JoinForm]) -> dict[str, int | None]:
-    """For each stream its longest window in microseconds; None: the stream is kept for ever."""
-    found: dict[str, int | None] = {}
-    for join in joins:
-        for alias in join.aliases:
-            known = found.get(alias.stream, 0)
-            found[alias.stream] = None if known is None or alias.window is None else max(known, alias.window)
     return found
 
 
@@ -242,8 +229,7 @@ def compiled_plan(
 def _groups(
     occasion: Occasion, queries: Sequence[Query], problem: Problem, sample: Sample | None, active: Plan | None
 ) -> Groups:
-    parts = parts_of(queries)
-    graphs = {graph.name: graph for graph in problem.queries}
+    parts, graphs = parts_of(queries), problem.graphs
     before = active.groups if active else ()
     if not occasion.has_to_pay:
         return choose_groups(parts, graphs, sample or (lambda _: None), before)
@@ -300,12 +286,12 @@ def _with_kept_paths(queries: Sequence[Query], problem: Problem, active: Plan) -
     stores: dict[Subquery, Materialized] = {}
     if active.solution.materialized:
         kept = replace(active.solution, paths=kept_paths(problem, active.solution, staying))
-        stores = materialized_stores(Aliases(list(staying.values())), kept)
+        stores = materialized_stores(list(staying.values()), kept)
 
     def readable(graph: QueryGraph, store: Subquery) -> bool:
         """Whether a store holds all that a new query needs: if not, its rows would have to be rebuilt."""
         part = next(part for part in parts if part.name == graph.name)
-        return stores[store].serves(part, Aliases([part]))
+        return stores[store].serves(part)
 
     return extended(problem, active.solution, staying, readable)
 

@@ -8,7 +8,7 @@ from math import isclose
 
 import pyarrow as pa
 
-from watersmeet.model import Query, Stream
+from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Solution, price
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
@@ -16,7 +16,6 @@ from watersmeet.plan.comparison import Comparison, horizon, price_of_change
 from watersmeet.plan.grouping import Groups
 from watersmeet.plan.planner import EPOCH, Plan, compiled_plan, joined_plan, problem_of
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.windows.protocol import Planned
 from watersmeet.windows.table import streams_with_all_rows, with_windows
 
 
@@ -24,17 +23,14 @@ from watersmeet.windows.table import streams_with_all_rows, with_windows
 class PlanRequest:
     """All that a proposal depends on, as a small message to the process that makes it."""
 
-    streams: tuple[Stream, ...]
-    queries: tuple[Query, ...]
+    plan: Plan  # the active one; its problem is made anew, and does not travel
     options: Options
     statistics: Statistics
     renewed: float  # share of the windows that an epoch renews
-    solution: Solution  # the active plan
-    rules: Ruleset
-    groups: Groups = ()
     samples: Mapping[str, pa.RecordBatch] = field(default_factory=dict)  # by stream, where groups are to be chosen
-    windows: Planned = field(default_factory=Planned)
-    suspended: tuple[Query, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", replace(self.plan, problem=Problem(())))
 
 
 @dataclass(frozen=True)
@@ -58,21 +54,21 @@ class Proposal:
 
 def propose(request: PlanRequest) -> Proposal:
     """A better plan for the data as it is after an epoch."""
-    streams, queries, options = request.streams, request.queries, request.options
+    streams, queries, options = request.plan.streams, request.plan.queries, request.options
     problem = problem_of(queries, options, request.statistics)
-    active = Plan(streams, queries, problem, request.solution, request.rules, groups=request.groups)
+    active = replace(request.plan, problem=problem)
     sample = request.samples.get if request.samples else None
-    all_rows = streams_with_all_rows(queries, request.suspended)
+    all_rows = streams_with_all_rows(queries, active.suspended)
     found = joined_plan(
         EPOCH, streams, queries, options, request.statistics, active=active, sample=sample, all_rows=all_rows
     )
-    now = price(problem, request.solution.paths, request.solution.layouts)
-    cost = price_of_change(problem, queries, request.rules, found.solution, found.rules)
+    now = price(problem, active.solution.paths, active.solution.layouts)
+    cost = price_of_change(problem, queries, active.rules, found.solution, found.rules)
     compared = Comparison(now.expected, found.solution.expected, horizon(request.renewed), cost)
-    regrouped = found.groups != request.groups
+    regrouped = found.groups != active.groups
     if regrouped and not compared.pays:
-        same = replace(now, searcher=request.solution.searcher)
+        same = replace(now, searcher=active.solution.searcher)
         found = compiled_plan(streams, queries, options, problem, same, groups=found.groups, all_rows=all_rows)
         compared = Comparison(compared.before, compared.before)
-    rules = with_windows(found.rules, request.windows)
+    rules = with_windows(found.rules, active.windows)
     return Proposal(found.solution, rules, found.groups, compared, regrouped)

@@ -7,12 +7,7 @@ from dataclasses import replace
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import Query
-from watersmeet.optimize.joingraph import (
-    Link,
-    Subquery,
-    links_between,
-    store_of,
-)
+from watersmeet.optimize.joingraph import Link, Subquery, links_between, single, store_of
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Move, PricedMove, Solution, moves_of, priced
 from watersmeet.plan.assumed import assumed_by, is_assumed
@@ -20,14 +15,8 @@ from watersmeet.plan.estimate import tick_estimate
 from watersmeet.plan.parts import parts_of
 from watersmeet.plan.render_leaves import RenderedCheck, rendered_checks
 from watersmeet.plan.render_links import attribute_text, link_text, looked_up_by
-from watersmeet.plan.rendered import (
-    RenderedPlan,
-    RenderedStart,
-    RenderedStep,
-    RenderedStore,
-)
+from watersmeet.plan.rendered import RenderedPlan, RenderedStart, RenderedStep, RenderedStore, Sharing
 from watersmeet.plan.ruleset import Ruleset, Step
-from watersmeet.plan.sharing import Sharing, alone
 from watersmeet.plan.shown_windows import Shown, shown_slices, shown_windows
 from watersmeet.plan.units import SECONDS, TUPLES
 from watersmeet.windows.costs import WindowCosts
@@ -37,13 +26,13 @@ def render(
     problem: Problem,
     solution: Solution,
     individual_cost: float,
-    over_budget: float = 0.0,
-    rules: Ruleset | None = None,
-    measured: Counters | None = None,
-    queries: Sequence[Query] = (),
-    costs: WindowCosts | None = None,
+    over_budget: float,
+    rules: Ruleset,
+    measured: Counters,
+    queries: Sequence[Query],
+    costs: WindowCosts,
 ) -> RenderedPlan:
-    serving, measured = _serving(problem, solution), measured or Counters()
+    serving = _serving(problem, solution)
     steps: dict[Move, RenderedStep] = {}
     moves, unit = priced(problem, solution.paths, solution.layouts), _unit(problem)
     for want in sorted(solution.paths, key=lambda want: (want[0], want[1].sort_key)):
@@ -51,14 +40,13 @@ def render(
         path = solution.paths[want]
         for number, move in enumerate(moves_of(want, path, problem.host(want[1]))):
             if move not in steps:
-                step = _find(rules, want[0], path[: number + 1]) if rules else None
+                step = _find(rules, want[0], path[: number + 1])
                 found = _step(problem, solution, move, moves[move], serving, number=len(steps) + 1, parent=above)
                 steps[move] = _with_measured(problem, found, moves[move], step, measured)
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
     stores = _stores(problem, solution, steps, checks)
-    costs = costs or WindowCosts()
-    windows, slices = (shown_windows(rules, costs), shown_slices(rules, costs)) if rules else ((), ())
+    windows, slices = shown_windows(rules, costs), shown_slices(rules, costs)
     return RenderedPlan(
         searcher=solution.searcher,
         partitions=problem.partitions,
@@ -80,9 +68,7 @@ def render(
         tick_seconds=problem.statistics.seconds,
         estimate=tick_estimate(problem, solution, queries, rules, costs),
         by_spark=tuple(
-            (rule.name, text)
-            for rule in (rules.by_spark if rules else ())
-            for text in sorted(column.shown for column in rule.computed)
+            (rule.name, text) for rule in rules.by_spark for text in sorted(column.shown for column in rule.computed)
         ),
         checks=checks,
         windows=windows,
@@ -110,7 +96,7 @@ def _sharing(
         *(one.name for one in stores if not one.materialized),
     }
     of_steps, of_stores, of_slices = (
-        alone([parts.get(name, name) for name in one.serves] for one in shown) for shown in (steps, stores, slices)
+        _alone([parts.get(name, name) for name in one.serves] for one in shown) for shown in (steps, stores, slices)
     )
     return Sharing(
         queries=len(names),
@@ -125,9 +111,15 @@ def _sharing(
     )
 
 
+def _alone(serves: Iterable[Iterable[str]]) -> list[int]:
+    """For each step or store, how many there would be if each query had its own. A materialized result, which is in
+    brackets, is there for the sake of queries that are counted themselves."""
+    return [max(1, sum(not name.startswith("[") for name in set(names))) for names in serves]
+
+
 def _starts(problem: Problem, serving: dict[Want, tuple[str, ...]]) -> Iterator[RenderedStart]:
     for relation in sorted(problem.relations):
-        alone = Subquery(frozenset((relation,)), frozenset())
+        alone = single(relation)
         size, ends = problem.size(store_of(alone)), serving.get((relation, alone), ())
         yield RenderedStart(relation, size, is_assumed(problem, alone), ends)
 
@@ -223,11 +215,9 @@ def _is_store(rules: Ruleset, name: str, store: Subquery) -> bool:
 def _stores(
     problem: Problem, solution: Solution, steps: Mapping[Move, RenderedStep], checks: Sequence[RenderedCheck]
 ) -> list[RenderedStore]:
-    streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-    leaves = {Subquery(frozenset((check.leaf,)), frozenset()) for check in checks}
-    streams |= leaves
+    leaves = {single(check.leaf) for check in checks}
     found = []
-    for store in sorted(streams | set(solution.materialized), key=lambda store: store.sort_key):
+    for store in sorted({*problem.streams, *leaves, *solution.materialized}, key=lambda store: store.sort_key):
         users: dict[str, None] = {}
         for move, step in steps.items():
             if store_of(move.store) == store:

@@ -41,23 +41,22 @@ class RenderedCheck:
 def rendered_checks(
     problem: Problem,
     queries: Sequence[Query],
-    rules: Ruleset | None,
+    rules: Ruleset,
     measured: Counters,
     shown: Callable[[Sequence[Link]], tuple[tuple[str, ...], str]],
 ) -> tuple[RenderedCheck, ...]:
     """The checks of all queries. `shown` says what links are and how rows are found by them."""
-    graphs = {graph.name: graph for graph in problem.queries}
     found: dict[tuple[object, LeafJoin], list[JoinPart]] = {}
     for part in parts_of(queries):
         if part.leaf is not None:
-            found.setdefault((graphs[part.name].whole, part.leaf), []).append(part)
+            found.setdefault((problem.graphs[part.name].whole, part.leaf), []).append(part)
     checks = []
     for (_, join), parts in found.items():
-        graph, names = graphs[parts[0].name], tuple(part.query.name for part in parts)
+        graph, names = problem.graphs[parts[0].name], tuple(part.query.name for part in parts)
         on, by = shown(sorted(join.links, key=lambda link: link.text))
         steps = [
             step.id
-            for step in (rules.all_steps() if rules else ())
+            for step in rules.all_steps()
             if step.leaf is not None and any(set(emit.queries) & set(names) for emit in step.emits)
         ]
         known = any(step in measured.step_in for step in steps)

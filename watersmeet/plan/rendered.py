@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
-from watersmeet.plan.assumed import Assumed
+from watersmeet.plan.assumed import Assumed, assumed_mark
 from watersmeet.plan.render_leaves import RenderedCheck
-from watersmeet.plan.sharing import Sharing
 from watersmeet.plan.shown_windows import ShownSlices, ShownWindows
-from watersmeet.plan.units import TUPLES, seconds_text
+from watersmeet.plan.units import SECONDS, TUPLES, seconds_text
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,33 @@ class RenderedStep:
 
 
 @dataclass(frozen=True)
+class Sharing:
+    """What queries share: each figure beside the one that it would be if no query shared anything."""
+
+    queries: int = 0
+    streams: int = 0
+    steps: int = 0
+    steps_alone: int = 0
+    shared_steps: int = 0  # those that serve several queries
+    stores: int = 0  # of streams and materialized results
+    stores_alone: int = 0
+    slices: int = 0  # stores of partial aggregates
+    slices_alone: int = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """The beginning of explain and of the drawing."""
+        counted = f"{_count(self.queries, 'query', 'queries')} over {_count(self.streams, 'stream', 'streams')}"
+        several = f", {self.shared_steps:,} of them for several queries" if self.shared_steps else ""
+        found = (
+            _shared(self.steps, self.steps_alone, "step", "steps", several),
+            _shared(self.stores, self.stores_alone, "store", "stores"),
+            _shared(self.slices, self.slices_alone, "store of slices", "stores of slices"),
+        )
+        return [counted, *(line for line in found if line)]
+
+
+@dataclass(frozen=True)
 class RenderedPlan:
     """Costs are CPU seconds of a tick, or tuples sent where they are those of the papers."""
 
@@ -90,6 +117,25 @@ class RenderedPlan:
         """A cost as people read it."""
         return f"{cost:,.0f}" if self.unit == TUPLES else seconds_text(cost)
 
+    def cost_of(self, one: RenderedStep | RenderedCheck) -> str:
+        """What a step or a leaf check costs, as people read it."""
+        tuples = f", {one.tuples:,.0f} tuples" if isinstance(one, RenderedStep) and self.unit == SECONDS else ""
+        return f"{self.amount(one.cost)}{tuples}{assumed_mark(one.assumed)}"
+
+    @cached_property
+    def below(self) -> dict[int | None, list[RenderedStep]]:
+        """The steps that follow each step, by its number; under None those that follow a start."""
+        found: dict[int | None, list[RenderedStep]] = {}
+        for step in self.steps:
+            found.setdefault(step.parent, []).append(step)
+        return found
+
+    @property
+    def trees(self) -> list[tuple[RenderedStart, list[RenderedStep]]]:
+        """For each start the steps that follow it."""
+        first = self.below.get(None, [])
+        return [(start, [step for step in first if step.start == start.name]) for start in self.starts]
+
     @property
     def whole_cost(self) -> float:
         """The cost of joins and windows."""
@@ -123,7 +169,23 @@ class RenderedPlan:
         saved = self.individual_cost - self.cost
         share = f"{100 * saved / self.individual_cost:.0f} % of the cost of the joins" if saved > 0 else "nothing"
         alone = f"every query alone {self.amount(self.individual_cost)}"
-        return f"sharing saves {share}: {self.cost_text}, {alone}{' (assumed)' if self.assumed.text else ''}"
+        return f"sharing saves {share}: {self.cost_text}, {alone}{assumed_mark(bool(self.assumed.text))}"
+
+    @property
+    def summary(self) -> list[str]:
+        """What explain and the drawing begin with: what is shared, what that saves, and what is assumed."""
+        assumed = f"assumed, because it is not known yet: {self.assumed.text}" if self.assumed.text else ""
+        return [line for line in (*self.sharing.lines, self.saving, assumed) if line]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _shared(number: int, alone: int, one: str, many: str, several: str = "") -> str:
+    if not number:
+        return ""
+    return f"{_count(number, one, many)}{f' instead of {alone:,}' if alone > number else ''}{several}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

@@ -191,7 +191,6 @@ class _ProbedStore:
     keys: tuple[Key, ...]
     blocks: tuple[Block, ...]  # what groups ask of its rows
     placement: Placement
-    title: str = ""
     sorted_by: tuple[KeyPart, ...] = ()  # the keys by which ranges are looked up
     scanned: tuple[Key, ...] = ()  # the keys by which it is probed so seldom that it has no index
     computed: tuple[SparkCall, ...] = ()  # columns that Spark computes

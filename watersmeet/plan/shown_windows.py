@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from watersmeet.plan.assumed import assumed_mark
 from watersmeet.plan.ruleset import Ruleset, WindowRule
 from watersmeet.plan.units import length_text, seconds_text
 from watersmeet.windows.costs import WindowCosts
@@ -40,8 +41,6 @@ class ShownSlices:
 
 @dataclass(frozen=True)
 class ShownWindows:
-    """A windowed query."""
-
     name: str
     kind: str  # slices, factorized, continuous, batch
     form: str  # in words: how its windows are computed
@@ -132,7 +131,7 @@ def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, .
 
 
 def cost_text(shown: ShownWindows | ShownSlices) -> str:
-    return f"{seconds_text(shown.cost)}{' (assumed)' if shown.assumed else ''}"
+    return f"{seconds_text(shown.cost)}{assumed_mark(shown.assumed)}"
 
 
 def _keys(store: ShownSlices) -> str:

@@ -1,30 +1,20 @@
-"""What the steps of a plan need of each store: indexes, filters, and columns that Spark computes."""
+"""The stores and keys that are probed so seldom that an index costs more than it saves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from watersmeet.model import KeyPart, Query, SparkCall, Stream
 from watersmeet.optimize.joingraph import Subquery
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.solution import Index, Solution, priced
 from watersmeet.plan.access import seen_in
-from watersmeet.plan.ruleset import FilterNeed, Key, ProbedStore, Ruleset, Step, all_steps
-from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS, Block
+from watersmeet.plan.ruleset import Key, ProbedStore, Ruleset, all_steps
+from watersmeet.store.derived import FEWEST_ROWS, MOST_KEYS
 
 Seldom = Mapping[Index, int]  # how many steps may look up a key that has no index
 NONE_SELDOM: Seldom = {}
 FEW = MOST_KEYS / 4  # partial results in a tick: it may be some times more than estimated
-
-
-def probed_keys(draft: Ruleset) -> dict[str, tuple[Key, ...]]:
-    """For each store the keys that it is probed by."""
-    found: dict[str, dict[Key, None]] = {}
-    for step in all_steps(_lasting(draft)):
-        if step.key:
-            found.setdefault(step.store, {})[step.key] = None
-    return {store: tuple(keys) for store, keys in found.items()}
 
 
 def seldom_probed(problem: Problem, solution: Solution) -> Seldom:
@@ -68,33 +58,3 @@ def _steps_by_key(draft: Ruleset) -> dict[tuple[str, Key], int]:
             if step.leaf is not None or start.of:
                 others.add(probed)
     return found | dict.fromkeys(others, 0)
-
-
-def looked_up_ranges(draft: Ruleset) -> dict[str, tuple[KeyPart, ...]]:
-    """For each store the keys that ranges of it are looked up by."""
-    found: dict[str, dict[KeyPart, None]] = {}
-    for step in all_steps(_lasting(draft)):
-        if step.range is not None:
-            found.setdefault(step.store, {})[step.range.part] = None
-    return {store: tuple(parts) for store, parts in found.items()}
-
-
-def asked_filters(draft: Ruleset) -> dict[str, dict[Block, None]]:
-    """For each store what is asked of its rows, by whatever start or step."""
-    nodes: list[tuple[str, tuple[FilterNeed, ...]]] = [(s.stream, s.groups) for s in draft.starts if not s.backfills]
-    nodes += [(step.store, step.groups) for step in all_steps(_lasting(draft))]
-    found: dict[str, dict[Block, None]] = {}
-    for store, asks in nodes:
-        found.setdefault(store, {}).update({ask.block: None for ask in asks})
-    return found
-
-
-def _lasting(draft: Ruleset) -> tuple[Step, ...]:
-    """The steps but those of phase 0: they run once, and buckets derive for them what they lack."""
-    return tuple(step for start in draft.starts if start.phase for step in start.steps)
-
-
-def spark_columns(queries: Sequence[Query], stream: Stream) -> dict[str, SparkCall]:
-    """The columns that Spark computes of the rows of a stream, by name."""
-    calls = {call.name: call for query in queries for call in query.spark_columns.get(stream.name, ())}
-    return {name: calls[name] for name in sorted(calls)}

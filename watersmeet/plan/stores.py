@@ -7,16 +7,18 @@ import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from watersmeet.model import KeyPart, Query, SparkCall, Stream
-from watersmeet.optimize.joingraph import Subquery, round_robin_over, store_of
+from watersmeet.optimize.joingraph import Subquery, round_robin_over, single, store_of
 from watersmeet.optimize.solution import Solution
 from watersmeet.plan.access import seen_in
 from watersmeet.plan.materialize import Materialized
-from watersmeet.plan.ruleset import JoinStore, Key, ProbedStore, Ruleset, StreamStore
-from watersmeet.plan.store_needs import asked_filters, looked_up_ranges, probed_keys, spark_columns
+from watersmeet.plan.ruleset import JoinStore, Key, ProbedStore, Ruleset, Step, StreamStore, all_steps
 from watersmeet.store.derived import Block
 from watersmeet.store.placement import Placement
+
+_What = TypeVar("_What")
 
 
 @dataclass(frozen=True)
@@ -37,33 +39,42 @@ class StorePlanner:
         return tuple(replace(store, sorted_by=self._sorted_by.get(store.name, ())) for store in stores)
 
     @cached_property
+    def _lasting(self) -> list[Step]:
+        """The steps but those of phase 0: they run once, and buckets derive for them what they lack."""
+        return [step for start in self.draft.starts if start.phase for step in all_steps(start.steps)]
+
+    @cached_property
     def _keys(self) -> dict[str, tuple[Key, ...]]:
-        return probed_keys(self.draft)
+        """For each store the keys that it is probed by."""
+        return _by_store((step.store, step.key) for step in self._lasting if step.key)
 
     @cached_property
     def _sorted_by(self) -> dict[str, tuple[KeyPart, ...]]:
-        return looked_up_ranges(self.draft)
+        """For each store the keys that ranges of it are looked up by."""
+        return _by_store((step.store, step.range.part) for step in self._lasting if step.range is not None)
 
     @cached_property
-    def _asked(self) -> dict[str, dict[Block, None]]:
-        return asked_filters(self.draft)
+    def _asked(self) -> dict[str, tuple[Block, ...]]:
+        """For each store what is asked of its rows, by whatever start or step."""
+        asks = [(start.stream, ask.block) for start in self.draft.starts if not start.backfills for ask in start.groups]
+        return _by_store([*asks, *((step.store, ask.block) for step in self._lasting for ask in step.groups)])
 
     def _of_stream(self, stream: Stream, all_rows: bool) -> StreamStore:
-        calls = spark_columns(self.queries, stream)
-        own = Subquery(frozenset((stream.name,)), frozenset())
+        found = {call.name: call for query in self.queries for call in query.spark_columns.get(stream.name, ())}
+        calls = {name: found[name] for name in sorted(found)}  # the columns that Spark computes
+        own = single(stream.name)
         layout = self._layout(own)
         if layout is not None and any(
             isinstance(column, SparkCall) and column.name not in calls for column in layout.expression.columns
         ):
             layout = None  # it was of use to a query that is gone, and with it the column that Spark computed
-        asked = self._asked.get(stream.name, {})
+        asked = self._asked.get(stream.name, ())
         return StreamStore(
             stream.name,
             stream.columns,
             self._keys.get(stream.name, ()),
             tuple(block for block in asked if block),
             self._placement(stream.name, own, layout),
-            title=stream.name,
             computed=tuple(calls.values()),
             time=stream.time,
             only_wanted=Block() not in asked and not all_rows,
@@ -95,3 +106,11 @@ class StorePlanner:
         # Small stores begin at different partitions, or one would have them all.
         first = zlib.crc32(name.encode()) if number < partitions else 0
         return Placement.in_turn(tuple(sorted((first + at) % partitions for at in range(number))), partitions)
+
+
+def _by_store(pairs: Iterable[tuple[str, _What]]) -> dict[str, tuple[_What, ...]]:
+    """For each store what is paired with it, each once."""
+    found: dict[str, dict[_What, None]] = {}
+    for store, what in pairs:
+        found.setdefault(store, {})[what] = None
+    return {store: tuple(each) for store, each in found.items()}

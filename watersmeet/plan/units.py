@@ -1,12 +1,19 @@
-"""Units of costs, and how costs and lengths of event time are written."""
+"""Units of costs, and how costs, lengths of event time and lists of names are written."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 SECONDS, TUPLES = "seconds", "tuples"  # units of costs
 _UNITS = (
     *((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min")),
     *((1_000_000, "s"), (1_000, "ms"), (1, "µs")),
 )
+
+
+def names_text(names: Sequence[str], limit: int = 8) -> str:
+    """At most so many names, and how many more there are."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def seconds_text(seconds: float) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
-from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, store_of
+from watersmeet.optimize.joingraph import Attribute, Link, QueryGraph, Subquery, end_in, root_of, single, store_of
 from watersmeet.optimize.problem import Node, Problem, StepCost
 
 NO_STORE = -1
@@ -71,13 +72,7 @@ def components(problem: Problem) -> list[Problem]:
     tick. A storage budget is not looked at: it ties all parts together."""
     if problem.has_phases:
         return [replace(problem, storage_budget=None, larger=problem)]
-    parent = list(range(len(problem.queries)))
-
-    def root(query: int) -> int:
-        while parent[query] != query:
-            query = parent[query]
-        return query
-
+    parent: dict[int, int] = {}
     first: dict[object, int] = {}
     for number, query in enumerate(problem.queries):
         streams = {store_of(query.within(frozenset((relation,)))) for relation in query.relations}
@@ -85,11 +80,11 @@ def components(problem: Problem) -> list[Problem]:
         keys = {end_in(query.within(frozenset((r,))), link) for link in query.links for r in link.relations}
         indexes = keys if problem.weights.index_entry else set()
         for token in (query.whole, *query.links, *choices, *indexes):
-            one, other = root(first.setdefault(token, number)), root(number)
+            one, other = root_of(parent, first.setdefault(token, number)), root_of(parent, number)
             parent[max(one, other)] = min(one, other)
     groups: dict[int, list[QueryGraph]] = defaultdict(list)
     for number, query in enumerate(problem.queries):
-        groups[root(number)].append(query)
+        groups[root_of(parent, number)].append(query)
     return [replace(problem, queries=tuple(group), storage_budget=None, larger=problem) for group in groups.values()]
 
 
@@ -117,7 +112,7 @@ class _QuerySpace:
         self.subqueries = {sum(bit[relation] for relation in sub.relations): sub for sub in query.connected}
         self.links = [(link, bit[link.left[0]], bit[link.right[0]]) for link in sorted(query.links, key=str)]
         near = {bit[relation]: sum(bit[other] for other in query.neighbours[relation]) for relation in query.relations}
-        reach = {mask: _union(near[one] for one in near if one & mask) for mask in self.subqueries}
+        reach = {mask: reduce(or_, (near[one] for one in near if one & mask)) for mask in self.subqueries}
         self.steps = [  # (joined so far, probed)
             (joined, probed)
             for joined in self.subqueries
@@ -134,13 +129,6 @@ class _QuerySpace:
             for link, left, right in self.links
             if (left & joined and right & probed) or (right & joined and left & probed)
         ]
-
-
-def _union(masks: Iterator[int]) -> int:
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
 
 
 class _Builder:
@@ -189,7 +177,7 @@ class _Builder:
                 asked += [(start, store, number) for start in sorted(store.relations)]
         wants = []
         for start, subquery, number in asked:
-            origin = self._node((start, Subquery(frozenset((start,)), frozenset())))
+            origin = self._node((start, single(start)))
             target = self._node((start, subquery))
             wants.append(
                 LatticeWant(

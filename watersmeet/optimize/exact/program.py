@@ -53,8 +53,6 @@ Index = tuple[int, frozenset[Attribute]]  # a store, and a key that it is probed
 
 
 class Program:
-    """The integer program of a lattice."""
-
     def __init__(self, problem: Problem, lattice: Lattice) -> None:
         self.problem = problem
         self.lattice = lattice

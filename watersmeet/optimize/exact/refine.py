@@ -67,7 +67,7 @@ def _round(
 ) -> tuple[list[float], bool]:
     """The best values for the free variables, and whether they are proven to be."""
     part, given = program.model.with_only(free, best), [best[column] for column in free]
-    answer = solver(part, seconds, 0.0, given)
+    answer = solver(part, seconds, given)
     if answer.values is not None and answer.objective < part.cost(given) - 1e-9 and part.fits(answer.values):
         better = list(best)
         for column, value in zip(free, answer.values, strict=True):

@@ -15,7 +15,7 @@ from watersmeet.optimize.exact.layout_tables import Tightened, tightened
 from watersmeet.optimize.exact.program import Layouts, Paths, Program
 from watersmeet.optimize.exact.refine import refine, rounded
 from watersmeet.optimize.exact.solver import Solver, solve_highs
-from watersmeet.optimize.joingraph import QueryGraph, store_of
+from watersmeet.optimize.joingraph import QueryGraph
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, allows, price
 
@@ -29,11 +29,10 @@ def exact(
     problem: Problem,
     *,
     time_limit: float = 10.0,
-    gap: float = 0.0,
     start: Solution | None = None,
     solver: Solver = solve_highs,
 ) -> Solution:
-    """The cheapest plan, or the best one found in time_limit seconds; the search ends once it is proven within gap.
+    """The cheapest plan, or the best one found in time_limit seconds; the search ends once it is proven.
 
     Of the plan's `bound` is known that no plan costs less."""
     began = time.monotonic()
@@ -42,7 +41,7 @@ def exact(
     plan, bound = first, 0.0
     if len(wide) < len(problem.queries):
         plan, bound = _by_parts(
-            problem, wide, first, began + time_limit, lambda part, seconds: _solve(part, first, seconds, gap, solver)
+            problem, wide, first, began + time_limit, lambda part, seconds: _solve(part, first, seconds, solver)
         )
     return replace(plan, searcher="exact", bound=min(bound, plan.cost), seconds=time.monotonic() - began)
 
@@ -90,11 +89,8 @@ def simple_plan(problem: Problem) -> Solution:
             path.append(query.within(frozenset((following,))))
             joined |= {following}
         paths[start, subquery] = tuple(path)
-    layouts = {}
-    if problem.has_layouts:
-        streams = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-        layouts = {stream: problem.layout_candidates(stream)[:1] for stream in sorted(streams, key=str)}
-    return price(problem, paths, layouts)
+    streams = problem.streams if problem.has_layouts else ()
+    return price(problem, paths, {stream: problem.layout_candidates(stream)[:1] for stream in streams})
 
 
 def _weight(part: Problem) -> float:
@@ -113,7 +109,7 @@ class _Clock:
         return (self.end - time.monotonic()) * self.weights.pop(0) / total
 
 
-def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: Solver) -> Solution:
+def _solve(part: Problem, start: Solution, seconds: float, solver: Solver) -> Solution:
     end = time.monotonic() + seconds
     known = _restricted(start, part)
     program = Program(part, lattice_of(part))
@@ -124,7 +120,7 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     bound, optimal = tight.bound, False
     if tight.relaxed is None or len(program.model.objective) < LARGE:
         given = tight.extended(values) if values is not None else None
-        answer = solver(tight.model, WHOLE * (end - time.monotonic()), gap, given)
+        answer = solver(tight.model, WHOLE * (end - time.monotonic()), given)
         bound, optimal = max(bound, answer.bound), answer.optimal
         if answer.values is not None and tight.model.fits(answer.values):
             values = answer.values[: len(program.model.objective)]
@@ -135,12 +131,12 @@ def _solve(part: Problem, start: Solution, seconds: float, gap: float, solver: S
     if not optimal and tight.relaxed is not None:
         values = min(values, rounded(program, values, tight.relaxed, end, solver), key=program.model.cost)
     if not optimal:
-        values, optimal = refine(program, values, end, bound * (1 + gap), solver)
+        values, optimal = refine(program, values, end, bound, solver)
         bound = program.model.cost(values) if optimal else bound
     found, objective = price(part, *program.plan(values)), program.model.cost(values)
     slack = TOLERANCE * (1 + abs(found.cost))
     assert found.cost <= objective + slack, f"a plan costs {found.cost}, its program {objective}"
-    assert not optimal or gap or found.cost >= objective - slack, f"a plan costs {found.cost}, the best {objective}"
+    assert not optimal or found.cost >= objective - slack, f"a plan costs {found.cost}, the best {objective}"
     best = found if found.cost <= known.cost else known
     return replace(best, bound=max(0.0, min(bound, best.cost)))
 
@@ -152,7 +148,7 @@ def _bound_without_broadcasts(part: Problem, end: float, solver: Solver) -> floa
     for smaller in components(replace(part, layouts="ignored", storage_budget=None)):
         model = Program(smaller, lattice_of(smaller)).model
         model.integer = [False] * len(model.integer)
-        answer = solver(model, 0.3 * (end - time.monotonic()), 0.0, None)
+        answer = solver(model, 0.3 * (end - time.monotonic()), None)
         bound += max(0.0, answer.bound) if answer.optimal else 0.0
     return bound
 
@@ -167,7 +163,6 @@ def _restricted(plan: Solution, part: Problem) -> Solution:
         for store in path:
             if not store.is_stream:
                 pending += [(start, store) for start in store.relations if (start, store) not in paths]
-    stores = {store_of(store) for path in paths.values() for store in path}
-    stores |= {store_of(query.within(frozenset((relation,)))) for query in part.queries for relation in query.relations}
+    stores = {*part.streams, *(store for path in paths.values() for store in path)}
     layouts: Layouts = {store: held for store, held in plan.layouts.items() if store in stores}
     return price(part, paths, layouts)

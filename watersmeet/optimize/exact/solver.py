@@ -120,15 +120,13 @@ class SolverResult:
     optimal: bool = False  # it is proven that no plan is better
 
 
-Solver = Callable[[Model, float, float, Sequence[float] | None], SolverResult]  # (model, seconds, relative gap, start)
+Solver = Callable[[Model, float, Sequence[float] | None], SolverResult]  # (model, seconds, start)
 
 
-def solve_highs(
-    model: Model, time_limit: float, gap: float = 0.0, start: Sequence[float] | None = None
-) -> SolverResult:
+def solve_highs(model: Model, time_limit: float, start: Sequence[float] | None = None) -> SolverResult:
     highspy = load("highspy")
     highs = _highs_with(model, any_integer=True)
-    for option, value in (("time_limit", max(0.0, time_limit)), ("mip_rel_gap", gap), ("mip_abs_gap", 1e-9)):
+    for option, value in (("time_limit", max(0.0, time_limit)), ("mip_rel_gap", 0.0), ("mip_abs_gap", 1e-9)):
         highs.setOptionValue(option, value)
     if start is not None:
         solution = highspy.HighsSolution()

@@ -1,7 +1,7 @@
 """Anytime search from any plan: change a part, keep the change by simulated annealing, remember the best plan.
 
 The parts are those of `neighbourhoods`: a materialized store more or less, other layouts of a store, the paths of a
-query searched again. The same seed and the same limits give the same plan, unless the time is one of them.
+query searched again. The same limits give the same plan, unless the time is one of them.
 """
 
 from __future__ import annotations
@@ -27,32 +27,23 @@ def improve(
     *,
     start: Solution | None = None,
     iterations: int | None = None,
-    seed: int = 0,
+    effort: float = inf,
 ) -> Solution:
-    """A plan at most as expensive as `start`, or the greedy one. Ends by time, and by iterations if given."""
+    """A plan at most as expensive as `start`, or the greedy one. Ends by time, and by iterations and effort if given:
+    without a limit of time it is the same on every machine."""
     started = perf_counter()
-    draft = first_draft(Space(problem)) if start is None else _adopted(problem, start)
-    anneal(draft, started + time_limit, iterations, seed=seed)
+    if start is None:
+        draft = first_draft(Space(problem))
+    else:
+        draft = Draft(Space(problem, start.paths))
+        draft.adopt(start)
+    anneal(draft, started + time_limit, iterations, effort)
     return draft.solution("improve", perf_counter() - started)
 
 
-def improve_by_effort(problem: Problem, start: Solution, iterations: int, effort: float) -> Solution:
-    """A plan at most as expensive as `start`. Ends by counted effort, so that it is the same on every machine."""
-    started = perf_counter()
-    draft = _adopted(problem, start)
-    anneal(draft, inf, iterations, effort)
-    return draft.solution("improve", perf_counter() - started)
-
-
-def _adopted(problem: Problem, start: Solution) -> Draft:
-    draft = Draft(Space(problem, start.paths))
-    draft.adopt(start)
-    return draft
-
-
-def anneal(draft: Draft, deadline: float, iterations: int | None = None, effort: float = inf, seed: int = 0) -> None:
+def anneal(draft: Draft, deadline: float, iterations: int | None = None, effort: float = inf) -> None:
     """Leaves the draft at the best plan that it was at. `effort` is that of `Draft.effort`."""
-    chance = random.Random(seed)
+    chance = random.Random(0)
     choices = Choices(draft)
     best, best_cost = (dict(draft.paths), dict(draft.layouts)), draft.cost
     began, first = perf_counter(), draft.effort

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import or_
 
 # Ways to a set: nodes from the large to the small, each as (its place in this list + 1, steps), a step as (the set
 # at the node, the set added, their union, place of the union); place 0 is the goal.
@@ -43,7 +44,7 @@ class Shape:
     def _find(self, start: int, goal: int, stores: bool) -> Walk:
         target = self.masks[goal]
         parts = [at for at, mask in enumerate(self.masks[:goal]) if not mask & ~target]
-        added = [at for at in parts if at < len(self.linked) or (stores and self._may_store(at))]
+        added = [at for at in parts if at < len(self.linked) or (stores and (self.stores is None or at in self.stores))]
         place = {goal: 0}
         walk: list[tuple[int, tuple[tuple[int, int, int, int], ...]]] = []
         for at in reversed(parts):
@@ -54,9 +55,6 @@ class Shape:
                 steps = tuple((at, other, union, place[union]) for other, union in unions if union is not None)
                 walk.append((place[at], steps))
         return tuple(walk)
-
-    def _may_store(self, at: int) -> bool:
-        return self.stores is None or at in self.stores
 
     def _fits(self, here: int, other: int) -> bool:
         return bool(self.around[here] & self.masks[other]) and not self.masks[here] & self.masks[other]
@@ -103,11 +101,7 @@ def chosen_shape(linked: tuple[int, ...], chosen: Iterable[int], stores: Collect
         raise AssertionError(f"no way to {mask:b}")
 
     def around(mask: int) -> int:
-        found = 0
-        for at in range(count):
-            if mask >> at & 1:
-                found |= linked[at]
-        return found
+        return reduce(or_, (near for at, near in enumerate(linked) if mask >> at & 1))
 
     return Shape(
         linked,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import prod
 
-from watersmeet.optimize.joingraph import Link, QueryGraph, stream_of
+from watersmeet.optimize.joingraph import Link, QueryGraph, root_of, stream_of
 from watersmeet.optimize.problem import Path, Problem
 
 WIDTH = 4  # sets of each size that stay, for each start
@@ -113,17 +113,11 @@ class ProbeOrders:
         inside = [at for at in range(len(self._relations)) if mask >> at & 1]
         size = prod(self._rows[at] * self._window[at] for at in inside)
         same: dict[int, int] = {}  # ends that have one value
-
-        def root(end: int) -> int:
-            while same.get(end, end) != end:
-                end = same[end]
-            return end
-
         for both, selectivity, left, right in self._links:
             if both & ~mask:
                 continue
             if left >= 0:
-                one, other = root(left), root(right)
+                one, other = root_of(same, left), root_of(same, right)
                 if one == other:
                     continue
                 same[one] = other

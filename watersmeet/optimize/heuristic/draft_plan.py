@@ -189,14 +189,13 @@ class Draft(Ledger):
     def adopt(self, solution: Solution) -> None:
         """Takes over a plan that another searcher found."""
         space = self.space
-        stores = {subquery: at for at, subquery in enumerate(space.subquery)}
         paths = {}
         for want, path in solution.paths.items():
             if path:
                 goal = space.goal(want)
                 space.route(goal, any(len(store) > 1 for store in path))  # a search goes on from here
                 paths[goal] = space.read(want, path)
-        layouts = {stores[sub]: tuple(space.end(end) for end in held) for sub, held in solution.layouts.items()}
+        layouts = {space.numbers[sub]: tuple(space.end(end) for end in held) for sub, held in solution.layouts.items()}
         self.stores = self.problem.materialize
         self.load(paths, layouts)
 

@@ -13,7 +13,7 @@ from time import perf_counter
 from watersmeet.optimize.heuristic.draft_plan import Draft
 from watersmeet.optimize.heuristic.greedy import no_collection
 from watersmeet.optimize.heuristic.numbered_problem import Space
-from watersmeet.optimize.joingraph import QueryGraph, Subquery, store_of
+from watersmeet.optimize.joingraph import QueryGraph, Subquery
 from watersmeet.optimize.problem import Path, Problem, Want
 from watersmeet.optimize.solution import Solution, allows, price
 
@@ -51,8 +51,8 @@ def extended(problem: Problem, previous: Solution, staying: Collection[str], rea
         fresh = [query for query in problem.queries if query.name not in staying]
         added = _route(replace(problem, queries=_near(problem, fresh)), previous, fresh, staying, readable)
         used = {store for path in kept.values() for store in path if not store.is_stream}
-        known = {store_of(query.within(frozenset((r,)))) for query in problem.queries for r in query.relations}
-        layouts = {store: held for store, held in previous.layouts.items() if store in used or store in known}
+        used.update(problem.streams)
+        layouts = {store: held for store, held in previous.layouts.items() if store in used}
         layouts |= {store: held for store, held in added.layouts.items() if store not in layouts}
         solution = price(problem, {**added.paths, **kept}, layouts, searcher="incremental")
     if not allows(problem, solution):
@@ -79,11 +79,10 @@ def _route(
     space = Space(part, kept, only_known=True)
     draft = Draft(space)
     ends = {attribute: at for at, attribute in enumerate(space.attributes)}
-    number = {subquery: at for at, subquery in enumerate(space.subquery)}
     layouts = {
-        number[store]: tuple(ends[end] for end in held if end in ends) or (NO_END,)
+        space.numbers[store]: tuple(ends[end] for end in held if end in ends) or (NO_END,)
         for store, held in previous.layouts.items()
-        if store in number and (store.is_stream or store in stores)
+        if store in space.numbers and (store.is_stream or store in stores)
     }
     draft.load({space.goal(want): space.read(want, path) for want, path in kept.items() if path}, layouts)
     for query in fresh:

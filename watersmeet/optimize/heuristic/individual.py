@@ -96,10 +96,6 @@ def _kind(problem: Problem, query: QueryGraph) -> Kind:
     )
 
 
-def plan_alone(problem: Problem, query: QueryGraph) -> Solution:
-    return _planned_alone(problem, query, EFFORT).solution("individual", 0.0)
-
-
 def _planned_alone(problem: Problem, query: QueryGraph, effort: float) -> Draft:
     alone = replace(problem, queries=(query,), storage_budget=None)
     draft = Draft(Space(alone))

@@ -28,8 +28,7 @@ def try_without(draft: Draft, store: int, limit: float | None = None) -> bool:
 
 def try_anew(draft: Draft, wants: Sequence[Goal], stores: Iterable[int] = (), limit: float | None = None) -> bool:
     """Forgets the paths of some wants and finds them again in the given order, with some stores at hand."""
-    closed = [store for store in stores if not draft.users.get(store)]
-    return _change(draft, draft.mark(), wants, closed, (), limit)
+    return _change(draft, draft.mark(), wants, stores, (), limit)
 
 
 def try_layouts(
@@ -39,25 +38,27 @@ def try_layouts(
     mark = draft.mark()
     draft.set_layouts(store, layouts)
     affected = [want for want in draft.space.wants_over[store] if want in draft.paths]
-    closed = [one for one in stores if not draft.users.get(one)]
-    return _change(draft, mark, affected, closed, (), limit)
+    return _change(draft, mark, affected, stores, (), limit)
 
 
 def _change(
     draft: Draft,
     mark: Mark,
     forgotten: Sequence[Goal],
-    opened: Sequence[int],
+    stores: Iterable[int],
     gaining: Iterable[Goal],
     limit: float | None,
 ) -> bool:
+    opened = [store for store in stores if not draft.users.get(store)]
     for want in forgotten:
         if want in draft.paths:
             draft.remove(want)
     for store in opened:
         draft.pin(store)
     draft.settle()
-    _route(draft, forgotten)
+    for want in forgotten:
+        if want not in draft.paths and (want in draft.asked or draft.users.get(want[1])):
+            draft.route(want)
     draft.reroute(gaining)
     for store in opened:
         draft.unpin(store)
@@ -71,16 +72,6 @@ def _change(
             draft.choose_layouts(store)
             if before and draft.layouts[store] != before:
                 draft.reroute(draft.space.wants_over[store])
-    return _judge(draft, mark, limit)
-
-
-def _route(draft: Draft, wants: Iterable[Goal]) -> None:
-    for want in wants:
-        if want not in draft.paths and (want in draft.asked or draft.users.get(want[1])):
-            draft.route(want)
-
-
-def _judge(draft: Draft, mark: Mark, limit: float | None) -> bool:
     if draft.cost <= (mark[1] * (1 - 1e-9) if limit is None else limit) and draft.fits:
         return True
     draft.back(mark)

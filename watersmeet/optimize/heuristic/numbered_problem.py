@@ -321,11 +321,11 @@ class Space:
         return tuple(self.subquery[self.visited[move]] for move in moves)
 
     @cached_property
-    def _numbers(self) -> dict[Subquery, int]:
+    def numbers(self) -> dict[Subquery, int]:
         return {subquery: at for at, subquery in enumerate(self.subquery)}
 
     def goal(self, want: Want) -> Goal:
-        return self.number[want[0]], self._numbers[want[1]]
+        return self.number[want[0]], self.numbers[want[1]]
 
     def read(self, want: Want, path: Path) -> list[int]:
         """The moves of a path that another searcher found. Of other ways to its goal nothing needs to be known."""
