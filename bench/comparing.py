@@ -51,6 +51,7 @@ SYSTEMS = {
         System("flink-set", "Flink, one statement set", ("bench.peers.flink", "set"), "flink", note="CSV in and out"),
         System("flink-multi", "Flink, multi-join", ("bench.peers.flink", "multi"), "flink", note="no expiry of state"),
         System("pathway", "Pathway, one batch", ("bench.peers.pathway",), "pathway", note="CSV in, counts only"),
+        System("duckdb-loop", "a loop of DuckDB", ("bench.peers", "duckdb-loop"), note="one thread, no recovery"),
         System("duckdb", "DuckDB, one batch", ("bench.peers", "duckdb"), note="the limit; counts only"),
     )
 }

@@ -15,8 +15,9 @@ from bench.report import show
 from bench.workloads import chain, nexmark, three_way, tpch
 from bench.workloads.model import Workload
 
-ONE_QUERY = ("joint", "spark", "flink", "flink-multi", "pathway", "duckdb")
-MANY = ("joint", "naive", "alone", "each", "spark", "flink", "flink-set", "flink-multi", "pathway", "duckdb")
+ONE_QUERY = ("joint", "spark", "flink", "flink-multi", "pathway", "duckdb-loop", "duckdb")
+WAYS = ("joint", "naive", "alone", "each")
+MANY = (*WAYS, "spark", "flink", "flink-set", "flink-multi", "pathway", "duckdb-loop", "duckdb")
 WAYS_TO_SHARE = ("joint", "naive", "alone", "duckdb")
 
 WORKLOADS: dict[str, tuple[Callable[[Path, float], Workload], tuple[str, ...]]] = {

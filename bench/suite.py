@@ -33,11 +33,11 @@ HELP = {
 
 # (workload, options) of `all`, and what makes each of them short: the number of rows, and which systems.
 SHORT = (
-    ("three-way", "--scale", "0.1", "--systems", "joint,spark,flink,pathway,duckdb"),
+    ("three-way", "--scale", "0.1", "--systems", "joint,spark,flink,pathway,duckdb-loop,duckdb"),
     ("small-ticks", "--seconds", "15"),
     ("runtime", "--no-peers"),
-    ("nexmark", "--scale", "0.1", "--systems", "joint,flink-set,pathway,duckdb"),
-    ("tpch-5", "--scale", "0.2", "--systems", "joint,naive,alone,each,spark,duckdb"),
+    ("nexmark", "--scale", "0.1", "--systems", "joint,flink-set,pathway,duckdb-loop,duckdb"),
+    ("tpch-5", "--scale", "0.2", "--systems", "joint,naive,alone,each,spark,duckdb-loop,duckdb"),
     ("tpch-10", "--scale", "0.2", "--systems", "joint,alone,each,duckdb"),
     ("chain-20", "--scale", "0.25", "--systems", "joint,alone,duckdb"),
     ("window", "--rows", "2000", "--window", "10", "--window", "60", "--last", "10"),

@@ -16,6 +16,10 @@ def run(system: str, workload: Workload) -> Outcome:
         from bench.peers import duck
 
         return duck.run(workload)
+    if system == "duckdb-loop":
+        from bench.peers import duck_loop
+
+        return duck_loop.run(workload, skip)
     if system == "spark":
         from bench.peers import spark
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +13,12 @@ from rich.table import Table
 
 from bench.report import write_json
 from bench.scratch import in_scratch
-from bench.windows import inputs, joins, running, tpch
+from bench.windows import ads, inputs, joins, running, tpch
+from bench.windows.advertising import aggregations, aggregations_of_join
 from bench.windows.running import Run
 from bench.windows.workload import Aggregation, Workload, drawn, sliding_sum
 
-PARTS = ("sum", "many", "joins", "tpch", "state")
+PARTS = ("sum", "many", "joins", "tpch", "state", "ads", "ads-join", "ads-fan-out")
 WARM_UP = 4  # ticks that do not count
 SAMPLE = 2  # queries of many that Spark runs; it shares nothing, so that the others cost as much
 
@@ -45,6 +47,8 @@ def windows(
             tpch.show(figures[part], orders)
         elif part == "state":
             figures[part] = in_scratch(lambda folder: _state(folder, ticks, rows, keys))
+        else:
+            figures[part] = in_scratch(partial(_ads, part, ticks, rows))
         write_json("windows-" + part, {"parts": {part: figures[part]}})
 
 
@@ -75,6 +79,15 @@ def _peer(name: str, workload: Workload, folder: Path) -> Run:
     if name == "spark":
         return running.spark(workload, folder / "spark", WARM_UP)
     return running.flink(workload, folder / "flink")
+
+
+def _ads(part: str, ticks: int, rows: int, folder: Path) -> list[dict[str, Any]]:
+    """The advertising workload beside a loop of DuckDB."""
+    questions = aggregations() if part == "ads" else aggregations_of_join()
+    fan_out = 100 if part == "ads-fan-out" else 1
+    skip = min(ticks // 2, 30)  # until the longest windows are full
+    found = ads.measured(folder, questions, ticks, rows, skip, fan_out)
+    return ads.show(f"{part}: {len(questions)} sliding aggregations, {rows:,} rows per tick", found)
 
 
 def _state(folder: Path, ticks: int, rows: int, keys: int) -> list[dict[str, Any]]:

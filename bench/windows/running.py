@@ -32,6 +32,8 @@ class Run:
     state_bytes: int | None = None
     queries: int = 1
     note: str = ""
+    memory_bytes: int = 0  # the most of all processes
+    worst: float = 0.0  # the longest tick, against the median
 
     @property
     def cpu_per_million(self) -> float:
@@ -65,7 +67,7 @@ def ours(workload: Workload, home: Path, skip: int, checked: int = 10) -> Run:
 
 def spark(workload: Workload, out: Path, skip: int) -> Run:
     """The mean of several queries by themselves: nothing that they do is shared."""
-    printed, observed = _peer([sys.executable, "-m", "bench.windows.spark_peer"], workload, out)
+    printed, observed = peer([sys.executable, "-m", "bench.windows.spark_peer"], workload.to_json(), out)
     compare(
         workload, {each.name: f"SELECT w, k, v FROM '{out}/{each.name}/*.parquet'" for each in workload.aggregations}
     )
@@ -85,7 +87,7 @@ def spark(workload: Workload, out: Path, skip: int) -> Run:
 
 def flink(workload: Workload, out: Path) -> Run:
     python = BENCH / ".venv-flink" / "bin" / "python"
-    printed, observed = _peer([str(python), "-m", "bench.windows.flink_peer"], workload, out)
+    printed, observed = peer([str(python), "-m", "bench.windows.flink_peer"], workload.to_json(), out)
     columns = "columns = {'w': 'BIGINT', 'k': 'BIGINT', 'v': 'DOUBLE'}"
     results = {
         each.name: f"SELECT w, k, v FROM read_csv('{out}/{each.name}/*', {columns}, header = false) "
@@ -107,11 +109,11 @@ def flink(workload: Workload, out: Path) -> Run:
     )
 
 
-def _peer(command: list[str], workload: Workload, out: Path) -> tuple[str, Observed]:
+def peer(command: list[str], workload: str, out: Path) -> tuple[str, Observed]:
     """Run a system in a process of its own; what it printed last, and its CPU time."""
     out.mkdir()
     path = out / "workload.json"
-    path.write_text(workload.to_json())
+    path.write_text(workload)
     environment = {**os.environ, "PYTHONPATH": str(BENCH.parent)}
     with (out / "complaints").open("w") as complaints:
         running = subprocess.Popen(

@@ -49,9 +49,12 @@ def duckdb_count_up_to(query: Query, most: int) -> str:
 
 def _duckdb_body(query: Query) -> str:
     tables = ", ".join(f"{table.stream} AS {table.alias}" for table in query.tables)
+    return f"FROM {tables} {duckdb_conditions(query)}"
+
+
+def duckdb_conditions(query: Query) -> str:
     conditions = [*(f"{left} = {right}" for left, right in query.equalities), *query.filters]
-    conditions += query.near("epoch_us({}.ts)")
-    return f"FROM {tables} WHERE {' AND '.join(conditions)}"
+    return f"WHERE {' AND '.join((*conditions, *query.near('epoch_us({}.ts)')))}"
 
 
 def flink_columns(kinds: dict[str, str]) -> str:

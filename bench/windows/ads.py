@@ -1,0 +1,147 @@
+"""Windows at the cardinalities that users have: the advertising workload, beside a loop of DuckDB over each window."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from bench.pipeline import run_pipeline
+from bench.windows.advertising import STREAMS, Question
+from bench.windows.advertising_rows import write_rows
+from bench.windows.running import Run, peer
+from watersmeet.home import layout
+
+CHECKED = 12  # queries whose results are compared
+
+
+def measured(
+    folder: Path, questions: tuple[Question, ...], ticks: int, rows: int, skip: int, fan_out: int = 1
+) -> list[Run]:
+    """Watersmeet and the loop over the same files; all results of some queries are compared."""
+    write_rows(folder / "in", ticks, rows, fan_out=fan_out)
+    counted = _rows(folder / "in", questions, skip, ticks)
+    loop = _loop(folder, questions, ticks, skip, counted)
+    return [_ours(folder, questions, skip, counted), loop]
+
+
+def _rows(folder: Path, questions: tuple[Question, ...], skip: int, ticks: int) -> int:
+    names = ["impressions", *(["clicks"] if any(each.joins for each in questions) else [])]
+    files = [str(folder / name / f"{tick:06d}.parquet") for name in names for tick in range(skip, ticks)]
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def _ours(folder: Path, questions: tuple[Question, ...], skip: int, rows: int) -> Run:
+    home = folder / "home"
+    if any(each.joins for each in questions):  # in the life before, an engine would have measured this
+        known = {"statistics": _known(folder / "in", max(each.range for each in questions))}
+        home.mkdir()
+        (home / layout.STATISTICS).write_text(json.dumps(known))
+    script = STREAMS.format(folder=folder / "in") + "".join(each.watersmeet for each in questions)
+    found = run_pipeline(script, home)
+    last = len(found.ended) - skip
+    for each in questions[:: max(1, len(questions) // CHECKED)]:
+        _compare(each.name, f"{home}/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet")
+    seconds = found.seconds_of_ticks(last)
+    return Run(
+        system="Watersmeet",
+        cpu=found.cpu_seconds_per_tick(last) * last,
+        seconds=sum(seconds),
+        rows=rows,
+        results=found.results,
+        state_bytes=found.state_bytes,
+        queries=len(questions),
+        memory_bytes=found.observed.memory,
+        worst=max(seconds) / statistics.median(seconds),
+    )
+
+
+def _known(folder: Path, seconds: int) -> dict[str, Any]:
+    """Rows of each stream in its window, and the share of pairs that join."""
+    names = ("impressions", "clicks")
+    with duckdb.connect() as connection:
+        for name in names:
+            connection.execute(f"CREATE VIEW {name} AS FROM '{folder}/{name}/*.parquet'")
+        counts = "SELECT count(*) FROM impressions UNION ALL SELECT count(*) FROM clicks"
+        join = "SELECT count(*) FROM impressions JOIN clicks ON id = impression"
+        rows = [count for (count,) in connection.execute(counts).fetchall()]
+        ((pairs,),) = connection.execute(join).fetchall()
+    ticks = len(list((folder / "clicks").glob("*.parquet")))
+    arrivals = {name: count / ticks for name, count in zip(names, rows, strict=True)}
+    return {
+        "sizes": {name: each * seconds for name, each in arrivals.items()},
+        "arrivals": arrivals,
+        "progress": dict.fromkeys(names, 1.0),
+        "selectivities": [
+            {"left": "impressions.id", "right": "clicks.impression", "value": pairs / (rows[0] * rows[1])}
+        ],
+    }
+
+
+def _loop(folder: Path, questions: tuple[Question, ...], ticks: int, skip: int, rows: int) -> Run:
+    described = {"folder": str(folder / "in"), "ticks": ticks, "questions": [asdict(each) for each in questions]}
+    printed, observed = peer([sys.executable, "-m", "bench.windows.loop_peer"], json.dumps(described), folder / "loop")
+    ended = json.loads(printed)
+    seconds = [after - before for before, after in zip(ended[skip - 1 :], ended[skip:], strict=False)]
+    return Run(
+        system="a loop of DuckDB",
+        cpu=observed.cpu_within(ended[skip - 1], ended[-1]),
+        seconds=sum(seconds),
+        rows=rows,
+        results=0,
+        queries=len(questions),
+        note="one thread",
+        memory_bytes=observed.memory,
+        worst=max(seconds) / statistics.median(seconds),
+    )
+
+
+def _compare(name: str, ours: str, loop: str) -> None:
+    """Rows as multisets; sums and means of integers are exact in both."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        columns = "epoch_us(w) AS w, k::VARCHAR AS k, round(v::DOUBLE, 6) AS v"
+        one, other = (f"SELECT {columns} FROM read_parquet('{files}')" for files in (ours, loop))
+        digest = "SELECT count(*), sum(hash(w, k, v)::HUGEINT) FROM ({})"
+        found, expected = (connection.execute(digest.format(each)).fetchall() for each in (one, other))
+        assert found == expected, f"{name}: {found} instead of {expected}"
+
+
+def show(title: str, found: list[Run]) -> list[dict[str, Any]]:
+    table = Table(title=title)
+    columns = (
+        "system",
+        "queries",
+        "rows/s",
+        "CPU s per million rows",
+        "memory",
+        "state",
+        "worst tick ÷ median",
+        "note",
+    )
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("system", "note") else "right")
+    for one in found:
+        table.add_row(
+            one.system,
+            f"{one.queries:,}",
+            f"{one.rows / one.seconds:,.0f}",
+            f"{one.cpu_per_million:.2f}",
+            f"{one.memory_bytes / 1e6:,.0f} MB",
+            "" if one.state_bytes is None else f"{one.state_bytes / 1e6:,.1f} MB",
+            f"{one.worst:.1f} ×",
+            one.note,
+        )
+    console = Console(width=None if Console().is_terminal else 140)
+    console.print(table)
+    ours, loop = found[0], found[1]
+    print(f"the loop needs {loop.cpu_per_million / ours.cpu_per_million:.2f} × our CPU time")
+    return [{**asdict(one), "cpu_per_million": one.cpu_per_million} for one in found]

@@ -1,0 +1,88 @@
+"""Windowed queries of the advertising workload, and their text for each system."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+MICROS = 1_000_000
+STREAMS = (
+    "CREATE STREAM impressions (ts TIMESTAMP, id BIGINT, person BIGINT, site STRING, campaign INT, price BIGINT) "
+    "TIMESTAMP BY ts FROM parquet '{folder}/impressions' WITH (maxFilesPerTrigger = 1);\n"
+    "CREATE STREAM clicks (ts TIMESTAMP, impression BIGINT, cost BIGINT) "
+    "TIMESTAMP BY ts FROM parquet '{folder}/clicks' WITH (maxFilesPerTrigger = 1);\n"
+)
+KEYS = ("campaign", "site", "substring(site, 1, 2)", "person")
+FILTERS = ("", "price > 800", "price < 200", "campaign < 100", "campaign % 2 = 0", "site LIKE 'a%'", "person % 10 = 3")
+VALUES = ("count(*)", "sum(price)", "max(price)", "avg(price)")
+JOINED = ("count(*)", "sum(c.cost)", "max(c.cost)", "sum(i.price)")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A windowed query, written once for each system: `range` and `slide` in seconds."""
+
+    name: str
+    range: int
+    slide: int
+    key: str
+    value: str
+    where: str = ""
+    having: str = ""
+    joins: bool = False
+
+    @property
+    def watersmeet(self) -> str:
+        bracket = f"[RANGE {self.range} SECONDS SLIDE {self.slide} SECONDS]"
+        return (
+            f"CREATE QUERY {self.name} AS SELECT window_start AS w, {self.key} AS k, {self.value} AS v "
+            f"FROM {self._source(bracket)}{self._tail()};\n"
+        )
+
+    def duckdb(self, start: str) -> str:
+        """Over the rows of one window, which are in `impressions` and `clicks`."""
+        return f"SELECT {start} AS w, {self.key} AS k, {self.value} AS v FROM {self._source('')}{self._tail()}"
+
+    def _source(self, bracket: str) -> str:
+        if self.joins:
+            return f"impressions {bracket} i JOIN clicks {bracket} c ON i.id = c.impression"
+        return f"impressions {bracket}"
+
+    def _tail(self) -> str:
+        where = f" WHERE {self.where}" if self.where else ""
+        return f"{where} GROUP BY {self.key}" + (f" HAVING {self.having}" if self.having else "")
+
+
+def aggregations(count: int = 50, by_person: int = 10, seed: int = 28) -> tuple[Question, ...]:
+    """Sliding aggregations of impressions; the first ones by person, of whom the busy ones are asked for."""
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        slide = chance.randint(1, 10)
+        length = slide * chance.randint(-(-5 // slide), 30 // slide)
+        key = "person" if number < by_person else chance.choice(KEYS[:3])
+        found.append(
+            Question(
+                f"q{number}",
+                length,
+                slide,
+                key,
+                chance.choice(VALUES),
+                chance.choice(FILTERS),
+                "count(*) >= 5" if key == "person" else "",
+            )
+        )
+    return tuple(found)
+
+
+def aggregations_of_join(count: int = 10, seed: int = 28) -> tuple[Question, ...]:
+    """Sliding aggregations of impressions and their clicks."""
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        slide = chance.randint(1, 5)
+        length = slide * chance.randint(-(-5 // slide), 30 // slide)
+        key = chance.choice(("i.campaign", "i.site"))
+        where = chance.choice(("", "i.campaign < 100", "i.campaign % 2 = 0"))
+        found.append(Question(f"j{number}", length, slide, key, chance.choice(JOINED), where, joins=True))
+    return tuple(found)
