@@ -45,7 +45,7 @@ def test_what_raises_in_spite_of_try_is_found_row_by_row() -> None:
 def test_a_database_that_was_invalidated_is_replaced() -> None:
     before = module._connection(False, 0)
     broken = mock.Mock(wraps=before)
-    broken.sql.side_effect = duckdb.FatalException("database has been invalidated")
+    broken.from_arrow.side_effect = duckdb.FatalException("database has been invalidated")
     answers = iter([broken])
     module._connection.cache_clear()
     with mock.patch.object(module, "connect", lambda settings=None: next(answers, None) or connect(settings)):

@@ -92,12 +92,8 @@ def _select(table: pa.Table, expressions: list[str], end: End, careful: bool) ->
     listed = ", ".join(f"({expression}) AS c{at}" for at, expression in enumerate(expressions))
     try:
         connection = _connection(careful, bounds().expression_megabytes)
-        connection.register("input_rows", table)
-        try:
-            with bounded(connection, end):
-                result = connection.sql(f"SELECT {listed} FROM input_rows").to_arrow_table()
-        finally:
-            connection.unregister("input_rows")
+        with bounded(connection, end):
+            result = connection.from_arrow(table).project(listed).to_arrow_table()
     except _BROKEN:
         _connection.cache_clear()  # such a database answers nothing more, or holds memory that others need
         raise
