@@ -4,11 +4,14 @@ Buckets of one store, partition and layout whose sizes are alike (one level) are
 are `FAN_IN` of them, oldest first, so a row is rewritten once for each level that it climbs. Rows that have
 expired are left behind. A bucket that has reached `MAX_BYTES` is never merged again: the price of one tick
 stays bounded, and whole buckets of that size expire in O(1).
+
+Stores that no probe reads, as those of slices, are read from one end, each bucket once: there larger buckets wait until
+there are `MANY` of a level. With windows of fewer ticks nothing is rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -23,7 +26,8 @@ from watersmeet.store.derived import Derived
 from watersmeet.store.placement import Store
 from watersmeet.store.retention import KEEP_ALL
 
-FAN_IN = 4
+FAN_IN, MANY = 4, 32
+LARGE = 2  # the first level of larger buckets
 MAX_BYTES = 256 << 20
 
 
@@ -39,16 +43,18 @@ class MergeJob:
         return sum(bucket.bytes for bucket in self.inputs)
 
 
-def choose_merges(buckets: Iterable[BucketInfo], horizons: dict[str, int]) -> list[MergeJob]:
-    """The merges worth doing now."""
+def choose_merges(
+    buckets: Iterable[BucketInfo], horizons: dict[str, int], unprobed: Collection[str] = ()
+) -> list[MergeJob]:
+    """The merges worth doing now; `unprobed` are the names of stores that no probe reads."""
     levels: dict[tuple[str, int, str, int], list[BucketInfo]] = {}
     for bucket in sorted(buckets, key=lambda bucket: (bucket.first_tick, bucket.file)):
         if bucket.bytes < MAX_BYTES // 2:
             levels.setdefault((bucket.store, bucket.partition, bucket.layout, bucket.level), []).append(bucket)
     jobs = [
         MergeJob(_within_limit(members), horizons.get(store, KEEP_ALL))
-        for (store, _, _, _), members in levels.items()
-        if len(members) >= FAN_IN
+        for (store, _, _, level), members in levels.items()
+        if len(members) >= (MANY if level >= LARGE and store in unprobed else FAN_IN)
     ]
     return [job for job in jobs if len(job.inputs) > 1]
 

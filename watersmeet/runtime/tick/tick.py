@@ -164,7 +164,8 @@ class Tick:
         small: list[MergeJob] = []
         large: list[MergeJob] = []
         total = 0
-        for job in sorted(choose_merges(free, alive), key=lambda job: job.bytes):
+        unprobed = {store.name for store in self.rules.stores if not store.is_probed}
+        for job in sorted(choose_merges(free, alive, unprobed), key=lambda job: job.bytes):
             total += job.bytes
             (small if total < LARGE_MERGE else large).append(job)
         return self._merge_order(small), self._merge_order(large)
