@@ -16,7 +16,7 @@ from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.tree import SliceTree
+from watersmeet.aggregate.sparse import SparseSlices
 from watersmeet.model.expression import ColumnRef
 from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.bucket import Bucket
@@ -49,7 +49,7 @@ def batch(rows: list[tuple[int, int, int]], start: int, end: int) -> Counter[tup
 
 @pytest.mark.parametrize("small", [1 << 16, 4])
 def test_keys_that_come_and_go(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each key is in few slices; with a small limit the matrix is given up for a tree."""
+    """Each key is in few slices; with a small limit the matrix is given up for lists of slices."""
     monkeypatch.setattr(slice_cache, "_SMALL", small)
     chance = np.random.default_rng(15)
     rows: list[tuple[int, int, int]] = []
@@ -68,7 +68,7 @@ def test_keys_that_come_and_go(small: int, monkeypatch: pytest.MonkeyPatch) -> N
         for start in (until - 200, until - 170, until - 20, until - 10):
             assert read(cache, start, until) == batch(rows, start, until)
         assert read(cache, until - 120, until - 50) == batch(rows, until - 120, until - 50)
-    assert isinstance(cache._form, Matrix if small > 4 else SliceTree)
+    assert isinstance(cache._form, Matrix if small > 4 else SparseSlices)
 
 
 def test_years_without_rows_cost_nothing() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from watersmeet.adapt.origins_file import recall_windows, remember_windows
+from watersmeet.home import layout
+from watersmeet.home.sealed import write_sealed
 from watersmeet.model import Query
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
@@ -56,6 +58,28 @@ def test_a_form_is_kept_whatever_it_costs(query: Query, tmp_path: Path) -> None:
     assert kind(planned(query, StoredWindows(forms={"q": "gone"}))) == ("slices", "slices"), "there is no such form"
 
 
+def test_a_home_of_an_earlier_version_has_first_forms(tmp_path: Path) -> None:
+    """What its open windows need is in the stores of these, whatever others would cost."""
+    query = JOINED.query("q", BY_SELLER)
+    (tmp_path / layout.SLICES).parent.mkdir(exist_ok=True)
+    write_sealed(tmp_path / layout.SLICES, {"stores": {}, "founders": []})
+    known = recall_windows(tmp_path, JOINED.query)
+    assert known.has_first_forms
+    ends = frozenset((("bids", "auction"), ("auctions", "id")))
+    few = Statistics(selectivities={ends: 1e-6})
+    plans = [make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), few, stored=stored) for stored in
+             (known, StoredWindows())]  # fmt: skip
+    assert [plan.queries[0].form.kind for plan in plans] == ["factorized", "pairs"]
+
+
+def test_founders_are_made_again_in_their_form(query: Query, tmp_path: Path) -> None:
+    plan = planned(query, StoredWindows(forms={"q": "slices"}))
+    remember_windows(tmp_path, plan.windows.remembered, StoredWindows())
+    known = recall_windows(tmp_path, lambda name, text: replace(query, form=query.forms[0]))
+    assert known.origins == plan.windows.origins and known.origins
+    assert [founder.form.kind for origin in known.origins.values() for founder in origin.queries] == ["slices"]
+
+
 def test_a_home_without_forms_has_the_choice_by_price(query: Query, tmp_path: Path) -> None:
     only = planned(SLICED)
     remember_windows(tmp_path, only.windows.remembered, StoredWindows())
@@ -71,3 +95,35 @@ def test_a_suspended_query_keeps_its_form(query: Query) -> None:
     assert [each.form.kind for each in without.suspended] == ["batch"]
     assert not without.rules.stream_stores["bids"].only_wanted, "its windows are computed from all rows"
     assert kind(make_plan(CHANGE, streams, [query], Options(), Statistics(), without)) == ("batch", "sql")
+
+
+JOINED = Pipeline.read(
+    "CREATE STREAM bids (auction BIGINT, price BIGINT, at TIMESTAMP) TIMESTAMP BY at FROM parquet 'bids';"
+    "CREATE STREAM auctions (id BIGINT, seller BIGINT, at TIMESTAMP) TIMESTAMP BY at FROM parquet 'auctions';"
+)
+BY_SELLER = (
+    "SELECT a.seller, sum(b.price) AS total FROM bids [RANGE 1 MINUTE SLIDE 1 SECOND] b "
+    "JOIN auctions [RANGE 1 MINUTE SLIDE 1 SECOND] a ON b.auction = a.id GROUP BY a.seller"
+)
+
+
+def kind_of_join(partners: float | None, backfill: bool = False) -> str:
+    """`partners`: how many bids an auction has, of 60,000 in a minute; None: nobody knows."""
+    query = replace(JOINED.query("q", BY_SELLER), backfill=backfill)
+    ends = frozenset((("bids", "auction"), ("auctions", "id")))
+    known = Statistics(
+        sizes={"bids": 60_000.0, "auctions": 60_000.0},
+        selectivities={} if partners is None else {ends: partners / 60_000},
+        arrivals={"bids": 1_000.0, "auctions": 1_000.0},
+        progress={"bids": 1.0, "auctions": 1.0},
+    )
+    plan = make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), known)
+    return plan.queries[0].form.kind
+
+
+def test_few_partners_are_found_one_by_one_and_many_are_factorized() -> None:
+    assert [form.kind for form in JOINED.query("q", BY_SELLER).forms] == ["factorized", "pairs"]
+    assert kind_of_join(0.3) == "pairs"
+    assert kind_of_join(1_000) == "factorized"
+    assert kind_of_join(None) == "factorized", "it is not assumed that there are few"
+    assert kind_of_join(0.3, backfill=True) == "factorized", "results among stored rows are not found"

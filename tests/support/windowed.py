@@ -85,10 +85,14 @@ class WindowedRun:
 
     # Queries come and go -------------------------------------------------------------------------
 
-    def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "") -> None:
-        """With BACKFILL the streams have to be retained for so long that all their rows are stored."""
+    def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "", kind: str = "") -> None:
+        """With BACKFILL the streams have to be retained for so long that all their rows are stored. The query has its
+        form of this kind, or the one that the planner chooses."""
         query = build_query(name, asked.sql, self.streams, backfill=backfill)
         assert query.is_windowed
+        if kind:
+            (form,) = (each for each in query.forms if each.kind == kind)
+            query = replace(query, form=form, forms=(form,))
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
         self.lives[name] = Life(asked, replace(query, addition=addition), first)

@@ -26,10 +26,10 @@ def remember_windows(home: Path, windows: StoredWindows, before: StoredWindows) 
     numbers: dict[SliceOrigin, int] = {}
     stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in origins.items()}
     groups = [
-        {"salt": founded.salt, "queries": [[query.name, query.sql] for query in founded.queries]} for founded in numbers
+        {"salt": founded.salt, "queries": [[query.name, query.sql, query.form.kind] for query in founded.queries]}
+        for founded in numbers
     ]
-    forms = {"forms": dict(windows.forms)} if windows.forms else {}
-    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups, **forms})
+    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups, "forms": dict(windows.forms)})
 
 
 def recall_windows(home: Path, build: Callable[[str, str], Query]) -> StoredWindows:
@@ -38,14 +38,20 @@ def recall_windows(home: Path, build: Callable[[str, str], Query]) -> StoredWind
         found = read_sealed(home / layout.SLICES)
         groups = [SliceOrigin(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
         stores = {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
-        return StoredWindows(stores, forms={str(query): str(kind) for query, kind in found.get("forms", {}).items()})
+        forms = {str(query): str(kind) for query, kind in found.get("forms", {}).items()}
+        return StoredWindows(stores, forms=forms, has_first_forms="forms" not in found)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return StoredWindows()
 
 
 def _built(group: list[list[str]], build: Callable[[str, str], Query]) -> tuple[Query, ...]:
     try:
-        queries = [build(name, text) for name, text in group]
+        queries = [_in_form(build(name, text), *kind) for name, text, *kind in group]
     except WatersmeetError:
         return ()
     return tuple(query.definition for query in queries if query.is_windowed)
+
+
+def _in_form(query: Query, kind: str = "") -> Query:
+    """The query in the form that a store was founded for; without its kind, in the first one."""
+    return query.in_form(next((form for form in query.forms if form.kind == kind), query.form))

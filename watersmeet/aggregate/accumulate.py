@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulator import Accumulator
-from watersmeet.aggregate.grouping import RowGroups, is_coded, ordered_codes, value_of
+from watersmeet.aggregate.grouping import RowGroups, ordered_codes, value_of
 from watersmeet.aggregate.kernels import (
     add_digits,
     add_moments,
@@ -20,8 +20,8 @@ from watersmeet.aggregate.kernels import (
     add_values,
     take_extremes,
 )
+from watersmeet.model.types import SHORT_DECIMAL_DIGITS, has_code
 from watersmeet.store.codes import EVERY_ROW, fixed_width, fixed_width_words, whole_numbers
-from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
 from watersmeet.store.kernels import I64, U8
 
 _DIGIT = np.int64(0xFFFFFFFF)
@@ -120,7 +120,7 @@ def extremes(function: str, values: pa.Array, valid: U8, groups: RowGroups) -> p
     add_ones(groups.ids, valid, found)
     best = np.full(len(groups), FARTHEST[function])
     take_extremes(groups.ids, valid, codes, function == "max", best)
-    if is_coded(values.type):
+    if has_code(values.type):
         return value_of(best, found > 0, values.type)
     rows_with = np.flatnonzero(valid) if len(valid) else np.arange(len(codes))
     places = np.zeros(int(codes.max(initial=0)) + 1, np.int64)

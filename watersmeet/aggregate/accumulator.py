@@ -19,8 +19,7 @@ import pyarrow as pa
 from watersmeet.model.expression import Expression
 from watersmeet.model.forms import PartialAggregate
 from watersmeet.model.identity import spelled_as
-from watersmeet.model.types import arrow_type
-from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
+from watersmeet.model.types import SHORT_DECIMAL_DIGITS, arrow_type
 
 
 @spelled_as("Part", "function", "argument", "filter")

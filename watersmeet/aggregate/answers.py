@@ -6,7 +6,7 @@ thousand queries that differ in their ranges and slides alone cost no more calls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,20 +16,30 @@ import pyarrow as pa
 
 from watersmeet.aggregate.distinct import distinct_columns
 from watersmeet.aggregate.factorized import joined, with_empty_windows
-from watersmeet.aggregate.last_step import FinalStep, finished
+from watersmeet.aggregate.last_step import FinalStep, finished, passing_having
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.sparse import Keep
 from watersmeet.aggregate.values import partial_columns
-from watersmeet.model.forms import END, START, FactorizedAggregates, FinalStage, JoinAggregates, SliceAggregates
+from watersmeet.model.expression import Expression
+from watersmeet.model.forms import (
+    END,
+    START,
+    FactorizedAggregates,
+    FinalStage,
+    JoinAggregates,
+    PairAggregates,
+    SliceAggregates,
+)
 from watersmeet.model.query import Query
 from watersmeet.model.types import arrow_type
 from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
 
 Caches = Callable[[SliceStore], SliceCache]
-Spans = Sequence[DueRange]
-_Read = Callable[[Any, tuple[SliceRead, ...], Spans, Caches], Any]
+_FEW_KEYS = 1 << 12  # of a window, which are made before HAVING is decided
+_Read = Callable[[Any, tuple[SliceRead, ...], "Sequence[DueQuery]", Caches], Any]
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,19 @@ class DueQuery:
     def step(self) -> FinalStep:
         form: Any = self.query.form  # one of `_READERS`
         return FinalStep(form.final, form.outputs)
+
+    @cached_property
+    def pushed_having(self) -> Expression | None:
+        """HAVING, if it can be decided by the partials of one read: keys that it leaves out are not made then."""
+        having = self.step.final.having
+        if having is None or len(self.reads) > 1 or isinstance(self.query.form, FactorizedAggregates):
+            return None
+        return having if all(column.label in self.partial_of for column in having.columns) else None
+
+    @cached_property
+    def partial_of(self) -> dict[str, int]:
+        """The numbers of the partials of the first read, by the names of their columns."""
+        return {name: at for at, partial in enumerate(self.reads[0].partials) for name, _ in partial.columns(at)}
 
 
 @dataclass(frozen=True)
@@ -94,21 +117,21 @@ def relations(due: Sequence[DueQuery], caches: Caches) -> Iterator[CombinedParti
         read, shape = _READERS[type(each.query.form)]
         alike.setdefault((read, shape(each.query.form), each.reads), []).append(number)
     for (read, form, reads), numbers in alike.items():
-        found = read(form, reads, [due[number].span for number in numbers], caches)
+        found = read(form, reads, [due[number] for number in numbers], caches)
         if found is not None:
             windows, rows, chosen = found
             yield windows.relation(rows, chosen, numbers)
 
 
 def _of_slices(
-    form: SliceAggregates | None, reads: tuple[SliceRead, ...], spans: Spans, caches: Caches
+    form: SliceAggregates | None, reads: tuple[SliceRead, ...], due: Sequence[DueQuery], caches: Caches
 ) -> tuple[_Windows, pa.RecordBatch, I64] | None:
     """`form` is that of aggregates of distinct values; others do not need it."""
     reading, *others = reads
-    windows = _Windows.of(spans, caches(reading.store))
+    windows = _Windows.of([each.span for each in due], caches(reading.store))
     if not len(windows.starts):
         return None
-    rows, chosen = windows.read(reading, caches)
+    rows, chosen = windows.read(reading, caches, _having(due, windows, caches(reading.store)))
     plain: Sequence[int] = range(len(reading.partials))
     if form is not None:
         plain = [at for at, partial in enumerate(form.partials) if not partial.distinct]
@@ -125,9 +148,44 @@ def _of_slices(
     return windows, pa.RecordBatch.from_arrays(columns, names=names), chosen
 
 
+def _having(due: Sequence[DueQuery], windows: _Windows, cache: SliceCache) -> Keep | None:
+    """Which keys of a window pass HAVING, decided before they are made; the last step decides it again."""
+    if all(each.pushed_having is None for each in due):
+        return None
+
+    def keep(window: int, parts: pa.RecordBatch) -> np.ndarray | None:
+        one = due[int(windows.spans[window])]
+        having = one.pushed_having
+        if having is None or parts.num_rows < _FEW_KEYS:
+            return None
+        relation = _partials(one.reads[0], {one.partial_of[column.label] for column in having.columns}, parts)
+        try:
+            kept, failures = passing_having(relation, having)
+        except ExpressionError:
+            return None
+        if failures:
+            return None
+        cache.note_kept(having, int(kept.sum()), len(kept))
+        return kept
+
+    return keep
+
+
+def _partials(reading: SliceRead, numbers: Iterable[int], parts: pa.RecordBatch) -> pa.RecordBatch:
+    """Some partials of a read, as expressions name them."""
+    names: list[str] = []
+    columns: list[pa.Array] = []
+    for at in sorted(numbers):
+        partial = reading.partials[at]
+        names += [name for name, _ in partial.columns(at)]
+        columns += partial_columns(reading.store, partial, parts)
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
 def _of_factors(
-    form: FactorizedAggregates, reads: tuple[SliceRead, ...], spans: Spans, caches: Caches
+    form: FactorizedAggregates, reads: tuple[SliceRead, ...], due: Sequence[DueQuery], caches: Caches
 ) -> tuple[_Windows, pa.RecordBatch, I64] | None:
+    spans = [each.span for each in due]
     members, present = reads[: len(form.members)], reads[len(form.members) :]
     candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
     windows = _Windows.united(candidates) if present else _Windows.common(candidates)
@@ -148,6 +206,7 @@ def _without_final(form: Any) -> Any:
 _READERS: dict[type, tuple[_Read, Callable[[Any], Any]]] = {
     SliceAggregates: (_of_slices, lambda form: _without_final(form) if form.distinct else None),
     JoinAggregates: (_of_slices, lambda form: None),
+    PairAggregates: (_of_slices, lambda form: None),
     FactorizedAggregates: (_of_factors, _without_final),
 }
 
@@ -183,8 +242,8 @@ class _Windows:
     def _table(self) -> np.ndarray:
         return np.stack((self.spans, self.starts, self.ends))
 
-    def read(self, reading: SliceRead, caches: Caches) -> tuple[pa.RecordBatch, I64]:
-        return caches(reading.store).read(reading.parts, reading.present, self.starts, self.ends)
+    def read(self, reading: SliceRead, caches: Caches, keep: Keep | None = None) -> tuple[pa.RecordBatch, I64]:
+        return caches(reading.store).read(reading.parts, reading.present, self.starts, self.ends, keep)
 
     def relation(self, rows: pa.RecordBatch, chosen: I64, numbers: list[int]) -> CombinedPartials:
         """Rows with their windows, as the last step reads them."""

@@ -21,7 +21,14 @@ from watersmeet.aggregate.needs import counts_of, member_keys, member_partials
 from watersmeet.aggregate.reading import SliceNeed, SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.expression import Expression, all_of
-from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, PartialAggregate, SliceAggregates
+from watersmeet.model.forms import (
+    FactorizedAggregates,
+    Form,
+    JoinAggregates,
+    PairAggregates,
+    PartialAggregate,
+    SliceAggregates,
+)
 from watersmeet.model.identity import digest, identity
 from watersmeet.model.query import Query
 from watersmeet.model.sliding_window import SlidingWindow
@@ -56,6 +63,10 @@ def _of_join(form: JoinAggregates, grid: SlidingWindow) -> tuple[SliceNeed, ...]
     return (SliceNeed(source_of(form), None, form.keys, form.partials, grid),)
 
 
+def _of_pairs(form: PairAggregates, grid: SlidingWindow) -> tuple[SliceNeed, ...]:
+    return (SliceNeed(f"pairs of {source_of(form)}", None, form.keys, form.partials, grid, spread=True),)
+
+
 def _of_factors(form: FactorizedAggregates, grid: SlidingWindow) -> tuple[SliceNeed, ...]:
     of_members = tuple(
         SliceNeed(member.stream, member.filter, member_keys(form, at), member_partials(form, at), grid)
@@ -68,6 +79,7 @@ def _of_factors(form: FactorizedAggregates, grid: SlidingWindow) -> tuple[SliceN
 _NEEDS: dict[type, Callable[[Any, SlidingWindow], tuple[SliceNeed, ...]]] = {
     SliceAggregates: _of_stream,
     JoinAggregates: _of_join,
+    PairAggregates: _of_pairs,
     FactorizedAggregates: _of_factors,
 }
 
@@ -135,6 +147,7 @@ def _shared(group: list[SliceNeed]) -> dict[SliceNeed, SliceRead]:
         first.keys,
         tuple(sorted(parts, key=lambda part: part.sort_key)),
         gcd(*(need.grid.slice for need in group)),
+        spread=first.spread,
     )
     return {need: SliceRead(store, *of) for need, of in own.items()}
 

@@ -22,7 +22,7 @@ class SliceColumns(Protocol):
     def parts(self) -> tuple[Accumulator, ...]: ...
 
     @property
-    def key_names(self) -> tuple[str, ...]: ...
+    def row_names(self) -> tuple[str, ...]: ...
 
     def columns_of(self, part: Accumulator) -> tuple[str, ...]: ...
 
@@ -50,11 +50,11 @@ def combined_rows(
     store: SliceColumns, rows: pa.RecordBatch, numbers: I64, parts: Sequence[Accumulator] | None = None
 ) -> tuple[pa.RecordBatch, I64]:
     """One row for each number and key, in the order of numbers, with some or all parts; and the numbers."""
-    keys = [rows.column(name) for name in store.key_names]
+    keys = [rows.column(name) for name in store.row_names]
     codes = [numbers, *(code for key in keys for code in key_codes(key))]
     groups = grouped(codes)
     chosen = store.parts if parts is None else parts
-    names, columns = list(store.key_names), [key.take(pa.array(groups.first)) for key in keys]
+    names, columns = list(store.row_names), [key.take(pa.array(groups.first)) for key in keys]
     for part in chosen:
         own = store.columns_of(part)
         counts = rows.column(store.columns_of(part.counted)[0]) if part.function == "moments" else None

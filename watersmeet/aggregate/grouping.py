@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.aggregate.kernels import number_groups, number_small
-from watersmeet.model.types import type_of_arrow
+from watersmeet.model.types import SHORT_DECIMAL_DIGITS, has_code, type_of_arrow
 from watersmeet.store.codes import encode, fixed_width, fixed_width_words, one_pattern, whole_numbers
-from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
 from watersmeet.store.kernels import I64
 
 _SMALL = 1 << 16  # a table of so many cells is made for any number of rows
@@ -80,20 +79,13 @@ def ordered_codes(values: pa.Array) -> I64:
 
     `value_of` turns the codes of fixed types back. The codes of others are ranks among the values at hand."""
     kind = values.type
-    if not is_coded(kind):
+    if not has_code(kind):
         return _ranks(values)
     if pa.types.is_floating(kind):
         return _sortable(fixed_width(values.cast(pa.float64()), np.float64))
     if pa.types.is_decimal(kind):
         return np.ascontiguousarray(fixed_width_words(values)[:, 0])
     return whole_numbers(values)
-
-
-def is_coded(kind: pa.DataType) -> bool:
-    """Whether a value and its code in the order determine each other."""
-    if pa.types.is_decimal(kind):
-        return bool(kind.precision <= SHORT_DECIMAL_DIGITS)
-    return bool(pa.types.is_primitive(kind))
 
 
 def value_of(codes: I64, valid: np.ndarray, kind: pa.DataType) -> pa.Array:

@@ -15,12 +15,38 @@ from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba 
 from numba import njit, types
 from numpy.typing import NDArray
 
-from watersmeet.store.kernels import GOLDEN, I64, IN8, IN64, IN64_ROWS, INT, OUT64, U8, first_not_below, read_only
+from watersmeet.store.kernels import (
+    GOLDEN,
+    I32,
+    I64,
+    IN8,
+    IN32,
+    IN64,
+    IN64_ROWS,
+    INT,
+    OUT32,
+    OUT64,
+    U8,
+    first_not_below,
+    read_only,
+)
 
 F64 = NDArray[np.float64]
+OUT8 = types.Array(types.uint8, 1, "C")
 IN_F, OUT_F = read_only(types.float64), types.Array(types.float64, 1, "C")
+OUT_ROWS = types.Array(types.int64, 2, "C")
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _LOW = np.int64(0xFFFFFFFF)
+
+
+@njit(inline="always")
+def _slot(codes: Any, row: int, mask: Any) -> Any:
+    """Where the search for a key begins in a hash table of mask + 1 slots."""
+    state = np.uint64(0)
+    for column in range(codes.shape[0]):
+        state = (state ^ np.uint64(codes[column, row])) * GOLDEN
+        state ^= state >> np.uint64(29)
+    return np.int64((state * _MIX) >> np.uint64(20)) & mask
 
 
 @njit(types.UniTuple(OUT64, 2)(IN64_ROWS), cache=CACHED, nogil=True)
@@ -97,6 +123,72 @@ def number_small(cells: I64, size: int) -> tuple[I64, I64]:
             found += 1
         ids[row] = group
     return ids, first[:found].copy()
+
+
+@njit(types.Tuple((OUT32, OUT64))(IN64_ROWS, OUT32, OUT_ROWS, INT), cache=CACHED, nogil=True)
+def number_keys(codes: Any, slots: I32, known: Any, count: int) -> tuple[I32, I64]:
+    """For each row the number of its key among those known so far, and the rows with new keys, whose codes are added.
+
+    codes[c][r] is what column c has in row r, known[c][k] what it has in key k. `slots` and `known` have room."""
+    columns, rows = codes.shape
+    mask = np.int64(len(slots) - 1)
+    ids = np.empty(rows, np.int32)
+    new = np.empty(rows, np.int64)
+    found = count
+    for row in range(rows):
+        slot = _slot(codes, row, mask)
+        while slots[slot] >= 0:
+            key = slots[slot]
+            same = True
+            for column in range(columns):
+                if codes[column, row] != known[column, key]:
+                    same = False
+                    break
+            if same:
+                break
+            slot = (slot + 1) & mask
+        if slots[slot] < 0:
+            slots[slot] = found
+            for column in range(columns):
+                known[column, found] = codes[column, row]
+            new[found - count] = row
+            found += 1
+        ids[row] = slots[slot]
+    return ids, new[: found - count].copy()
+
+
+@njit(types.void(OUT_ROWS, INT, OUT32), cache=CACHED, nogil=True)
+def fill_slots(known: Any, count: int, slots: I32) -> None:
+    """Enter the first keys into slots that are all empty."""
+    mask = np.int64(len(slots) - 1)
+    for key in range(count):
+        slot = _slot(known, key, mask)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = key
+
+
+@njit(
+    types.Tuple((OUT64, types.Array(types.uint8, 1, "C"), INT))(IN32, IN64, OUT32, OUT64, INT), cache=CACHED, nogil=True
+)
+def meet_keys(ids: I32, counted: I64, places: I32, met: I64, found: int) -> tuple[I64, U8, int]:
+    """For each row the place of its key, in the order in which keys are met, and whether it counts; how many were met.
+
+    A row counts if it has a count above 0 (empty: all do). places[key] is -1 for a key that was not met so far."""
+    every = len(counted) == 0
+    at = np.zeros(len(ids), np.int64)
+    passing = np.zeros(len(ids), np.uint8)
+    for row in range(len(ids)):
+        if every or counted[row] > 0:
+            place = places[ids[row]]
+            if place < 0:
+                place = found
+                places[ids[row]] = found
+                met[found] = ids[row]
+                found += 1
+            at[row] = place
+            passing[row] = 1
+    return at, passing, found
 
 
 @njit(types.void(IN64, IN8, OUT64), cache=CACHED, nogil=True)

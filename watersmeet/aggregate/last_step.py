@@ -16,7 +16,9 @@ from watersmeet.model.expression import ColumnRef, Expression, unnested
 from watersmeet.model.forms import FinalStage, SortOrder
 from watersmeet.model.join import Output
 from watersmeet.model.types import arrow_type
+from watersmeet.store.derived import Block
 from watersmeet.store.evaluate import evaluate
+from watersmeet.store.filters import evaluate_block
 from watersmeet.store.kernels import I64
 
 
@@ -38,8 +40,7 @@ def finished(step: FinalStep, relation: pa.RecordBatch, windows: I64) -> Finishe
     failures: dict[str, int] = {}
     final = step.final
     if final.having is not None:
-        (passed,) = _computed(relation, [final.having], failures)
-        kept = np.asarray(passed.fill_null(False).cast(pa.uint8())) != 0
+        kept, failures = passing_having(relation, final.having)
         if not kept.all():
             relation, windows = relation.filter(pa.array(kept)), windows[kept]
     wanted = [*(output.expression for output in step.outputs), *(order.expression for order in final.order)]
@@ -61,6 +62,12 @@ def finished(step: FinalStep, relation: pa.RecordBatch, windows: I64) -> Finishe
     if len(rows) < len(windows) or final.order:
         batch, windows = batch.take(pa.array(rows)), windows[rows]
     return Finished(batch, windows, failures)
+
+
+def passing_having(relation: pa.RecordBatch, having: Expression) -> tuple[np.ndarray, dict[str, int]]:
+    """Which rows pass HAVING, and on how many it raised."""
+    words, failed = evaluate_block(relation, Block(((having,),)))
+    return words != 0, {text: count for text, count in failed.items() if count}
 
 
 def _computed(relation: pa.RecordBatch, wanted: list[Expression], failures: dict[str, int]) -> list[pa.Array]:

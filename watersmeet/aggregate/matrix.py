@@ -24,8 +24,9 @@ from watersmeet.aggregate.block_kernels import (
     levels_for,
     paired_moments,
 )
-from watersmeet.aggregate.grouping import grouped, is_coded, key_codes, ordered_codes, value_of
+from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes, value_of
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.model.types import has_code
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
@@ -34,7 +35,7 @@ _CELLS_AT_ONCE = 1 << 20
 
 def fits(store: SliceStore) -> bool:
     """Whether all parts have values of 64 bits."""
-    return all(is_coded(kind) for part in store.parts for _, kind in part.columns(0))
+    return all(has_code(kind) for part in store.parts for _, kind in part.columns(0))
 
 
 class Matrix:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulate import accumulated
 from watersmeet.aggregate.grouping import as_key, grouped, key_codes
-from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.slice_store import EARLIEST, SliceStore
 from watersmeet.model.expression import Cast, ColumnRef, Expression, unnested
 from watersmeet.model.types import arrow_type
 from watersmeet.store.bucket import Bucket
@@ -27,23 +27,51 @@ class SlicedRows:
     failures: dict[str, int] = field(default_factory=dict)  # expression -> on how many rows it raised
 
 
-def partial_aggregates(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> SlicedRows:
-    """One row for each slice and key among these rows."""
-    arriving = _Rows(rows, tau)
-    passing = arriving.keep_passing(store)
+class Passing:
+    """Which of some rows each filter lets through: several stores may ask for the same filters."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self._rows = rows
+        self._known: dict[Expression, U8] = {}
+        self.failures: dict[str, int] = {}
+
+    def of(self, filters: list[Expression]) -> dict[Expression, U8]:
+        new = [each for each in filters if each not in self._known]
+        for begin in range(0, len(new), WIDEST):
+            some = new[begin : begin + WIDEST]
+            words, failures = evaluate_block(self._rows, Block(tuple((each,) for each in some)))
+            self.failures |= failures
+            for bit, each in enumerate(some):
+                self._known[each] = ((words >> words.dtype.type(bit)) & words.dtype.type(1)).astype(np.uint8)
+        return {each: self._known[each] for each in filters}
+
+
+def partial_aggregates(
+    store: SliceStore, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None, passing: Passing | None = None
+) -> SlicedRows:
+    """One row for each slice and key among these rows. `earliest`: of results of a join, the oldest members' times;
+    `passing`: what other stores know of these rows."""
+    known = passing or Passing(rows)
+    if store.spread:
+        assert earliest is not None
+        rows = rows.append_column(EARLIEST, pa.array(earliest // store.width * store.width))
+    arriving = _Rows(rows, tau, known)
+    chosen = arriving.keep_passing(store)
     if not len(arriving.tau):
         return SlicedRows(None, arriving.failures)
     needed = [*store.keys, *(part.argument for part in store.parts if part.argument is not None)]
     values = arriving.values(list(dict.fromkeys(needed)))
     keys = [as_key(values[key]) for key in store.keys]
     slices = arriving.tau // store.width
+    if store.spread:
+        keys.append(arriving.rows.column(EARLIEST))
     codes = [slices, *(code for key in keys for code in key_codes(key))]
     groups = grouped(codes)
     order = np.argsort(slices[groups.first], kind="stable")
     columns = [key.take(pa.array(groups.first)) for key in keys]
     for part in store.parts:
         argument = None if part.argument is None else values[part.argument]
-        columns += accumulated(part, argument, EVERY_ROW if part.filter is None else passing[part.filter], groups)
+        columns += accumulated(part, argument, EVERY_ROW if part.filter is None else chosen[part.filter], groups)
     made = pa.RecordBatch.from_arrays(columns, schema=store.schema)
     starts = slices[groups.first] * store.width
     if (order[1:] < order[:-1]).any():
@@ -52,15 +80,18 @@ def partial_aggregates(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> Sli
 
 
 class _Rows:
-    def __init__(self, rows: pa.RecordBatch, tau: I64) -> None:
+    def __init__(self, rows: pa.RecordBatch, tau: I64, passing: Passing) -> None:
         self.rows = rows
         self.tau = tau
+        self._passing = passing
         self.failures: dict[str, int] = {}
 
     def keep_passing(self, store: SliceStore) -> dict[Expression, U8]:
         """Leave out the rows that no query of the store wants; which of the others each filter lets through."""
         of_parts = [part.filter for part in store.parts if part.filter is not None]
-        passing = self._passing(list(dict.fromkeys((*store.filters, *of_parts))))
+        filters = list(dict.fromkeys((*store.filters, *of_parts)))
+        passing = self._passing.of(filters)
+        self._count({each.text: self._passing.failures.get(each.text, 0) for each in filters})
         if not store.filters:
             return passing
         wanted = np.zeros(len(self.tau), np.uint8)
@@ -71,16 +102,6 @@ class _Rows:
         chosen = np.flatnonzero(wanted)
         self.rows, self.tau = self.rows.take(pa.array(chosen)), self.tau[chosen]
         return {each: passing[each][chosen] for each in of_parts}
-
-    def _passing(self, filters: list[Expression]) -> dict[Expression, U8]:
-        passing = {}
-        for begin in range(0, len(filters), WIDEST):
-            some = filters[begin : begin + WIDEST]
-            words, failures = evaluate_block(self.rows, Block(tuple((each,) for each in some)))
-            self._count(failures)
-            for bit, each in enumerate(some):
-                passing[each] = ((words >> words.dtype.type(bit)) & words.dtype.type(1)).astype(np.uint8)
-        return passing
 
     def values(self, expressions: list[Expression]) -> dict[Expression, pa.Array]:
         plain = {each: found for each in expressions if (found := self._plain(each)) is not None}

@@ -21,6 +21,7 @@ class SliceNeed:
     keys: tuple[Expression, ...]
     partials: tuple[PartialAggregate, ...]
     grid: SlidingWindow
+    spread: bool = False  # of results of a join, in the windows that contain all their members
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ _WINDOWS = 1 << 16  # that are looked at together
 
 def rounds(due: Sequence[DueQuery], caches: Caches, most: int = BYTES) -> Iterator[list[DueQuery]]:
     """All due windows that have rows, at most about so many bytes at a time."""
-    if sum(cache.bound(each.span) * cache.row_bytes for each in due for cache in _read_by(each, caches)) <= most:
+    if (
+        sum(cache.bound(each.span) * _row_bytes(each, cache) for each in due for cache in _read_by(each, caches))
+        <= most
+    ):
         yield list(due)
         return
     some: list[DueQuery] = []
@@ -46,6 +49,11 @@ def _read_by(due: DueQuery, caches: Caches) -> Iterator[SliceCache]:
     return (caches(store) for store in due.stores)
 
 
+def _row_bytes(due: DueQuery, cache: SliceCache) -> float:
+    """The size of a key of a window in the result of a read, on average: what HAVING leaves out is not made."""
+    return cache.row_bytes * cache.kept_share(due.pushed_having)
+
+
 def _pieces(due: DueQuery, read: Sequence[SliceCache], most: int) -> Iterator[tuple[DueQuery, int]]:
     """The windows of a query in runs of about so many bytes, and the bytes of each."""
     span, grid = due.span, due.span.grid
@@ -55,7 +63,7 @@ def _pieces(due: DueQuery, read: Sequence[SliceCache], most: int) -> Iterator[tu
         starts = np.unique(np.concatenate(found))
         if more:  # beyond the first of these, some windows may be missing
             starts = starts[starts <= min(more)]
-        sizes = np.cumsum(sum(cache.sizes(starts, starts + grid.range) * cache.row_bytes for cache in read))
+        sizes = np.cumsum(sum(cache.sizes(starts, starts + grid.range) * _row_bytes(due, cache) for cache in read))
         begin = before = 0
         while begin < len(starts):
             end = max(begin + 1, int(np.searchsorted(sizes, before + most, side="right")))

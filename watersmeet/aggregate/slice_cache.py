@@ -18,16 +18,22 @@ from watersmeet.aggregate.combined import combined_rows
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.sparse import Keep, SparseSlices
+from watersmeet.aggregate.sparse import fits as fits_sparse
 from watersmeet.aggregate.tree import SliceTree
+from watersmeet.model.expression import Expression
 from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
 
+Form = Matrix | SparseSlices | SliceTree
 Opened = Callable[[int, int], Iterable[Bucket]]  # the buckets with rows of slices that begin in [begin, end)
+_FORGETTING = 0.9  # of what was seen, at each look
 _EVER = 1 << 60  # no event time is farther from 0
+_FEW_BUCKETS = 2  # of which rows of a slice and key are not combined, where reading adds them up
 _SMALL = 1 << 16  # cells of a matrix that are made for any number of rows
-_DENSE = 8  # a matrix has at most so many cells for each row of the store
-_MATRIX_BYTES = 256 << 20  # and takes at most so much memory when it is made
+_DENSE = 4  # a matrix has at most so many cells for each row of the store, and half of that when it is made
+_MATRIX_BYTES = 64 << 20  # it takes at most so much memory, and half of that when it is made
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,20 @@ class SliceCache:
         self.store = store
         self.longest = longest
         self.forget_reads()
+        self._kept: dict[Expression, float] = {}  # by HAVING, the share of the keys that windows kept, at most
         self._clear()
 
     def forget_reads(self) -> None:
         """Begin to count anew what is read."""
         self.windows_read = self.keys_read = self.values_read = self.reads = 0
+
+    def note_kept(self, having: Expression, kept: int, keys: int) -> None:
+        """Remember which share of the keys of a window passed HAVING."""
+        self._kept[having] = max(kept / max(1, keys), self._kept.get(having, 0.0) * _FORGETTING)
+
+    def kept_share(self, having: Expression | None) -> float:
+        """At most which share of the keys of a window passes HAVING, as far as that is known; twice what was seen."""
+        return 1.0 if having is None else min(1.0, 2 * self._kept.get(having, 1.0))
 
     def _clear(self) -> None:
         self.covered: int | None = None  # slices that begin before are there, as far back as they are needed
@@ -62,7 +77,7 @@ class SliceCache:
         self._rows = np.empty(0, np.int64)  # how many rows each has
         self._total = 0  # of these
         self._offset = 0  # the number of the first
-        self._form: Matrix | SliceTree = self._new_form(0, 0, 0)
+        self._form: Form = self._new_form(0, 0, 0)
 
     def advance(self, opened: Opened, horizon: int, until: int) -> None:
         """Append the slices that end at or before `until`, and forget those that begin before `horizon`."""
@@ -122,12 +137,16 @@ class SliceCache:
         return found
 
     def read(
-        self, parts: Sequence[Accumulator], present: Accumulator, starts: I64, ends: I64
+        self, parts: Sequence[Accumulator], present: Accumulator, starts: I64, ends: I64, keep: Keep | None = None
     ) -> tuple[pa.RecordBatch, I64]:
         """One row for each window and key that `present` counts, with the columns of the store's keys and the parts
-        (and perhaps more); and the window's number in `starts`, in order."""
-        begins = np.searchsorted(self._slices, starts) + self._offset
-        found = self._form.read(parts, present, begins, np.searchsorted(self._slices, ends) + self._offset)
+        (and perhaps more); and the window's number in `starts`, in order. Rows that `keep` leaves out may be missing.
+        """
+        if isinstance(self._form, SparseSlices):
+            found = self._form.read(parts, present, starts, ends, keep)
+        else:
+            begins = np.searchsorted(self._slices, starts) + self._offset
+            found = self._form.read(parts, present, begins, np.searchsorted(self._slices, ends) + self._offset)
         self.reads += 1
         self.windows_read += len(starts)
         self.keys_read += len(found[1])
@@ -146,8 +165,13 @@ class SliceCache:
             return None
         if len(chosen) == 1 and (np.diff(chosen[0][1]) >= 0).all():
             return chosen[0]  # a bucket has one row for each slice and key
+        adds_up = isinstance(self._form, SparseSlices) and len(chosen) <= _FEW_BUCKETS
         rows = pa.Table.from_batches([rows for rows, _ in chosen]).combine_chunks().to_batches()[0]
-        return combined_rows(self.store, rows, np.concatenate([tau for _, tau in chosen]))
+        tau = np.concatenate([tau for _, tau in chosen])
+        if not adds_up:
+            return combined_rows(self.store, rows, tau)
+        order = np.argsort(tau, kind="stable")
+        return rows.take(pa.array(order)), tau[order]
 
     def _append(self, found: tuple[pa.RecordBatch, I64] | None) -> None:
         if found is None:
@@ -161,40 +185,44 @@ class SliceCache:
         self._slices = np.concatenate((self._slices, starts))
         self._rows = np.concatenate((self._rows, rows_of))
         self._total = int(self._rows.sum())
-        self._form.extend(rows, places.astype(np.int64) + end, end + len(starts))
+        if isinstance(self._form, SparseSlices):
+            self._form.extend(rows, tau)
+        else:
+            self._form.extend(rows, places.astype(np.int64) + end, end + len(starts))
 
     def _trim(self, horizon: int) -> None:
         unused = int(np.searchsorted(self._slices, horizon))
         self._slices, self._rows, self._offset = self._slices[unused:], self._rows[unused:], self._offset + unused
         self._total = int(self._rows.sum())
-        self._form.trim(self._offset)
+        self._form.trim(horizon if isinstance(self._form, SparseSlices) else self._offset)
 
-    def _new_form(self, rows: int, slices: int, keys: int) -> Matrix | SliceTree:
+    def _new_form(self, rows: int, slices: int, keys: int) -> Form:
         longest = self.longest // self.store.width
-        dense = slices * keys <= max(_SMALL, _DENSE * rows) and fits(self.store)
-        if dense and Matrix.size(self.store, longest, slices, keys) <= _MATRIX_BYTES:
+        if self.store.spread:
+            return SparseSlices(self.store)
+        is_dense = slices * keys <= max(_SMALL, _DENSE // 2 * rows) and fits(self.store)
+        if is_dense and Matrix.size(self.store, longest, slices, keys) <= _MATRIX_BYTES // 2:
             return Matrix(self.store, longest)
+        if fits_sparse(self.store):
+            return SparseSlices(self.store)
         return SliceTree(self.store, longest)
 
     def _outgrows(self, new: tuple[pa.RecordBatch, I64]) -> bool:
         """Whether a matrix may not get these rows: most of it would be empty, or it would be too large."""
-        if isinstance(self._form, SliceTree):
+        if not isinstance(self._form, Matrix):
             return False
         slices, keys = _extent(self.store, *new)
         slices, keys = slices + len(self._slices), self._form.most_keys + (keys if self.store.keys else 0)
-        is_sparse = slices * keys > 4 * max(_SMALL, _DENSE * (self._total + len(new[1])))
-        longest = self.longest // self.store.width
-        return is_sparse or Matrix.size(self.store, longest, slices, keys) > 2 * _MATRIX_BYTES
+        is_sparse = slices * keys > max(_SMALL, _DENSE * (self._total + len(new[1])))
+        return is_sparse or Matrix.size(self.store, self.longest // self.store.width, slices, keys) > _MATRIX_BYTES
 
     def _is_unsuitable(self) -> bool:
-        if isinstance(self._form, SliceTree):
-            return False
-        return self._form.cells > 4 * max(_SMALL, _DENSE * self._total)
+        return isinstance(self._form, Matrix) and self._form.cells > max(_SMALL, _DENSE * self._total)
 
 
 def _extent(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> tuple[int, int]:
     """How many slices and keys there are; no key is counted where the number does not matter."""
     slices = len(np.unique(tau))
-    if slices <= _DENSE or not store.keys:
+    if slices <= 1 or not store.keys:
         return slices, len(tau) if store.keys else 1
     return slices, len(combined_rows(store, rows, np.zeros(len(tau), np.int64), ())[1])

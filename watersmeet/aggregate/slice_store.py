@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from watersmeet.store.bucket import Bucket
 
 NAME_PREFIX = "slices"
+EARLIEST = "earliest"  # a column of spread stores: the start of the slice of the oldest member
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class SliceStore:
     parts: tuple[Accumulator, ...]
     width: int  # microseconds
     salt: str = ""  # tells it from another one of the same kind that has less of the past
+    spread: bool = False  # rows are results of a join, which have members in several slices
     partitions: int = field(default=1, compare=False)  # of the plan
 
     is_probed: ClassVar[bool] = False
@@ -70,6 +72,11 @@ class SliceStore:
         named = zip(self.key_names, self.key_types, strict=True)
         return Placement.by_all(tuple(KeyPart(ColumnRef(name, kind), kind) for name, kind in named), self.partitions)
 
+    @cached_property
+    def row_names(self) -> tuple[str, ...]:
+        """The columns that tell the rows of a slice from each other."""
+        return (*self.key_names, EARLIEST) if self.spread else self.key_names
+
     @property
     def derived(self) -> Derived:
         return Derived()
@@ -83,6 +90,7 @@ class SliceStore:
     @cached_property
     def schema(self) -> pa.Schema:
         keys = [(name, arrow_type(kind)) for name, kind in zip(self.key_names, self.key_types, strict=True)]
+        keys += [(EARLIEST, pa.int64())] if self.spread else []
         return pa.schema([*keys, *(column for at, part in enumerate(self.parts) for column in part.columns(at))])
 
     def columns_of(self, part: Accumulator) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ from watersmeet.home.sealed import Seal
 # 4: there are no windowed queries, and nothing is said about which rows stores have
 # 5: nothing is said about flushes, the sizes of result files, and other files that results depend on
 # 6: logs of positions have a form for each kind of source
-FORMAT = 7
+# 7: a windowed query has one form, and a slice store was founded for it
+FORMAT = 8
 _KEPT = 3
 
 

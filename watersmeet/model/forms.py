@@ -7,9 +7,10 @@ For every window of a windowed query, what the batch query over the rows of the 
     SliceAggregates       one stream, aggregates that combine: a partial aggregate for each slice and key
     FactorizedAggregates  the same over an acyclic equality join: partial aggregates are pushed below the join
     JoinAggregates        the same over the results of a continuous join, each at the event time of its newest member
+    PairAggregates        the same over the results of a join, each in the windows that contain all its members
     WindowSql             everything else: Spark SQL over the rows of the window
 
-The three kinds of aggregates end in the same step. The combined partials are a small relation: key i is the column
+The four kinds of aggregates end in the same step. The combined partials are a small relation: key i is the column
 `k<i>`, partial i the columns that `PartialAggregate.columns` names, and there are `window_start` and `window_end`. The
 outputs, HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a WindowSql
 are columns of its result.
@@ -192,6 +193,15 @@ class JoinAggregates:
     def over_rows(self) -> tuple[Expression, ...]:
         inside = (each for partial in self.partials for each in (partial.argument, partial.filter))
         return _given((*self.join.over_rows, *self.keys, *inside))
+
+
+@dataclass(frozen=True)
+class PairAggregates(JoinAggregates):
+    """Aggregates of a windowed join's results, which are found one by one as their last members arrive.
+
+    A result is in the windows that contain all its members; the windows of the join are as long as those."""
+
+    kind: ClassVar[str] = "pairs"
 
 
 @dataclass(frozen=True)

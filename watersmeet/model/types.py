@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from watersmeet.errors import ModelError
 
+SHORT_DECIMAL_DIGITS = 18  # of decimals that an int64 holds
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -134,3 +135,10 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 def is_integer(declared: str) -> bool:
     return declared in _INTEGERS
+
+
+def has_code(kind: pa.DataType) -> bool:
+    """Whether 64 bits can tell each value, and their order is that of the values."""
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= SHORT_DECIMAL_DIGITS)
+    return bool(pa.types.is_primitive(kind))

@@ -65,6 +65,12 @@ class Statistics:
             return link.theta.is_always_true
         return any(_named(end) in self.distinct for end in (link.left, link.right))
 
+    def knows(self, link: Link) -> bool:
+        """Whether the selectivity of a link is not assumed."""
+        if frozenset(named_ends(link)) in self.selectivities:
+            return True
+        return link.theta is None and all(end in self.distinct for end in named_ends(link))
+
     def _distinct(self, attribute: Attribute) -> float:
         return max(1.0, self.distinct.get(_named(attribute), self.size(attribute[0])))
 

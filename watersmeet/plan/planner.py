@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from math import inf
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import Query, Stream
@@ -28,7 +29,7 @@ from watersmeet.optimize.weights import PAPER, bounded, shipped
 from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
 from watersmeet.plan.compile import compile_solution
-from watersmeet.plan.estimate import facts_of, window_costs
+from watersmeet.plan.estimate import facts_of, results_of, window_costs
 from watersmeet.plan.grouping import Groups, Sample, choose_groups, rows_in_groups
 from watersmeet.plan.materialize import Materialized, materialized_stores
 from watersmeet.plan.parts import JoinPart, longest_windows, parts_of
@@ -130,14 +131,27 @@ def make_plan(
     """The plan of all queries. Rows are stored for `suspended` ones as well, but nothing else is done for them."""
     known = stored or StoredWindows()
     if active:
-        known = replace(known, origins=active.windows.origins, forms=active.windows.forms)
+        known = replace(known, origins=active.windows.origins, forms=active.windows.forms, has_first_forms=False)
     facts = facts_of(problem_of((), options, statistics or Statistics()), options.partitions)
-    queries, suspended = (with_chosen_forms(some, known.forms, facts) for some in (queries, suspended))
+    of_join = partial(price_of_join, options=options, statistics=statistics or Statistics())
+    queries, suspended = (with_chosen_forms(some, known, facts, of_join) for some in (queries, suspended))
     all_rows = streams_with_all_rows(queries, suspended)
     plan = joined_plan(occasion, streams, queries, options, statistics, active=active, sample=sample, all_rows=all_rows)
     forms = {query.name: query.form.kind for query in (*queries, *suspended) if len(query.forms) > 1}
     windows = replace(planned_windows(plan.windowed, known, options.partitions), forms=forms)
     return replace(plan, suspended=suspended, windows=windows, rules=with_windows(plan.rules, windows))
+
+
+def price_of_join(query: Query, options: Options, statistics: Statistics) -> tuple[float, float]:
+    """The cost of the join of a query, planned alone, and the number of its results, in a tick.
+
+    Infinite if selectivities would be assumed: there may be far more partners for each row than that."""
+    problem = problem_of((query,), options, statistics)
+    if not all(statistics.knows(link) for graph in problem.queries for link in graph.links):
+        return inf, 0.0
+    with no_collection():
+        cost = individual_cost(problem)
+    return cost / problem.ticks, sum(results_of(problem, part) for part in parts_of((query,))) / problem.ticks
 
 
 def joined_plan(

@@ -35,14 +35,14 @@ class ShownSlices:
         """What the store holds: length of slices, source, keys and filters."""
         keys = f" by {', '.join(self.keys)}" if self.keys else ""
         where = f" where {' or '.join(self.filters)}" if self.filters else ""
-        source = JOINED if self.source.startswith("results ") else self.source
+        source = JOINED if self.source.startswith(("results ", "pairs of results ")) else self.source
         return f"{length_text(self.width)} of {source}{keys}{where}"
 
 
 @dataclass(frozen=True)
 class ShownWindows:
     name: str
-    kind: str  # slices, factorized, continuous, batch
+    kind: str  # slices, factorized, pairs, continuous, batch
     form: str  # in words: how its windows are computed
     range: int  # microseconds
     slide: int

@@ -14,7 +14,7 @@ from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.model.stream import check_name
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.limits import check_aliases, check_length, check_tokens, check_windows
-from watersmeet.sql.lower.continuous import continuous_join, join_aggregates
+from watersmeet.sql.lower.continuous import continuous_join, join_aggregates, pair_aggregates
 from watersmeet.sql.lower.factors import factorized_aggregates
 from watersmeet.sql.lower.flatten import flattened
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
@@ -27,6 +27,8 @@ from watersmeet.sql.resolve.resolved import ResolvedQuery, ResolvedSelect, Scan
 from watersmeet.sql.rules import Kind, check_rules
 from watersmeet.sql.site import Site
 from watersmeet.sql.windows import WindowClauses, cut_windows
+
+Forms = tuple[Form, ...]
 
 
 def build_query(
@@ -66,9 +68,9 @@ def build_query(
         resolver = Resolver(site, streams, kind)
         resolved = resolver.whole(written)
         check_aliases(site, name, resolver.tables.values(), max_aliases)
-        form, window, reason = _lowered(Lowering(site, check, resolver, clauses, streams), kind, resolved)
+        forms, window, reason = _lowered(Lowering(site, check, resolver, clauses, streams), kind, resolved)
         check_all_read()
-        query = Query(name, form, window, sink or Sink(), text, backfill=backfill, reason=reason)
+        query = Query(name, forms[0], window, sink or Sink(), text, backfill=backfill, reason=reason, forms=forms)
     except RecursionError:
         site.fail(tokens[0].span, "the query has too many operators in one expression", hint="make it simpler")
     except ModelError as error:
@@ -88,28 +90,35 @@ def _kind_of(clauses: WindowClauses) -> Kind:
     return Kind.JOIN_AGGREGATES if "RESULT_TIME" in called else Kind.WINDOWED
 
 
-def _lowered(lowering: Lowering, kind: Kind, query: ResolvedQuery) -> tuple[Form, SlidingWindow | None, str]:
-    """The form, the windows of a windowed query, and a sentence that says why it has no faster form."""
+def _lowered(lowering: Lowering, kind: Kind, query: ResolvedQuery) -> tuple[Forms, SlidingWindow | None, str]:
+    """The forms, the windows of a windowed query, and a sentence that says why it has no faster form."""
     if kind is Kind.WINDOWED:
         window = window_of_rows(lowering, query)
-        form, reason = _of_windows(lowering, query)
-        return form, window, reason
+        forms, reason = _of_windows(lowering, query)
+        return forms, window, reason
     join = flattened(lowering.site, query)
     if kind is Kind.CONTINUOUS:
-        return continuous_join(lowering, join), None, ""
+        return (continuous_join(lowering, join),), None, ""
     window = window_of_results(lowering)
     reason = "It aggregates the results of a continuous join, which are found first."
-    return join_aggregates(lowering, join), window, reason
+    return (join_aggregates(lowering, join),), window, reason
 
 
-def _of_windows(lowering: Lowering, query: ResolvedQuery) -> tuple[Form, str]:
+def _of_windows(lowering: Lowering, query: ResolvedQuery) -> tuple[Forms, str]:
     try:
         if not isinstance(query, ResolvedSelect):
             raise DoesNotFit(f"it has {query.operator}")
         if isinstance(query.source, Scan):
-            return slice_aggregates(lowering, query), ""
+            return (slice_aggregates(lowering, query),), ""
         factorized = factorized_aggregates(lowering, query)
-        count = len(factorized.members)
-        return factorized, f"It joins {count} aliases, so partial aggregates are kept by join key as well."
+        reason = f"It joins {len(factorized.members)} aliases."
+        return (factorized, *_pairs(lowering, query)), reason
     except DoesNotFit as problem:
-        return window_sql(lowering, query), f"Spark computes each window from its rows, because {problem}."
+        return (window_sql(lowering, query),), f"Spark computes each window from its rows, because {problem}."
+
+
+def _pairs(lowering: Lowering, query: ResolvedSelect) -> Forms:
+    try:
+        return (pair_aggregates(lowering, query),)
+    except DoesNotFit:
+        return ()

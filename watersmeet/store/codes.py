@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.model.types import arrow_type
-from watersmeet.store.derived import SHORT_DECIMAL_DIGITS
+from watersmeet.model.types import SHORT_DECIMAL_DIGITS, arrow_type
 from watersmeet.store.kernels import I64, U8, hash_bytes, mix_codes
 
 EVERY_ROW = np.empty(0, np.uint8)  # stands for a mask of ones

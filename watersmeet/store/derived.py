@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from watersmeet.model import Expression, KeyPart
 from watersmeet.model.identity import digest, identity
-from watersmeet.model.types import arrow_type
+from watersmeet.model.types import SHORT_DECIMAL_DIGITS, arrow_type
 
 Key = tuple[KeyPart, ...]
 Bit = tuple[Expression, ...]  # alternatives, over the columns of the store
@@ -20,7 +20,6 @@ Bit = tuple[Expression, ...]  # alternatives, over the columns of the store
 WIDEST = 64  # bits of a word
 TAU = "τ"  # the event time of a member, as a column of a materialized store
 BITS = "bits "  # begins the name of a bucket's section of words
-SHORT_DECIMAL_DIGITS = 18
 FEWEST_ROWS = 4096  # of a bucket below which an index is made at once
 MOST_KEYS = 4096  # to look up in one pass: a table of them stays in the cache of the processor
 

@@ -1,13 +1,15 @@
 """In which form each windowed query is computed: the one in which it is computed already, or the cheapest one.
 
 A form is kept, because what its windows need is in the stores of its operator: with another one, the windows that are
-open would be lost. The plan remembers forms, and so does the home (`slices.json`); a home without them has queries of
-one form each.
+open would be lost. The plan remembers forms, and so does the home (`slices.json`). A home that was written when each
+query had one form has none; its queries stay in the first of theirs, which is that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
 
 from watersmeet.model import Query
 from watersmeet.model.forms import Form
@@ -15,21 +17,39 @@ from watersmeet.windows.costs import TickFacts
 from watersmeet.windows.protocol import StoredWindows
 from watersmeet.windows.table import cost_of, planned_windows
 
-Forms = Mapping[str, str]  # the kind of the form, by the name of a query that has several
+# Of the join below the windows of a query alone: its cost in a tick, and how many results it has.
+JoinPrice = Callable[[Query], tuple[float, float]]
 
 
-def with_chosen_forms(queries: Sequence[Query], kept: Forms, facts: TickFacts) -> tuple[Query, ...]:
+def with_chosen_forms(
+    queries: Sequence[Query], stored: StoredWindows, facts: TickFacts, of_join: JoinPrice
+) -> tuple[Query, ...]:
     """The queries, each in the form that is kept for it or in its cheapest one; of equal ones, the first."""
-    return tuple(query.in_form(_chosen(query, kept.get(query.name), facts)) for query in queries)
+    return tuple(query.in_form(_chosen(query, stored, facts, of_join)) for query in queries)
 
 
-def _chosen(query: Query, kept: str | None, facts: TickFacts) -> Form:
+def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice) -> Form:
     if len(query.forms) <= 1:
         return query.form
-    known = next((form for form in query.forms if form.kind == kept), None)
-    return known or min(query.forms, key=lambda form: _price(query.in_form(form), facts))
+    if stored.has_first_forms:
+        return query.forms[0]
+    kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
+    if kept is not None:
+        return kept
+    prices = prices_of(query, facts, of_join)
+    return min(query.forms, key=lambda form: prices[form.kind])
 
 
-def _price(query: Query, facts: TickFacts) -> float:
-    """Of the windows of a query alone."""
-    return cost_of(planned_windows([query], StoredWindows(), facts.partitions).rules, facts).total
+def prices_of(query: Query, facts: TickFacts, of_join: JoinPrice) -> dict[str, float]:
+    """What each form of a query would cost in a tick if it were alone, by kind."""
+    return {form.kind: _price(query.in_form(form), facts, of_join) for form in query.forms}
+
+
+def _price(query: Query, facts: TickFacts, of_join: JoinPrice) -> float:
+    cost = 0.0
+    if query.join is not None:
+        if query.backfill:
+            return inf  # results of a join are aggregated when they are found, and nowhere else
+        cost, results = of_join(query)
+        facts = replace(facts, joined={query.name: results})
+    return cost + cost_of(planned_windows([query], StoredWindows(), facts.partitions).rules, facts).total

@@ -63,9 +63,9 @@ class _Intakes:
     def __bool__(self) -> bool:
         return bool(self._intakes)
 
-    def add(self, rows: pa.RecordBatch, tau: I64) -> None:
+    def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         for intake in self._intakes:
-            intake.add(rows, tau)
+            intake.add(rows, tau, earliest)
 
     def finish(self, counts: Counters) -> Iterable[BucketInfo]:
         return chain.from_iterable(intake.finish(counts) for intake in self._intakes)

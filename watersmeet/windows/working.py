@@ -37,7 +37,8 @@ class Intake(Protocol):
     def __bool__(self) -> bool:
         """Whether there are such stores."""
 
-    def add(self, rows: pa.RecordBatch, tau: I64) -> None: ...
+    def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
+        """`tau`: the event times; of results of a join those of their newest members, and `earliest` of the oldest."""
 
     def finish(self, counts: Counters) -> Iterable[BucketInfo]:
         """Write the buckets of all rows that were added."""

@@ -104,6 +104,7 @@ def two_streams(random: Random) -> Asked:
     listed = ", ".join(f"{each} AS c{at}" for at, each in enumerate(wanted))
     where = random.choice(["", "", " WHERE x.v > 0", " WHERE y.w IS NOT NULL"])
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    grouped += " HAVING count(*) > 1" if keys and random.random() < 0.3 else ""
     third = random.random() < 0.4
     window = f" [RANGE {length} SECONDS SLIDE {slide} SECONDS]"
 

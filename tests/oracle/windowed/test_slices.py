@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.windowed.queries import declaration, one_stream, rows
 from tests.support.examples import examples
+from tests.support.many_keys import as_many_keys
 from tests.support.windowed import WindowedRun
 
 POINTS = (
@@ -29,9 +30,9 @@ randoms = st.randoms(use_true_random=False)
 
 
 @settings(max_examples=examples(12))
-@given(randoms, st.sampled_from([1, 3]), st.sampled_from([1, 2]))
-def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int, tasks: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@given(randoms, st.sampled_from([1, 3]), st.sampled_from([1, 2]), st.booleans())
+def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int, tasks: int, many: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, as_many_keys(many):
         run = WindowedRun(Path(folder) / "home", declaration(random.choice([0, 4, 12])), partitions, tasks)
         for at in range(random.randint(1, 4)):
             run.add(f"q{at}", one_stream(random))
@@ -48,9 +49,9 @@ def test_random_queries_with_restarts_and_deaths(random: Random, partitions: int
 
 
 @settings(max_examples=examples(12))
-@given(randoms)
-def test_another_number_of_partitions_while_windows_are_open(random: Random) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@given(randoms, st.booleans())
+def test_another_number_of_partitions_while_windows_are_open(random: Random, many: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, as_many_keys(many):
         run = WindowedRun(Path(folder) / "home", declaration(random.choice([0, 4])), random.randint(1, 4))
         for at in range(random.randint(1, 4)):
             run.add(f"q{at}", one_stream(random))
@@ -67,9 +68,9 @@ def test_another_number_of_partitions_while_windows_are_open(random: Random) -> 
 
 
 @settings(max_examples=examples(12))
-@given(randoms, st.sampled_from([1, 3]))
-def test_queries_come_and_go(random: Random, partitions: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@given(randoms, st.sampled_from([1, 3]), st.booleans())
+def test_queries_come_and_go(random: Random, partitions: int, many: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, as_many_keys(many):
         run = WindowedRun(Path(folder) / "home", declaration(5, retained=True), partitions)
         now, names = 0, 0
         for _ in range(random.randint(5, 12)):

@@ -81,6 +81,11 @@ class Assembly:
         position, prefix = self.members[member]
         return self.stores.times(self.stored_in[position], self.partial.members[position], prefix)
 
+    def earliest(self) -> I64:
+        """The event time of each combination's oldest member."""
+        found: I64 = np.min([self.times(member) for member in range(len(self.members))], axis=0)
+        return found
+
     def within(self, windows: tuple[int, ...]) -> Assembly:
         """Those combinations that these windows hold, with the deadline that they give."""
         times = [self.times(member) for member in range(len(windows))]

@@ -45,7 +45,7 @@ class QueryResults:
         outputs = self._outputs(self._rules[query], rows)
         self.counts.done[RESULT_ROWS] += outputs.num_rows
         with self.counts.timed(SLICING):
-            self._intakes[query].add(_at_rest(outputs), rows.partial.latest)
+            self._intakes[query].add(_at_rest(outputs), rows.partial.latest, rows.earliest())
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
         """Count matches of a group of queries: for each match by its query set, or for all of the group."""

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from watersmeet.errors import SqlError
 from watersmeet.model import Alias, ColumnRef, Expression, JoinForm, Output, Stream, member_column
-from watersmeet.model.forms import JoinAggregates, PartialAggregate
+from watersmeet.model.forms import FinalStage, JoinAggregates, PairAggregates, PartialAggregate
+from watersmeet.model.types import arrow_type, has_code
 from watersmeet.sql.lower.conditions import Condition
 from watersmeet.sql.lower.leaf import JoinedTable, LeafCondition, find_leaf
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
@@ -39,20 +41,40 @@ def join_aggregates(lowering: Lowering, query: ResolvedSelect) -> JoinAggregates
         )
     join.check_connected()
     try:
-        keys, partials, final, outputs = grouped(
-            query, Rows(lowering, {each.alias: each.alias for each in join.members})
-        )
+        return JoinAggregates(*_aggregated(lowering, query, join))
     except DoesNotFit as problem:
         site.fail(
             (0, len(site.text)),
             f"an aggregate over a continuous join has to combine: {problem}",
             hint="use count, sum, avg, min, max, variance or stddev, or [RANGE … SLIDE …] at each stream",
         )
+
+
+def pair_aggregates(lowering: Lowering, query: ResolvedSelect) -> PairAggregates:
+    """The same for a windowed query whose join can be factorized; raises DoesNotFit."""
+    try:
+        join = _JoinLowering(lowering, query)
+        join.check_connected()
+    except SqlError as error:
+        raise DoesNotFit(f"as a continuous join, {error.problem}") from None
+    found = PairAggregates(*_aggregated(lowering, query, join))
+    if not found.keys:
+        raise DoesNotFit("its windows have results even where no rows join")
+    for each in found.partials:
+        if each.function in ("min", "max") and not has_code(arrow_type(each.type)):
+            raise DoesNotFit(f"{each.function.upper()} of {each.type.upper()} has no value of 64 bits")
+    return found
+
+
+def _aggregated(
+    lowering: Lowering, query: ResolvedSelect, join: _JoinLowering
+) -> tuple[JoinForm, tuple[Expression, ...], tuple[PartialAggregate, ...], FinalStage, tuple[Output, ...]]:
+    keys, partials, final, outputs = grouped(query, Rows(lowering, {each.alias: each.alias for each in join.members}))
     columns = dict.fromkeys(column for each in (*keys, *_arguments(partials)) for column in each.columns)
     inner = tuple(Output(member_column(each.row, each.name), each.type, each) for each in columns)
     first = join.members[0]
     inner = inner or (_any_column(first.alias, lowering.streams[first.stream]),)
-    return JoinAggregates(join.form(inner, ()), keys, partials, final, outputs)
+    return join.form(inner, ()), keys, partials, final, outputs
 
 
 class _JoinLowering:

@@ -21,6 +21,7 @@ from math import exp
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
+from watersmeet.model.forms import FactorizedAggregates
 from watersmeet.optimize.statistics import DEFAULT_KEYS
 from watersmeet.windows.costs import TickFacts, WindowCosts
 
@@ -100,7 +101,10 @@ class _Pricing:
         if known is not None:
             return _StoreFacts(came, known.rows, known.slices, known.keys, progress)
         title = store_title(store)
-        same = next((each.keys for each in statistics.slices.values() if each.title == title), DEFAULT_KEYS)
+        assumed = DEFAULT_KEYS
+        if any(query.form.kind == FactorizedAggregates.kind for query in readers):
+            assumed = statistics.size(store.source)  # one partner for each row, as the optimizer assumes of joins
+        same = next((each.keys for each in statistics.slices.values() if each.title == title), assumed)
         keys = same if store.keys else 1.0
         shares = [statistics.passing((store.source, each.text)) for each in store.filters]
         rows = came * (min(1.0, sum(shares)) if shares else 1.0)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulator import ROWS
 from watersmeet.aggregate.combined import combined_buckets
-from watersmeet.aggregate.partials import partial_aggregates
+from watersmeet.aggregate.partials import Passing, partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.counters import SLICE_CALLS, SLICE_VALUES, SLICED_ROWS, SLICED_VALUES, Counters
@@ -39,12 +39,13 @@ class Slicing:
     def __bool__(self) -> bool:
         return bool(self._made)
 
-    def add(self, rows: pa.RecordBatch, tau: I64) -> None:
+    def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         self._rows += rows.num_rows
         self._calls += 1
+        passing = Passing(rows)
         for store, made in self._made.items():
             with self._confined(store):
-                found = partial_aggregates(store, rows, tau)
+                found = partial_aggregates(store, rows, tau, earliest, passing)
             if found.rows is not None:
                 made.append(found.rows)
             failures = self._failures[store.name]

@@ -18,7 +18,7 @@ from watersmeet.aggregate.choice import filtered, slice_needs, slice_stores
 from watersmeet.aggregate.reading import SliceNeed, SliceRead
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
-from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, SliceAggregates
+from watersmeet.model.forms import FactorizedAggregates, Form, JoinAggregates, PairAggregates, SliceAggregates
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.windows.costs import TickFacts, WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
@@ -36,6 +36,10 @@ _FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     FactorizedAggregates.kind: ("from partial aggregates of slices by join key", lambda form: True),
     JoinAggregates.kind: (
         "from partial aggregates of the results of its join",
+        lambda form: form.final.needs_all_keys,
+    ),
+    PairAggregates.kind: (
+        "from partial aggregates of the results of its join, by the slices of their oldest and newest members",
         lambda form: form.final.needs_all_keys,
     ),
 }

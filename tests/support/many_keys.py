@@ -1,0 +1,24 @@
+"""Slices are read as if they had many keys, though a test has few: in lists instead of matrices, with HAVING first."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from watersmeet.aggregate import answers, key_table, slice_cache, sparse
+
+
+@contextlib.contextmanager
+def as_many_keys(really: bool = True, few: int = 2) -> Iterator[None]:
+    """`few`: so many keys and rows are not looked at for being unused, or for being apart."""
+    with pytest.MonkeyPatch.context() as patched:
+        if really:
+            patched.setattr(slice_cache, "_MATRIX_BYTES", 0)
+            patched.setattr(answers, "_FEW_KEYS", 0)
+            patched.setattr(sparse, "_FEW", few)
+            patched.setattr(sparse, "_SMALL_CHUNK", 8 * few)
+            patched.setattr(key_table, "_SMALLEST", 4)
+            patched.setattr(key_table, "_MOST_CHUNKS", 3)
+        yield
