@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from watersmeet.model import Query
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.pipeline import Pipeline
+from watersmeet.plan.explain import explain
 from watersmeet.plan.planner import AT_ONCE, CHANGE, Plan, make_plan
+from watersmeet.plan.rendered import RenderedPlan
+from watersmeet.plan.units import seconds_text
 from watersmeet.windows.protocol import StoredWindows
 
 PIPELINE = Pipeline.read(
@@ -108,6 +112,10 @@ BY_SELLER = (
 
 
 def kind_of_join(partners: float | None, backfill: bool = False) -> str:
+    return plan_of_join(partners, backfill).queries[0].form.kind
+
+
+def plan_of_join(partners: float | None, backfill: bool = False) -> Plan:
     """`partners`: how many bids an auction has, of 60,000 in a minute; None: nobody knows."""
     query = replace(JOINED.query("q", BY_SELLER), backfill=backfill)
     ends = frozenset((("bids", "auction"), ("auctions", "id")))
@@ -117,8 +125,7 @@ def kind_of_join(partners: float | None, backfill: bool = False) -> str:
         arrivals={"bids": 1_000.0, "auctions": 1_000.0},
         progress={"bids": 1.0, "auctions": 1.0},
     )
-    plan = make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), known)
-    return plan.queries[0].form.kind
+    return make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), known)
 
 
 def test_few_partners_are_found_one_by_one_and_many_are_factorized() -> None:
@@ -127,3 +134,21 @@ def test_few_partners_are_found_one_by_one_and_many_are_factorized() -> None:
     assert kind_of_join(1_000) == "factorized"
     assert kind_of_join(None) == "factorized", "it is not assumed that there are few"
     assert kind_of_join(0.3, backfill=True) == "factorized", "results among stored rows are not found"
+
+
+def test_explain_has_the_price_of_each_form() -> None:
+    shown = plan_of_join(0.3).rendered()
+    assert f"Alone it would take {prices_text(shown)} of CPU time a tick." in explain(shown)
+    (query,) = shown.windows
+    assert query.kind == "pairs" and list(query.prices) == ["factorized", "pairs"]
+    assert (query.prices["pairs"] or 0) < (query.prices["factorized"] or 0)
+    (unknown,) = plan_of_join(None).rendered().windows
+    assert unknown.prices["pairs"] is None and unknown.prices["factorized"]
+    assert "pairs: no price while it is not known what joins." in explain(plan_of_join(None).rendered())
+    json.dumps(plan_of_join(None).rendered().as_json(), allow_nan=False)
+    assert planned(SLICED).rendered().windows[0].prices == {}
+
+
+def prices_text(shown: RenderedPlan) -> str:
+    found = shown.windows[0].prices.items()
+    return ", ".join(f"{kind} {seconds_text(price)}" for kind, price in found if price is not None)

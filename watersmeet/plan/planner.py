@@ -38,11 +38,12 @@ from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
 from watersmeet.plan.store_needs import seldom_probed
 from watersmeet.store.guard import within_bounds
-from watersmeet.windows.choose import with_chosen_forms
+from watersmeet.windows.choose import prices_of, with_chosen_forms
 from watersmeet.windows.costs import WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
 from watersmeet.windows.table import planned_windows, streams_with_all_rows, with_windows
 
+MOST_PRICED = 64  # windowed queries whose other forms are priced where a plan is shown
 NEARLY = 1.005  # of two plans of nearly one cost, the one that is like the active plan
 
 
@@ -94,6 +95,13 @@ class Plan:
     def window_costs(self) -> WindowCosts:
         return window_costs(self.problem, self.rules, self.queries)
 
+    @cached_property
+    def prices(self) -> dict[str, dict[str, float]]:
+        """By windowed query that has several forms, what each would cost in a tick; of many such queries, of some."""
+        several = [query for query in self.windowed if len(query.forms) > 1][:MOST_PRICED]
+        facts, of_join = facts_of(self.problem, self.rules.partitions), partial(price_of_join, problem=self.problem)
+        return {query.name: prices_of(query, facts, of_join) for query in several}
+
     @property
     def has_choices(self) -> bool:
         """Whether there are other plans for these queries."""
@@ -114,6 +122,7 @@ class Plan:
             measured=measured or Counters(),
             queries=self.queries,
             costs=windows or self.window_costs,
+            prices=self.prices,
         )
 
 
@@ -132,8 +141,8 @@ def make_plan(
     known = stored or StoredWindows()
     if active:
         known = replace(known, origins=active.windows.origins, forms=active.windows.forms, has_first_forms=False)
-    facts = facts_of(problem_of((), options, statistics or Statistics()), options.partitions)
-    of_join = partial(price_of_join, options=options, statistics=statistics or Statistics())
+    nothing = problem_of((), options, statistics or Statistics())
+    facts, of_join = facts_of(nothing, options.partitions), partial(price_of_join, problem=nothing)
     queries, suspended = (with_chosen_forms(some, known, facts, of_join) for some in (queries, suspended))
     all_rows = streams_with_all_rows(queries, suspended)
     plan = joined_plan(occasion, streams, queries, options, statistics, active=active, sample=sample, all_rows=all_rows)
@@ -142,16 +151,18 @@ def make_plan(
     return replace(plan, suspended=suspended, windows=windows, rules=with_windows(plan.rules, windows))
 
 
-def price_of_join(query: Query, options: Options, statistics: Statistics) -> tuple[float, float]:
+def price_of_join(query: Query, problem: Problem) -> tuple[float, float]:
     """The cost of the join of a query, planned alone, and the number of its results, in a tick.
 
     Infinite if selectivities would be assumed: there may be far more partners for each row than that."""
-    problem = problem_of((query,), options, statistics)
-    if not all(statistics.knows(link) for graph in problem.queries for link in graph.links):
+    parts = parts_of((query,))
+    graphs = tuple(part.graph for part in parts)
+    if not all(problem.statistics.knows(link) for graph in graphs for link in graph.links):
         return inf, 0.0
+    alone = replace(problem, queries=graphs, demands=demands_of(parts), storage_budget=None)
     with no_collection():
-        cost = individual_cost(problem)
-    return cost / problem.ticks, sum(results_of(problem, part) for part in parts_of((query,))) / problem.ticks
+        cost = individual_cost(alone)
+    return cost / alone.ticks, sum(results_of(alone, part) for part in parts) / alone.ticks
 
 
 def joined_plan(

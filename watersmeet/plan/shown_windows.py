@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
 
 from watersmeet.plan.assumed import assumed_mark
 from watersmeet.plan.ruleset import Ruleset, WindowRule
@@ -51,6 +52,8 @@ class ShownWindows:
     reason: str
     cost: float = 0.0  # CPU seconds of a tick, with its share of what it shares, without a join below it
     assumed: bool = False  # the cost is
+    # By class that it fits, CPU seconds of a tick if it were alone; None: not known. Empty: it fits one class.
+    prices: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def length(self) -> str:
@@ -86,11 +89,14 @@ def shown_slices(rules: Ruleset, costs: WindowCosts) -> tuple[ShownSlices, ...]:
     )
 
 
-def shown_windows(rules: Ruleset, costs: WindowCosts) -> tuple[ShownWindows, ...]:
-    return tuple(_query(rule, costs) for rule in rules.windows)
+def shown_windows(
+    rules: Ruleset, costs: WindowCosts, prices: Mapping[str, Mapping[str, float]]
+) -> tuple[ShownWindows, ...]:
+    """`prices`: by query and class, in microseconds."""
+    return tuple(_query(rule, costs, prices.get(rule.query.name, {})) for rule in rules.windows)
 
 
-def _query(rule: WindowRule, costs: WindowCosts) -> ShownWindows:
+def _query(rule: WindowRule, costs: WindowCosts, prices: Mapping[str, float]) -> ShownWindows:
     query, grid, operator = rule.query, rule.query.grid, operator_of(rule.query)
     assert operator is not None
     return ShownWindows(
@@ -104,6 +110,7 @@ def _query(rule: WindowRule, costs: WindowCosts) -> ShownWindows:
         reason=query.reason,
         cost=costs.by_query.get(query.name, 0.0) / 1e6,
         assumed=query.name in costs.assumed,
+        prices={kind: price / 1e6 if isfinite(price) else None for kind, price in prices.items()},
     )
 
 
@@ -121,6 +128,8 @@ def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, .
         yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind}){cost}"
         if query.reason:
             yield f"    {query.reason}"
+        if query.prices:
+            yield f"    {_prices(query.prices)}"
     if slices:
         yield from ("", "slices, one row for each slice and key")
     for store in slices:
@@ -128,6 +137,13 @@ def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, .
         cost = f": {cost_text(store)}{_keys(store)}" if store.cost else ""
         yield f"  {store.name}: {store.title}{cost}{served}"
         yield f"    {', '.join(store.parts)}"
+
+
+def _prices(prices: Mapping[str, float | None]) -> str:
+    known = [f"{kind} {seconds_text(price)}" for kind, price in prices.items() if price is not None]
+    unknown = [kind for kind, price in prices.items() if price is None]
+    text = f"Alone it would take {', '.join(known)} of CPU time a tick"
+    return f"{text}; {', '.join(unknown)}: no price while it is not known what joins." if unknown else f"{text}."
 
 
 def cost_text(shown: ShownWindows | ShownSlices) -> str:

@@ -39,7 +39,7 @@ _FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda form: form.final.needs_all_keys,
     ),
     PairAggregates.kind: (
-        "from partial aggregates of the results of its join, by the slices of their oldest and newest members",
+        "from the results of its join, by the slices of their oldest and newest members",
         lambda form: form.final.needs_all_keys,
     ),
 }
