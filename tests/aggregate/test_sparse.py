@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.many_keys import as_many_keys
-from watersmeet.aggregate import key_table
+from watersmeet.aggregate import key_table, slice_cache
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.key_table import KeyTable
+from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
@@ -153,6 +155,34 @@ def test_keys_that_are_left_out_are_not_made() -> None:
     made, windows = cache.read((), ROWS, np.array([0, 0]), np.array([40, 20]), more_than_five)
     assert Counter(windows.tolist()) == {0: 5, 1: 7}
     assert all(each > 5 for each in made.column(count).to_pylist()[:5])
+
+
+def test_lists_that_are_empty_give_way_to_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix has a key of a slice once: rows of several buckets are combined before they go into one."""
+    monkeypatch.setattr(slice_cache, "_SMALL", 4)
+    many: list[Row] = [(at % 30, f"k{at}", 1, at, 1.0) for at in range(60)]
+    one: list[Row] = [(501, "a", 1, 1, 1.0)]
+    other: list[Row] = [(502, "a", 1, 2, 1.0)]
+    cache = SliceCache(STORE, 100)
+    cache.advance(lambda begin, end: [bucket(many)], 0, 30)
+    assert isinstance(cache._form, SparseSlices)
+    cache.advance(lambda begin, end: [], 400, 450)
+    cache.advance(lambda begin, end: [bucket(one), bucket(other)], 400, 510)
+    assert isinstance(cache._form, Matrix)
+    assert equal(read(cache, 500, 510), expected([*one, *other], 500, 510))
+
+
+@pytest.mark.usefixtures("many_keys")
+def test_a_pass_that_is_broken_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory it is tried again."""
+    rows: list[Row] = [(at, f"k{at % 7}", 1, at, 1.0) for at in range(40)]
+    cache = SliceCache(STORE, 100)
+    cache.advance(lambda begin, end: [bucket(rows)], 0, 40)
+    with monkeypatch.context() as patched:
+        patched.setattr(SparseSlices, "_window", mock.Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            read(cache, 0, 40)
+    assert equal(read(cache, 0, 40), expected(rows, 0, 40))
 
 
 def test_keys_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def kind_of_join(partners: float | None, backfill: bool = False) -> str:
     return plan_of_join(partners, backfill).queries[0].form.kind
 
 
-def plan_of_join(partners: float | None, backfill: bool = False) -> Plan:
+def plan_of_join(partners: float | None, backfill: bool = False, stored: StoredWindows | None = None) -> Plan:
     """`partners`: how many bids an auction has, of 60,000 in a minute; None: nobody knows."""
     query = replace(JOINED.query("q", BY_SELLER), backfill=backfill)
     ends = frozenset((("bids", "auction"), ("auctions", "id")))
@@ -125,7 +125,7 @@ def plan_of_join(partners: float | None, backfill: bool = False) -> Plan:
         arrivals={"bids": 1_000.0, "auctions": 1_000.0},
         progress={"bids": 1.0, "auctions": 1.0},
     )
-    return make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), known)
+    return make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), known, stored=stored)
 
 
 def test_few_partners_are_found_one_by_one_and_many_are_factorized() -> None:
@@ -134,6 +134,9 @@ def test_few_partners_are_found_one_by_one_and_many_are_factorized() -> None:
     assert kind_of_join(1_000) == "factorized"
     assert kind_of_join(None) == "factorized", "it is not assumed that there are few"
     assert kind_of_join(0.3, backfill=True) == "factorized", "results among stored rows are not found"
+    kept = StoredWindows(forms={"q": "pairs"})
+    assert plan_of_join(1_000, stored=kept).queries[0].form.kind == "pairs"
+    assert plan_of_join(0.3, True, kept).queries[0].form.kind == "factorized", "the name has another query now"
 
 
 def test_explain_has_the_price_of_each_form() -> None:

@@ -9,13 +9,17 @@ import pytest
 
 from watersmeet.aggregate import answers, key_table, slice_cache, sparse
 
+FEW, SOME, MANY = "few", "some", "many"
+
 
 @contextlib.contextmanager
-def as_many_keys(really: bool = True, few: int = 2) -> Iterator[None]:
-    """`few`: so many keys and rows are not looked at for being unused, or for being apart."""
+def as_many_keys(keys: str = MANY, few: int = 2) -> Iterator[None]:
+    """`keys`: few as they are, many, or some, so that the way in which slices are read changes from tick to tick.
+
+    `few`: so many keys and rows are not looked at for being unused, or for being apart."""
     with pytest.MonkeyPatch.context() as patched:
-        if really:
-            patched.setattr(slice_cache, "_MATRIX_BYTES", 0)
+        if keys != FEW:
+            patched.setattr(slice_cache, *(("_MATRIX_BYTES", 0) if keys == MANY else ("_SMALL", 4)))
             patched.setattr(answers, "_FEW_KEYS", 0)
             patched.setattr(sparse, "_FEW", few)
             patched.setattr(sparse, "_SMALL_CHUNK", 8 * few)

@@ -6,7 +6,8 @@ thousand queries that differ in their ranges and slides alone cost no more calls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -65,7 +66,8 @@ class DueQuery:
         having = self.step.final.having
         if having is None or len(self.reads) > 1 or isinstance(self.query.form, FactorizedAggregates):
             return None
-        return having if all(column.label in self.partial_of for column in having.columns) else None
+        columns = having.columns
+        return having if columns and all(column.label in self.partial_of for column in columns) else None
 
     @cached_property
     def partial_of(self) -> dict[str, int]:
@@ -91,6 +93,7 @@ class CombinedPartials:
     rows: pa.RecordBatch
     queries: I64  # of each row, in order; numbers of `DueQuery`s
     windows: I64  # of each row, by their starts or numbers; in order for each query
+    left_out: Mapping[int, int] = field(default_factory=dict)  # by query, keys that HAVING has left out already
 
 
 def answers(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
@@ -99,6 +102,8 @@ def answers(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
     alike: dict[tuple[FinalStep, str], list[CombinedPartials]] = {}
     groups = np.zeros(len(due), np.int64)
     for relation in relations(due, caches):
+        for number, keys in relation.left_out.items():
+            groups[number] += keys
         if not relation.rows.num_rows:
             continue
         groups += np.bincount(relation.queries, minlength=len(due))
@@ -119,19 +124,21 @@ def relations(due: Sequence[DueQuery], caches: Caches) -> Iterator[CombinedParti
     for (read, form, reads), numbers in alike.items():
         found = read(form, reads, [due[number] for number in numbers], caches)
         if found is not None:
-            windows, rows, chosen = found
-            yield windows.relation(rows, chosen, numbers)
+            windows, rows, chosen, left_out = found
+            relation = windows.relation(rows, chosen, numbers)
+            yield replace(relation, left_out={numbers[at]: keys for at, keys in left_out.items()})
 
 
 def _of_slices(
     form: SliceAggregates | None, reads: tuple[SliceRead, ...], due: Sequence[DueQuery], caches: Caches
-) -> tuple[_Windows, pa.RecordBatch, I64] | None:
+) -> _Found | None:
     """`form` is that of aggregates of distinct values; others do not need it."""
     reading, *others = reads
     windows = _Windows.of([each.span for each in due], caches(reading.store))
     if not len(windows.starts):
         return None
-    rows, chosen = windows.read(reading, caches, _having(due, windows, caches(reading.store)))
+    left_out = Counter[int]()
+    rows, chosen = windows.read(reading, caches, _having(due, windows, caches(reading.store), left_out))
     plain: Sequence[int] = range(len(reading.partials))
     if form is not None:
         plain = [at for at, partial in enumerate(form.partials) if not partial.distinct]
@@ -145,11 +152,12 @@ def _of_slices(
         for at, column in distinct_columns(form, (rows, chosen), of_values):
             names.append(f"p{at}")
             columns.append(column)
-    return windows, pa.RecordBatch.from_arrays(columns, names=names), chosen
+    return windows, pa.RecordBatch.from_arrays(columns, names=names), chosen, left_out
 
 
-def _having(due: Sequence[DueQuery], windows: _Windows, cache: SliceCache) -> Keep | None:
-    """Which keys of a window pass HAVING, decided before they are made; the last step decides it again."""
+def _having(due: Sequence[DueQuery], windows: _Windows, cache: SliceCache, left_out: Counter[int]) -> Keep | None:
+    """Which keys of a window pass HAVING, decided before they are made; the last step decides it again. `left_out`
+    counts the others, by query."""
     if all(each.pushed_having is None for each in due):
         return None
 
@@ -165,6 +173,7 @@ def _having(due: Sequence[DueQuery], windows: _Windows, cache: SliceCache) -> Ke
             return None
         if failures:
             return None
+        left_out[int(windows.spans[window])] += len(kept) - int(kept.sum())
         cache.note_kept(having, int(kept.sum()), len(kept))
         return kept
 
@@ -184,7 +193,7 @@ def _partials(reading: SliceRead, numbers: Iterable[int], parts: pa.RecordBatch)
 
 def _of_factors(
     form: FactorizedAggregates, reads: tuple[SliceRead, ...], due: Sequence[DueQuery], caches: Caches
-) -> tuple[_Windows, pa.RecordBatch, I64] | None:
+) -> _Found | None:
     spans = [each.span for each in due]
     members, present = reads[: len(form.members)], reads[len(form.members) :]
     candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
@@ -194,7 +203,7 @@ def _of_factors(
     rows, chosen = joined(form, members, [windows.read(reading, caches) for reading in members])
     if present:
         rows, chosen = with_empty_windows(form, rows, chosen, len(windows.starts))
-    return windows, rows, chosen
+    return windows, rows, chosen, {}
 
 
 def _without_final(form: Any) -> Any:
@@ -209,6 +218,10 @@ _READERS: dict[type, tuple[_Read, Callable[[Any], Any]]] = {
     PairAggregates: (_of_slices, lambda form: None),
     FactorizedAggregates: (_of_factors, _without_final),
 }
+
+
+# The windows, the combined partials, the window of each, and how many keys HAVING has left out, by number of query.
+_Found = tuple["_Windows", pa.RecordBatch, I64, Mapping[int, int]]
 
 
 @dataclass(frozen=True)

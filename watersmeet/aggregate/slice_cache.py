@@ -56,7 +56,6 @@ class SliceCache:
         self.store = store
         self.longest = longest
         self.forget_reads()
-        self._kept: dict[Expression, float] = {}  # by HAVING, the share of the keys that windows kept, at most
         self._clear()
 
     def forget_reads(self) -> None:
@@ -69,9 +68,12 @@ class SliceCache:
 
     def kept_share(self, having: Expression | None) -> float:
         """At most which share of the keys of a window passes HAVING, as far as that is known; twice what was seen."""
-        return 1.0 if having is None else min(1.0, 2 * self._kept.get(having, 1.0))
+        if having is None or not isinstance(self._form, SparseSlices):
+            return 1.0
+        return min(1.0, 2 * self._kept.get(having, 1.0))
 
     def _clear(self) -> None:
+        self._kept: dict[Expression, float] = {}  # by HAVING, the share of the keys that windows kept, at most
         self.covered: int | None = None  # slices that begin before are there, as far back as they are needed
         self._slices = np.empty(0, np.int64)  # their starts, of those that have rows
         self._rows = np.empty(0, np.int64)  # how many rows each has
@@ -143,7 +145,7 @@ class SliceCache:
         (and perhaps more); and the window's number in `starts`, in order. Rows that `keep` leaves out may be missing.
         """
         if isinstance(self._form, SparseSlices):
-            found = self._form.read(parts, present, starts, ends, keep)
+            found = self._form.read(parts, present, starts, ends, keep and self._counting(keep))
         else:
             begins = np.searchsorted(self._slices, starts) + self._offset
             found = self._form.read(parts, present, begins, np.searchsorted(self._slices, ends) + self._offset)
@@ -152,6 +154,17 @@ class SliceCache:
         self.keys_read += len(found[1])
         self.values_read += len(found[1]) * (len(self.store.keys) + len(parts))
         return found
+
+    def _counting(self, keep: Keep) -> Keep:
+        """The same; the keys that are left out were read as well."""
+
+        def counting(window: int, parts: pa.RecordBatch) -> np.ndarray | None:
+            wanted = keep(window, parts)
+            if wanted is not None:
+                self.keys_read += len(wanted) - int(wanted.sum())
+            return wanted
+
+        return counting
 
     def _read(self, opened: Opened, begin: int, until: int) -> tuple[pa.RecordBatch, I64] | None:
         chosen = []
@@ -165,7 +178,8 @@ class SliceCache:
             return None
         if len(chosen) == 1 and (np.diff(chosen[0][1]) >= 0).all():
             return chosen[0]  # a bucket has one row for each slice and key
-        adds_up = isinstance(self._form, SparseSlices) and len(chosen) <= _FEW_BUCKETS
+        # Without slices a new form is chosen, which may be one that has a key of a slice once.
+        adds_up = isinstance(self._form, SparseSlices) and len(self._slices) > 0 and len(chosen) <= _FEW_BUCKETS
         rows = pa.Table.from_batches([rows for rows, _ in chosen]).combine_chunks().to_batches()[0]
         tau = np.concatenate([tau for _, tau in chosen])
         if not adds_up:

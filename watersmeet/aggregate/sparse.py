@@ -188,16 +188,18 @@ class SparseSlices:
         for end in np.unique(ends):
             together = np.flatnonzero(ends == end)
             back = _BackPass(self.store, wanted, self._places, self._most_rows(passing, int(starts[together].min())))
-            at = int(end)
-            for window in together[np.argsort(-starts[together], kind="stable")].tolist():
-                begin = int(starts[window])
-                for chunk in passing:
-                    first, last = np.searchsorted(chunk.begins, (begin, at)).tolist()
-                    if first < last:
-                        back.add(chunk, slice(first, last), int(end))
-                at = min(at, begin)
-                found[window] = self._window(back, window, keep)
-            back.finish()
+            try:
+                at = int(end)
+                for window in together[np.argsort(-starts[together], kind="stable")].tolist():
+                    begin = int(starts[window])
+                    for chunk in passing:
+                        first, last = np.searchsorted(chunk.begins, (begin, at)).tolist()
+                        if first < last:
+                            back.add(chunk, slice(first, last), int(end))
+                    at = min(at, begin)
+                    found[window] = self._window(back, window, keep)
+            finally:
+                back.finish()
         order = sorted(found)
         rows = pa.Table.from_batches([found[window] for window in order]).combine_chunks().to_batches()
         numbers = np.repeat(np.array(order, np.int64), [found[window].num_rows for window in order])

@@ -34,7 +34,7 @@ def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: Join
     if stored.has_first_forms:
         return query.forms[0]
     kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
-    if kept is not None:
+    if kept is not None and not (query.backfill and kept.join is not None):  # with BACKFILL it is another query
         return kept
     prices = prices_of(query, facts, of_join)
     return min(query.forms, key=lambda form: prices[form.kind])

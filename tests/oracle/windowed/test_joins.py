@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.oracle.windowed.queries import continuous, declaration, one_stream, rows, two_streams
 from tests.oracle.windowed.test_slices import POINTS, randoms
 from tests.support.examples import examples
-from tests.support.many_keys import as_many_keys
+from tests.support.many_keys import FEW, MANY, SOME, as_many_keys
 from tests.support.windowed import Asked, WindowedRun
 from watersmeet.model.forms import FactorizedAggregates, JoinAggregates, PairAggregates
 from watersmeet.sql import build_query
@@ -21,10 +21,10 @@ FACTORIZED, PAIRS = FactorizedAggregates.kind, PairAggregates.kind
 
 
 @settings(max_examples=examples(10))
-@given(randoms, st.sampled_from([1, 3]), st.sampled_from([FACTORIZED, PAIRS, ""]), st.booleans())
-def test_random_joins_with_restarts_and_deaths(random: Random, partitions: int, kind: str, many: bool) -> None:
+@given(randoms, st.sampled_from([1, 3]), st.sampled_from([FACTORIZED, PAIRS, ""]), st.sampled_from([FEW, SOME, MANY]))
+def test_random_joins_with_restarts_and_deaths(random: Random, partitions: int, kind: str, keys: str) -> None:
     """In each form, and in the one that the planner chooses; also with another number of partitions later."""
-    with tempfile.TemporaryDirectory() as folder, as_many_keys(many):
+    with tempfile.TemporaryDirectory() as folder, as_many_keys(keys):
         run = WindowedRun(Path(folder) / "home", declaration(4, retained=True), partitions)
         run.add("of_one", one_stream(random))
         for at in range(random.randint(1, 3)):
