@@ -165,10 +165,11 @@ def test_lists_that_are_empty_give_way_to_a_matrix(monkeypatch: pytest.MonkeyPat
     other: list[Row] = [(502, "a", 1, 2, 1.0)]
     cache = SliceCache(STORE, 100)
     cache.advance(lambda begin, end: [bucket(many)], 0, 30)
-    assert isinstance(cache._form, SparseSlices)
+    forms: list[object] = [cache._form]
     cache.advance(lambda begin, end: [], 400, 450)
     cache.advance(lambda begin, end: [bucket(one), bucket(other)], 400, 510)
-    assert isinstance(cache._form, Matrix)
+    forms.append(cache._form)
+    assert [type(form) for form in forms] == [SparseSlices, Matrix]
     assert equal(read(cache, 500, 510), expected([*one, *other], 500, 510))
 
 

@@ -72,13 +72,6 @@ class _Chunk:
         """The start of the newest slice."""
         return int(self.newest.max(initial=_BEFORE_ALL))
 
-    @property
-    def nbytes(self) -> int:
-        """What it takes beside the rows."""
-        own = self.begins.nbytes + self.keys.nbytes + (0 if self.newest is self.begins else self.newest.nbytes)
-        values = sum(each.nbytes for each in self._values.values()) if self.chosen is not None else 0
-        return own + values + sum(each.nbytes for each in self._passing.values())
-
     def is_small_beside(self, later: _Chunk) -> bool:
         """Whether the two are better one chunk: with ticks of few rows there would be too many."""
         return len(self.keys) + len(later.keys) <= _SMALL_CHUNK and len(self.keys) <= 2 * len(later.keys)
@@ -129,10 +122,6 @@ class SparseSlices:
         self._kept = 0  # keys, when they were looked through last
 
     @property
-    def rows(self) -> int:
-        return sum(len(chunk.keys) for chunk in self._chunks)
-
-    @property
     def most_keys(self) -> int:
         """An upper bound of the keys of a window."""
         return len(self._keys)
@@ -141,11 +130,6 @@ class SparseSlices:
     def key_bytes(self) -> int:
         """The size of a key on average."""
         return self._keys.nbytes // max(1, len(self._keys))
-
-    @property
-    def nbytes(self) -> int:
-        """What it takes beside the buckets."""
-        return self._keys.nbytes + self._places.nbytes + sum(chunk.nbytes for chunk in self._chunks)
 
     def extend(self, rows: pa.RecordBatch, newest: I64) -> None:
         """Append rows of slices that are final; a key may be in a slice several times."""

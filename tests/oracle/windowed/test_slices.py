@@ -99,7 +99,7 @@ def test_the_limit_of_keys_counts_them_before_having(keys: str, tmp_path: Path) 
         run = WindowedRun(tmp_path / "home", declaration(0), settings={"max_matches": 10})
         run.add("q", Asked(sql, ""))
         table = rows(Random(1), "r", 1, 0).slice(0, 0)
-        columns = {name: [None] * 20 for name in table.column_names}
+        columns: dict[str, list[object]] = {name: [None] * 20 for name in table.column_names}
         columns |= {"ts": [datetime(2026, 1, 1, 0, 0, at % 5, tzinfo=UTC) for at in range(20)], "k": list(range(20))}
         run.tick({"r": pa.table(columns, schema=table.schema)})
         run.flush()
