@@ -119,6 +119,8 @@ BESIDE_CONSTANTS = [
     "isnotnull(isnan(CAST(n1 AS DOUBLE)))",
     "isnull(coalesce(CAST(n1 AS INT), 3) / 2)",
     "isnull(coalesce(CAST(n1 AS INT), 3) % 2)",
+    "isnotnull(concat_ws(',', n2, CAST(CAST(n1 AS INT) AS STRING)))",
+    "isnull(concat_ws(n2, CAST(CAST(n1 AS INT) AS STRING), 'x'))",
 ]
 
 

@@ -66,6 +66,8 @@ def never_null(name: str, arguments: list[Expression]) -> bool:
         return len(arguments) % 2 == 1 and all(value.never_null for value in (*arguments[1::2], arguments[-1]))
     if name in ("if", "nvl2"):
         return all(value.never_null for value in arguments[1:])
+    if name == "concat_ws":  # which leaves out what is NULL
+        return arguments[0].never_null
     return name in _NEVER_NULL or (name in _NULL_IF_ALL_ARE and any(value.never_null for value in arguments))
 
 
