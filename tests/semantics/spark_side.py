@@ -12,8 +12,12 @@ from tests.semantics.values import COLUMNS
 
 # Nothing is compiled or shared, so that each expression fails for itself.
 SETTINGS = {
-    # With its own rule Spark removes errors by comparing types: CAST(error AS TINYINT) < 1000. Here they are counted.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison",
+    # With rules of its own Spark removes errors by comparing types, CAST(error AS TINYINT) < 1000, which are counted
+    # here; and it makes errors of values, as it computes (x + y) + 2 for (2 + x) + y.
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+        for rule in ("UnwrapCastInBinaryComparison", "ReorderAssociativeOperator")
+    ),
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",

@@ -121,6 +121,9 @@ BESIDE_CONSTANTS = [
     "isnull(coalesce(CAST(n1 AS INT), 3) % 2)",
     "isnotnull(concat_ws(',', n2, CAST(CAST(n1 AS INT) AS STRING)))",
     "isnull(concat_ws(n2, CAST(CAST(n1 AS INT) AS STRING), 'x'))",
+    # sums are computed as they are written
+    "isnull((2 + t3) + i1)",
+    "isnull(i1 + (t3 + 2))",
 ]
 
 

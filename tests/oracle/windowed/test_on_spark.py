@@ -28,7 +28,12 @@ QUERIES = {
         FactorizedAggregates,
     ),
     "distinct_values": ("SELECT window_start, k, count(DISTINCT v) AS n FROM r {w} GROUP BY k", SliceAggregates),
-    "middle": ("SELECT window_start, k, CAST(median(v) AS DOUBLE) AS n FROM r {w} GROUP BY k", WindowSql),
+    "middle": (
+        "SELECT window_start, k, CAST(median(v) AS DOUBLE) AS n, "
+        # a sum that overflows in Spark's own order, with the constant last
+        "CAST(median((3 + (v * 0 - 2)) + (v * 0 - 2147483647)) AS DOUBLE) AS as_written FROM r {w} GROUP BY k",
+        WindowSql,
+    ),
     "without_partner": (
         "SELECT window_start, x.k, x.s, y.w FROM r {w} x LEFT JOIN t {w} y ON x.k = y.k AND y.w > 0",
         WindowSql,
