@@ -14,7 +14,7 @@ import pytest
 from tests.support.parquet_input import write_file
 from tests.support.windowed import SECOND, Asked, WindowedRun
 from watersmeet import Engine
-from watersmeet.aggregate import partials
+from watersmeet.aggregate import arriving
 from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
 from watersmeet.aggregate.rounds import rounds
@@ -246,7 +246,7 @@ def test_an_expression_in_a_shared_store(
             raise ExpressionError.of(dict.fromkeys(failed, "it takes too long"))
         return evaluate(found, texts)
 
-    monkeypatch.setattr(partials, "evaluate", failing_evaluate)
+    monkeypatch.setattr(arriving, "evaluate", failing_evaluate)
     monkeypatch.setattr(filters, "evaluate", failing_evaluate)
     engine = Engine(home=tmp_path / "home", executor="local")
     engine.sql(f"CREATE STREAM r (ts TIMESTAMP, k INT, v BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path / 'r'}'")

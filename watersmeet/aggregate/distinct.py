@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate.accumulate import accumulated
+from watersmeet.aggregate.accumulate import Accumulating
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.grouping import RowGroups, grouped, key_codes
 from watersmeet.aggregate.needs import counts_of
@@ -60,7 +60,9 @@ def _aggregated(partial: PartialAggregate, values: pa.Array, ids: I64, counting:
     if partial.function == "count":
         return pa.array(counts, pa.int64())
     part, kind = Accumulator("sum", partial.argument), arrow_type(partial.type)
-    sums = accumulated(part, values, counting.astype(np.uint8), RowGroups(ids, np.arange(groups)))
+    assert partial.argument is not None
+    given = {partial.argument: values.filter(pa.array(counting))}
+    sums = Accumulating(RowGroups(ids[counting], np.arange(groups)), given).of(part)
     if not part.digits:
         return pa.array(fixed_width(sums[0], np.float64), mask=counts == 0).cast(kind)
     return of_digits([fixed_width(digit, np.int64) for digit in sums], counts > 0, kind)

@@ -157,21 +157,28 @@ class Matrix:
         return 0
 
     def trim(self, begin: int) -> None:
-        """Forget the slices before a number, when they are many, and keys that no other slice has."""
+        """Forget the slices before a number, when they are many, and keys that no other slice has, when they are most.
+
+        The arrays stay where they are: new ones would have to grow again at once."""
         unused = begin - self._offset
         if unused <= 0 or 2 * unused < self._slices:
             return
         left = self._slices - unused
         rows = self._prefix[self.store.columns_of(ROWS)[0]]
         alive = np.flatnonzero(rows[self._slices, : self._count] > rows[unused, : self._count])
-        if not self.store.keys:
-            alive = np.zeros(1, np.int64)
-        self._keys = self._keys.take(pa.array(alive)).combine_chunks()
-        for name, prefix in self._prefix.items():
-            self._prefix[name] = np.ascontiguousarray(prefix[unused : unused + left + 1][:, alive])
-        for name, table in self._blocks.items():
-            self._blocks[name] = np.ascontiguousarray(table[:, unused : unused + left][:, :, alive])
-        self._count, self._offset, self._slices = len(alive), begin, left
+        for prefix in self._prefix.values():
+            prefix[: left + 1] = prefix[unused : unused + left + 1]
+        for table in self._blocks.values():
+            table[:, :left] = table[:, unused : unused + left]
+        self._offset, self._slices = begin, left
+        if self.store.keys and 2 * len(alive) <= self._count:
+            self._keep(alive)
+
+    def _keep(self, keys: I64) -> None:
+        self._keys = self._keys.take(pa.array(keys)).combine_chunks()
+        self._prefix = {name: np.ascontiguousarray(prefix[:, keys]) for name, prefix in self._prefix.items()}
+        self._blocks = {name: np.ascontiguousarray(table[:, :, keys]) for name, table in self._blocks.items()}
+        self._count = len(keys)
 
     def read(
         self, parts: Sequence[Accumulator], present: Accumulator, begins: I64, ends: I64

@@ -87,7 +87,7 @@ class SliceCache:
         begin = horizon if self.covered is None else max(self.covered, horizon)
         if self.covered is None or until > self.covered:
             new = self._read(opened, begin, until)
-            if new is not None and len(self._slices) and self._outgrows(new):
+            if new and len(self._slices) and self._outgrows(new[0]):
                 self._clear()
                 new = self._read(opened, horizon, until)
             self._append(new)
@@ -166,7 +166,8 @@ class SliceCache:
 
         return counting
 
-    def _read(self, opened: Opened, begin: int, until: int) -> tuple[pa.RecordBatch, I64] | None:
+    def _read(self, opened: Opened, begin: int, until: int) -> list[tuple[pa.RecordBatch, I64]]:
+        """Rows of slices, in the order of slices: of all buckets, or, where reading adds them up, of each."""
         chosen = []
         for bucket in opened(begin, until):
             inside = (bucket.tau >= begin) & (bucket.tau < until)
@@ -174,35 +175,31 @@ class SliceCache:
                 chosen.append((bucket.rows, bucket.tau))
             elif inside.any():
                 chosen.append((bucket.rows.filter(pa.array(inside)), bucket.tau[inside]))
-        if not chosen:
-            return None
-        if len(chosen) == 1 and (np.diff(chosen[0][1]) >= 0).all():
-            return chosen[0]  # a bucket has one row for each slice and key
         # Without slices a new form is chosen, which may be one that has a key of a slice once.
         adds_up = isinstance(self._form, SparseSlices) and len(self._slices) > 0 and len(chosen) <= _FEW_BUCKETS
+        if adds_up or len(chosen) <= 1:
+            return [_by_slice(*each) for each in chosen]  # a bucket has one row for each slice and key
         rows = pa.Table.from_batches([rows for rows, _ in chosen]).combine_chunks().to_batches()[0]
-        tau = np.concatenate([tau for _, tau in chosen])
-        if not adds_up:
-            return combined_rows(self.store, rows, tau)
-        order = np.argsort(tau, kind="stable")
-        return rows.take(pa.array(order)), tau[order]
+        return [combined_rows(self.store, rows, np.concatenate([tau for _, tau in chosen]))]
 
-    def _append(self, found: tuple[pa.RecordBatch, I64] | None) -> None:
-        if found is None:
+    def _append(self, found: list[tuple[pa.RecordBatch, I64]]) -> None:
+        if not found:
             return
-        rows, tau = found
         if not len(self._slices):
+            ((rows, tau),) = found
             self._form = self._new_form(len(tau), *_extent(self.store, rows, tau))
             self._offset = 0
-        starts, places, rows_of = np.unique(tau, return_inverse=True, return_counts=True)
+        new = np.concatenate([tau for _, tau in found])
+        starts, rows_of = _counted(new if len(found) == 1 else np.sort(new))
         end = self._offset + len(self._slices)
         self._slices = np.concatenate((self._slices, starts))
         self._rows = np.concatenate((self._rows, rows_of))
         self._total = int(self._rows.sum())
-        if isinstance(self._form, SparseSlices):
-            self._form.extend(rows, tau)
-        else:
-            self._form.extend(rows, places.astype(np.int64) + end, end + len(starts))
+        for rows, tau in found:
+            if isinstance(self._form, SparseSlices):
+                self._form.extend(rows, tau)
+            else:
+                self._form.extend(rows, np.repeat(np.arange(end, end + len(starts)), rows_of), end + len(starts))
 
     def _trim(self, horizon: int) -> None:
         unused = int(np.searchsorted(self._slices, horizon))
@@ -234,9 +231,22 @@ class SliceCache:
         return isinstance(self._form, Matrix) and self._form.cells > max(_SMALL, _DENSE * self._total)
 
 
+def _by_slice(rows: pa.RecordBatch, tau: I64) -> tuple[pa.RecordBatch, I64]:
+    if (tau[1:] >= tau[:-1]).all():
+        return rows, tau
+    order = np.argsort(tau, kind="stable")
+    return rows.take(pa.array(order)), tau[order]
+
+
+def _counted(tau: I64) -> tuple[I64, I64]:
+    """The starts of slices, and how many rows each has; rows stand in the order of slices."""
+    first = np.flatnonzero(np.diff(tau, prepend=tau[0] - 1))
+    return tau[first], np.diff(first, append=len(tau))
+
+
 def _extent(store: SliceStore, rows: pa.RecordBatch, tau: I64) -> tuple[int, int]:
     """How many slices and keys there are; no key is counted where the number does not matter."""
-    slices = len(np.unique(tau))
+    slices = 1 + int(np.count_nonzero(np.diff(tau)))
     if slices <= 1 or not store.keys:
         return slices, len(tau) if store.keys else 1
     return slices, len(combined_rows(store, rows, np.zeros(len(tau), np.int64), ())[1])

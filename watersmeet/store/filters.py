@@ -1,15 +1,15 @@
 """The filters of many queries on one row, as the bits of one word: the row's query set.
 
 A bit is 1 where one of its alternatives is true; a bit without alternatives is always 1. Filters that only compare
-integer columns with constants, or are boolean columns, are not evaluated one by one: the constants that a block
-compares a column with, sorted, cut its values into ranges, and a table holds for each constant and each range between
-two of them the bits that such a value leaves. A row costs one bisection for each column, however many filters compare
-it. Other filters go to DuckDB.
+integer columns with constants, are boolean columns, or compare remainders of integers, are not evaluated one by one:
+the constants that a block compares a column with, sorted, cut its values into ranges, and a table holds for each
+constant and each range between two of them the bits that such a value leaves. A row costs one bisection for each
+column, however many filters compare it. Other filters go to DuckDB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from watersmeet.model.expression import (
     COMPARISONS,
+    Cast,
     ColumnRef,
     Expression,
     Operation,
+    Sql,
     conjuncts,
     constant,
     unnested,
@@ -28,11 +30,13 @@ from watersmeet.model.expression import (
 from watersmeet.model.types import is_integer
 from watersmeet.store.codes import EVERY_ROW, fixed_width
 from watersmeet.store.derived import WIDEST, Bit, Block
-from watersmeet.store.evaluate import evaluate
+from watersmeet.store.evaluate import Evaluated, evaluate
 from watersmeet.store.kernels import I64, narrow_words
 
 Words = np.ndarray  # unsigned integers, one a row
-_Comparison = tuple[str, str, int]  # column, operator, constant
+_Compared = tuple[str, int]  # a column, and what it is divided by if its remainder is compared, or 0
+_Comparison = tuple[_Compared, str, int]  # with the operator and the constant
+_Evaluate = Callable[[pa.RecordBatch, Sequence[Expression]], Evaluated]
 
 
 def word_type(block: Sized) -> np.dtype:
@@ -55,6 +59,7 @@ class _Ranges:
     """What the values of a column leave of a word: table[2i + 1] for thresholds[i], table[2i] for what is below it."""
 
     column: str
+    divisor: int  # 0: none
     thresholds: I64
     table: np.ndarray
     null: np.uint64
@@ -63,7 +68,7 @@ class _Ranges:
 @lru_cache(maxsize=8192)
 def _ranges(block: Block) -> tuple[tuple[_Ranges, ...], tuple[int, ...]]:
     """The tables of a block, and the bits that need DuckDB."""
-    compared: dict[str, list[tuple[int, str, int]]] = {}
+    compared: dict[_Compared, list[tuple[int, str, int]]] = {}
     others = []
     for bit, alternatives in enumerate(block.bits):
         parts = _comparisons(alternatives)
@@ -72,7 +77,7 @@ def _ranges(block: Block) -> tuple[tuple[_Ranges, ...], tuple[int, ...]]:
             continue
         for column, operator, number in parts:
             compared.setdefault(column, []).append((bit, operator, number))
-    return tuple(_table(column, parts) for column, parts in compared.items()), tuple(others)
+    return tuple(_table(*of, parts) for of, parts in compared.items()), tuple(others)
 
 
 def _comparisons(alternatives: Bit) -> list[_Comparison] | None:
@@ -91,19 +96,40 @@ def _comparisons(alternatives: Bit) -> list[_Comparison] | None:
 def _comparison(condition: Expression) -> _Comparison | None:
     condition = unnested(condition)
     if isinstance(condition, ColumnRef) and condition.type == "boolean":  # as materialized stores keep filters
-        return condition.label, "=", 1
+        return (condition.label, 0), "=", 1
     if not isinstance(condition, Operation) or condition.operator not in COMPARISONS:
         return None
     one, other, operator = *map(unnested, condition.operands), condition.operator
-    if isinstance(other, ColumnRef):
+    if _compared(one) is None:
         one, other, operator = other, one, COMPARISONS[operator]
-    number = constant(other)
-    if not isinstance(one, ColumnRef) or number is None or not is_integer(one.type) or not is_integer(number.type):
+    compared, number = _compared(one), constant(_whole(other))
+    if compared is None or number is None or not is_integer(number.type):
         return None
-    return one.label, operator, int(number.number)
+    return compared, operator, int(number.number)
 
 
-def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:
+def _compared(expression: Expression) -> _Compared | None:
+    """An integer column, or its remainder by a constant above 0."""
+    expression = _whole(expression)
+    if isinstance(expression, ColumnRef):
+        return (expression.label, 0) if is_integer(expression.type) else None
+    if not isinstance(expression, Sql) or expression.fragments != ("(", " % ", ")"):
+        return None
+    inner, number = _whole(expression.operands[0]), constant(_whole(expression.operands[1]))
+    if not isinstance(inner, ColumnRef) or not is_integer(inner.type) or number is None:
+        return None
+    return (inner.label, int(number.number)) if is_integer(number.type) and number.number > 0 else None
+
+
+def _whole(expression: Expression) -> Expression:
+    """The expression without parentheses, and without conversions of integers to wider ones."""
+    expression = unnested(expression)
+    while isinstance(expression, Cast) and expression.exact and is_integer(expression.type):
+        expression = unnested(expression.operands[0])
+    return expression
+
+
+def _table(column: str, divisor: int, parts: list[tuple[int, str, int]]) -> _Ranges:
     thresholds = np.unique(np.array([number for _, _, number in parts], np.int64))
     places = np.arange(2 * len(thresholds) + 1)
     table = np.full(len(places), ~np.uint64(0))
@@ -121,10 +147,16 @@ def _table(column: str, parts: list[tuple[int, str, int]]) -> _Ranges:
         cleared = ~(np.uint64(1) << np.uint64(bit))
         table[~passes] &= cleared
         null &= cleared
-    return _Ranges(column, thresholds, table, null)
+    return _Ranges(column, divisor, thresholds, table, null)
 
 
-def evaluate_block(rows: pa.RecordBatch, block: Block) -> tuple[Words, dict[str, int]]:
+def evaluated(rows: pa.RecordBatch, expressions: Sequence[Expression]) -> Evaluated:
+    return evaluate(rows, [each.text for each in expressions])
+
+
+def evaluate_block(
+    rows: pa.RecordBatch, block: Block, evaluating: _Evaluate = evaluated
+) -> tuple[Words, dict[str, int]]:
     """The word of each row, and for each filter on how many rows it could not be evaluated (it is false there)."""
     tables, others = _ranges(block)
     words = np.full(rows.num_rows, np.uint64(all_bits(block)))
@@ -133,13 +165,16 @@ def evaluate_block(rows: pa.RecordBatch, block: Block) -> tuple[Words, dict[str,
         valid = np.asarray(column.is_valid()).astype(np.uint8) if column.null_count else EVERY_ROW
         if column.type != pa.int64():
             column = column.cast(pa.int64(), safe=False)
-        narrow_words(fixed_width(column, np.int64), valid, ranges.thresholds, ranges.table, ranges.null, words)
+        values = fixed_width(column, np.int64)
+        if ranges.divisor:
+            values = np.fmod(values, ranges.divisor)  # with the sign of the dividend, as in SQL
+        narrow_words(values, valid, ranges.thresholds, ranges.table, ranges.null, words)
     failures: dict[str, int] = {}
     if others:
-        texts = list(dict.fromkeys(each.text for bit in others for each in block.bits[bit]))
-        evaluated = evaluate(rows, texts)
+        conditions = list({each.text: each for bit in others for each in block.bits[bit]}.values())
+        found = evaluating(rows, conditions)
         passed = {}
-        for text, values, failed in zip(texts, evaluated.values, evaluated.failures, strict=True):
+        for text, values, failed in zip((each.text for each in conditions), found.values, found.failures, strict=True):
             passed[text] = fixed_width(values.cast(pa.bool_()).fill_null(False).cast(pa.uint8()), np.uint8)
             failures[text] = failed
         for bit in others:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.aggregate.accumulator import ROWS
+from watersmeet.aggregate.arriving import Arriving
 from watersmeet.aggregate.combined import combined_buckets
-from watersmeet.aggregate.partials import Passing, partial_aggregates
+from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.counters import SLICE_CALLS, SLICE_VALUES, SLICED_ROWS, SLICED_VALUES, Counters
@@ -42,10 +43,10 @@ class Slicing:
     def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         self._rows += rows.num_rows
         self._calls += 1
-        passing = Passing(rows)
+        arriving = Arriving(rows)
         for store, made in self._made.items():
             with self._confined(store):
-                found = partial_aggregates(store, rows, tau, earliest, passing)
+                found = partial_aggregates(store, rows, tau, earliest, arriving)
             if found.rows is not None:
                 made.append(found.rows)
             failures = self._failures[store.name]
