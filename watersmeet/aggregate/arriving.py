@@ -5,7 +5,8 @@ Where the values of a string column are few, an expression over it alone is comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +21,18 @@ from watersmeet.store.evaluate import Evaluated, evaluate
 from watersmeet.store.filters import evaluate_block
 from watersmeet.store.kernels import I64, U8
 
-_SAMPLE = 1 << 10  # rows that tell whether values are few: at most half as many
+_SAMPLE = 1 << 12  # rows that tell whether values are few: at most half as many
 
 
 class Arriving:
-    def __init__(self, rows: pa.RecordBatch) -> None:
+    def __init__(self, rows: pa.RecordBatch, expressions: Iterable[Expression] = ()) -> None:
+        """`expressions`: what will be asked for. Those over one string column are computed together."""
         self.rows = rows
+        self._expected = tuple(dict.fromkeys(expressions))
+        self._of_texts: dict[Expression, pa.Array | None] = {}  # by entry; None where it raises on one
         self._passing: dict[Expression, U8] = {}
         self._failures: dict[str, int] = {}  # of filters
-        self._texts: dict[str, pa.DictionaryArray | None] = {}  # by column; None: its values are many
+        self._texts: dict[str, Any] = {}  # by column; None: its values are many
 
     def passing(self, filters: Sequence[Expression]) -> tuple[dict[Expression, U8], dict[str, int]]:
         """Which rows each filter lets through, and on how many rows it raised."""
@@ -45,7 +49,8 @@ class Arriving:
     def some(self, chosen: I64) -> Arriving:
         """Some of the rows, for a store that takes no others."""
         taken = pa.array(chosen)
-        found = Arriving(self.rows.take(taken))
+        found = Arriving(self.rows.take(taken), self._expected)
+        found._of_texts = self._of_texts
         found._texts = {
             name: None if text is None else pa.DictionaryArray.from_arrays(text.indices.take(taken), text.dictionary)
             for name, text in self._texts.items()
@@ -75,25 +80,34 @@ class Arriving:
 
     def _evaluated(self, rows: pa.RecordBatch, expressions: Sequence[Expression], decoded: bool = True) -> Evaluated:
         """What DuckDB computes of these rows, of few strings once for each."""
-        by_text: dict[str, list[int]] = {}
-        for at, each in enumerate(expressions):
-            if len(each.columns) == 1:
-                by_text.setdefault(each.columns[0].label, []).append(at)
         found: dict[int, tuple[pa.Array, int]] = {}
-        for name, numbers in by_text.items():
-            text = self._text(name)
-            if text is None:
-                continue
-            computed = evaluate(pa.record_batch([text.dictionary], [name]), [expressions[at].text for at in numbers])
-            if any(computed.failures):
-                continue  # rows on which an expression raises are counted, not entries
-            for at, values in zip(numbers, computed.values, strict=True):
-                one = values.take(text.indices) if decoded else pa.DictionaryArray.from_arrays(text.indices, values)
+        for at, each in enumerate(expressions):
+            values = self._of_text(each)
+            if values is not None:
+                indices = self._texts[each.columns[0].label].indices
+                one = values.take(indices) if decoded else pa.DictionaryArray.from_arrays(indices, values)
                 found[at] = one, 0
         others = [at for at in range(len(expressions)) if at not in found]
         of_rows = evaluate(rows, [expressions[at].text for at in others])
         found |= dict(zip(others, zip(of_rows.values, of_rows.failures, strict=True), strict=True))
         return Evaluated(*([found[at][part] for at in range(len(expressions))] for part in range(2)))
+
+    def _of_text(self, expression: Expression) -> pa.Array | None:
+        """The values of an expression over one column of few strings, by their numbers. One that raises has none: rows
+        on which it does are counted, not strings."""
+        if len(expression.columns) != 1:
+            return None
+        name = expression.columns[0].label
+        text = self._text(name)
+        if text is None:
+            return None
+        if expression not in self._of_texts:
+            alike = [each for each in (*self._expected, expression) if each.columns == expression.columns]
+            some = [each for each in dict.fromkeys(alike) if not isinstance(unnested(each), ColumnRef)]
+            computed = evaluate(pa.record_batch([text.dictionary], [name]), [each.text for each in some])
+            for each, values, failed in zip(some, computed.values, computed.failures, strict=True):
+                self._of_texts[each] = None if failed else values
+        return self._of_texts[expression]
 
     def _text(self, name: str) -> pa.DictionaryArray | None:
         """The values of a string column by number, NULL among them, if they are few."""

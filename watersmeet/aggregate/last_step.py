@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes
+from watersmeet.aggregate.plain import plain_output
 from watersmeet.model.expression import ColumnRef, Expression, unnested
 from watersmeet.model.forms import FinalStage, SortOrder
 from watersmeet.model.join import Output
@@ -71,14 +72,19 @@ def passing_having(relation: pa.RecordBatch, having: Expression) -> tuple[np.nda
 
 
 def _computed(relation: pa.RecordBatch, wanted: list[Expression], failures: dict[str, int]) -> list[pa.Array]:
-    plain = {each: inner for each in wanted if isinstance(inner := unnested(each), ColumnRef)}
-    others = [each for each in dict.fromkeys(wanted) if each not in plain]
+    found: dict[Expression, pa.Array] = {}
+    for each in wanted:
+        inner = unnested(each)
+        column = relation.column(inner.label) if isinstance(inner, ColumnRef) else plain_output(relation, inner)
+        if column is not None:
+            found[each] = column
+    others = [each for each in dict.fromkeys(wanted) if each not in found]
     evaluated = evaluate(relation, [each.text for each in others])
-    computed = dict(zip(others, evaluated.values, strict=True))
-    for each, failed in zip(others, evaluated.failures, strict=True):
+    for each, values, failed in zip(others, evaluated.values, evaluated.failures, strict=True):
+        found[each] = values
         if failed:
             failures[each.text] = failed
-    return [relation.column(plain[each].label) if each in plain else computed[each] for each in wanted]
+    return [found[each] for each in wanted]
 
 
 def _ordered(rows: I64, windows: I64, values: list[pa.Array], orders: tuple[SortOrder, ...]) -> I64:

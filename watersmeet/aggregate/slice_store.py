@@ -48,7 +48,7 @@ class SliceStore:
     @cached_property
     def name(self) -> str:
         """Equal stores have equal names, from version to version."""
-        types = tuple(column.type for each in self._expressions() for column in each.columns)
+        types = tuple(column.type for each in self.expressions for column in each.columns)
         content = identity((self.source, self.filters, self.keys, self.key_types, self.parts, self.width, types))
         return f"{NAME_PREFIX} {self.source} {digest(content + self.salt)}"
 
@@ -97,6 +97,7 @@ class SliceStore:
         at = self.at[part]
         return tuple(name for name, _ in part.columns(at))
 
-    def _expressions(self) -> list[Expression]:
+    @property
+    def expressions(self) -> list[Expression]:
         arguments = [each for part in self.parts for each in (part.argument, part.filter) if each is not None]
         return [*self.filters, *self.keys, *arguments]

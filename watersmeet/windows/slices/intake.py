@@ -35,6 +35,7 @@ class Slicing:
         self._order, self._new = order, NewBuckets(order, f"{task}-a")
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
+        self._expressions = [each for store in self._made for each in store.expressions]
         self._rows = self._calls = 0  # that were looked at, and batches of them
 
     def __bool__(self) -> bool:
@@ -43,7 +44,7 @@ class Slicing:
     def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         self._rows += rows.num_rows
         self._calls += 1
-        arriving = Arriving(rows)
+        arriving = Arriving(rows, self._expressions)
         for store, made in self._made.items():
             with self._confined(store):
                 found = partial_aggregates(store, rows, tau, earliest, arriving)
