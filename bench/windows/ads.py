@@ -29,7 +29,7 @@ def measured(
     """Watersmeet and the loop over the same files; all results of some queries are compared."""
     write_rows(folder / "in", ticks, rows, fan_out=fan_out)
     counted = _rows(folder / "in", questions, skip, ticks)
-    loop = _loop(folder, questions, ticks, skip, counted)
+    loop = answers_of_loop(folder, questions, ticks, skip, counted)
     return [_ours(folder, questions, skip, counted), loop]
 
 
@@ -42,14 +42,14 @@ def _rows(folder: Path, questions: tuple[Question, ...], skip: int, ticks: int) 
 def _ours(folder: Path, questions: tuple[Question, ...], skip: int, rows: int) -> Run:
     home = folder / "home"
     if any(each.joins for each in questions):  # in the life before, an engine would have measured this
-        known = {"statistics": _known(folder / "in", max(each.range for each in questions))}
+        known = {"statistics": known_statistics(folder / "in", max(each.range for each in questions))}
         home.mkdir()
         (home / layout.STATISTICS).write_text(json.dumps(known))
     script = STREAMS.format(folder=folder / "in") + "".join(each.watersmeet for each in questions)
     found = run_pipeline(script, home)
     last = len(found.ended) - skip
     for each in questions[:: max(1, len(questions) // CHECKED)]:
-        _compare(each.name, f"{home}/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet")
+        compare_results(each.name, f"{home}/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet")
     seconds = found.seconds_of_ticks(last)
     return Run(
         system="Watersmeet",
@@ -64,7 +64,7 @@ def _ours(folder: Path, questions: tuple[Question, ...], skip: int, rows: int) -
     )
 
 
-def _known(folder: Path, seconds: int) -> dict[str, Any]:
+def known_statistics(folder: Path, seconds: int) -> dict[str, Any]:
     """Rows of each stream in its window, and the share of pairs that join."""
     names = ("impressions", "clicks")
     with duckdb.connect() as connection:
@@ -86,7 +86,7 @@ def _known(folder: Path, seconds: int) -> dict[str, Any]:
     }
 
 
-def _loop(folder: Path, questions: tuple[Question, ...], ticks: int, skip: int, rows: int) -> Run:
+def answers_of_loop(folder: Path, questions: tuple[Question, ...], ticks: int, skip: int, rows: int) -> Run:
     described = {"folder": str(folder / "in"), "ticks": ticks, "questions": [asdict(each) for each in questions]}
     printed, observed = peer([sys.executable, "-m", "bench.windows.loop_peer"], json.dumps(described), folder / "loop")
     ended = json.loads(printed)
@@ -104,7 +104,7 @@ def _loop(folder: Path, questions: tuple[Question, ...], ticks: int, skip: int, 
     )
 
 
-def _compare(name: str, ours: str, loop: str) -> None:
+def compare_results(name: str, ours: str, loop: str) -> None:
     """Rows as multisets; sums and means of integers are exact in both."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")

@@ -86,6 +86,7 @@ def test_stats_as_json_keep_their_keys(engine: Engine) -> None:
         "plan": "v",
         "stores": [{"name": "l", "rows": 90, "bytes": 1234, "buckets": 1}],
         "state_bytes": 1234,
+        "memory_bytes": 0,
         "queries": {"q": 12, "added": 0},
         "failed_values": {"q": 7},
         "outbox": {},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -17,13 +16,12 @@ from watersmeet import Engine
 from watersmeet.aggregate import arriving
 from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
-from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.store import filters
 from watersmeet.store.evaluate import Evaluated, evaluate
 from watersmeet.store.guard import ExpressionError
-from watersmeet.windows.slices import intake, task
+from watersmeet.windows.slices import in_pieces, intake, task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +90,7 @@ def check_healthy(run: WindowedRun) -> None:
 def test_rounds_give_the_same_results(
     tmp_path: Path, partitions: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "rounds", partial(rounds, most=most))
+    monkeypatch.setattr(task, "BYTES", most)
     run = run_beside(tmp_path / "home", "", partitions)
     live(run)
     run.check()
@@ -132,7 +130,7 @@ def test_a_query_that_is_dropped_while_its_windows_are_made(
     def signs(home: Path) -> dict[str, float]:
         return {VICTIM: 0.0} if made.count(VICTIM) >= 3 else {}
 
-    monkeypatch.setattr(task, "rounds", partial(rounds, most=1))
+    monkeypatch.setattr(task, "BYTES", 1)
     monkeypatch.setattr(task, "answers", noting)
     monkeypatch.setattr(task, "dropped", signs)
     victim = f"SELECT window_start, k, count(*) AS n FROM r [RANGE 20 SECONDS SLIDE 1 SECOND] GROUP BY k{having}"
@@ -168,6 +166,7 @@ def test_what_fails_for_one_query_suspends_it_alone(
         return answers(due, caches)
 
     monkeypatch.setattr(task, "answers", failing)
+    monkeypatch.setattr(in_pieces, "answers", failing)
     run = run_beside(tmp_path / "home", f"SELECT window_start, k, {victim} AS x FROM r {WINDOW} GROUP BY k")
     live(run)
     reason = run.manifest.suspended[VICTIM].reason

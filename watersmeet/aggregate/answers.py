@@ -98,10 +98,15 @@ class CombinedPartials:
 
 def answers(due: Sequence[DueQuery], caches: Caches) -> list[WindowAnswer]:
     """The results of each query, in the order of `due`."""
+    return answers_of(relations(due, caches), due)
+
+
+def answers_of(combined: Iterable[CombinedPartials], due: Sequence[DueQuery]) -> list[WindowAnswer]:
+    """The results of each query from the combined partials of all due windows."""
     made: dict[int, WindowAnswer] = {}
     alike: dict[tuple[FinalStep, str], list[CombinedPartials]] = {}
     groups = np.zeros(len(due), np.int64)
-    for relation in relations(due, caches):
+    for relation in combined:
         for number, keys in relation.left_out.items():
             groups[number] += keys
         if not relation.rows.num_rows:
@@ -119,8 +124,7 @@ def relations(due: Sequence[DueQuery], caches: Caches) -> Iterator[CombinedParti
     """The combined partials of all due windows, one relation for all queries that read the same."""
     alike: dict[tuple[_Read, Any, tuple[SliceRead, ...]], list[int]] = {}
     for number, each in enumerate(due):
-        read, shape = _READERS[type(each.query.form)]
-        alike.setdefault((read, shape(each.query.form), each.reads), []).append(number)
+        alike.setdefault((*form_read(each), each.reads), []).append(number)
     for (read, form, reads), numbers in alike.items():
         found = read(form, reads, [due[number] for number in numbers], caches)
         if found is not None:
@@ -134,7 +138,7 @@ def _of_slices(
 ) -> _Found | None:
     """`form` is that of aggregates of distinct values; others do not need it."""
     reading, *others = reads
-    windows = _Windows.of([each.span for each in due], caches(reading.store))
+    windows = Windows.of([each.span for each in due], caches(reading.store))
     if not len(windows.starts):
         return None
     left_out = Counter[int]()
@@ -155,7 +159,7 @@ def _of_slices(
     return windows, pa.RecordBatch.from_arrays(columns, names=names), chosen, left_out
 
 
-def _having(due: Sequence[DueQuery], windows: _Windows, cache: SliceCache, left_out: Counter[int]) -> Keep | None:
+def _having(due: Sequence[DueQuery], windows: Windows, cache: SliceCache, left_out: Counter[int]) -> Keep | None:
     """Which keys of a window pass HAVING, decided before they are made; the last step decides it again. `left_out`
     counts the others, by query."""
     if all(each.pushed_having is None for each in due):
@@ -194,10 +198,8 @@ def _partials(reading: SliceRead, numbers: Iterable[int], parts: pa.RecordBatch)
 def _of_factors(
     form: FactorizedAggregates, reads: tuple[SliceRead, ...], due: Sequence[DueQuery], caches: Caches
 ) -> _Found | None:
-    spans = [each.span for each in due]
     members, present = reads[: len(form.members)], reads[len(form.members) :]
-    candidates = [_Windows.of(spans, caches(reading.store)) for reading in present or members]
-    windows = _Windows.united(candidates) if present else _Windows.common(candidates)
+    windows = Windows.joined([each.span for each in due], members, present, caches)
     if not len(windows.starts):
         return None
     rows, chosen = joined(form, members, [windows.read(reading, caches) for reading in members])
@@ -220,12 +222,18 @@ _READERS: dict[type, tuple[_Read, Callable[[Any], Any]]] = {
 }
 
 
+def form_read(due: DueQuery) -> tuple[Any, Any]:
+    """Equal for queries that have the same combined partials, if they also have the same reads."""
+    read, shape = _READERS[type(due.query.form)]
+    return read, shape(due.query.form)
+
+
 # The windows, the combined partials, the window of each, and how many keys HAVING has left out, by number of query.
-_Found = tuple["_Windows", pa.RecordBatch, I64, Mapping[int, int]]
+_Found = tuple["Windows", pa.RecordBatch, I64, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
-class _Windows:
+class Windows:
     """Windows of several queries, in order."""
 
     spans: I64  # of each window, the number of its query among those at hand
@@ -233,20 +241,31 @@ class _Windows:
     ends: I64
 
     @classmethod
-    def of(cls, spans: Sequence[DueRange], cache: SliceCache) -> _Windows:
+    def of(cls, spans: Sequence[DueRange], cache: SliceCache) -> Windows:
         """The due windows that have slices."""
         numbers, starts = cache.due(spans)
         ranges = np.array([span.grid.range for span in spans], np.int64)
         return cls(numbers, starts, starts + ranges[numbers])
 
     @classmethod
-    def united(cls, candidates: Sequence[_Windows]) -> _Windows:
-        """The windows that are in at least one of several lists."""
-        every = np.unique(np.concatenate([each._table() for each in candidates], axis=1), axis=1)
-        return cls(*(np.ascontiguousarray(column) for column in every))
+    def joined(
+        cls, spans: Sequence[DueRange], members: Sequence[SliceRead], present: Sequence[SliceRead], caches: Caches
+    ) -> Windows:
+        """The due windows of a factorized join: those with rows of all members; without keys, of some stream."""
+        candidates = [cls.of(spans, caches(reading.store)) for reading in present or members]
+        return cls.united(candidates)[0] if present else cls.common(candidates)
 
     @classmethod
-    def common(cls, candidates: Sequence[_Windows]) -> _Windows:
+    def united(cls, candidates: Sequence[Windows]) -> tuple[Windows, list[I64]]:
+        """The windows that are in at least one of several lists; and for each list the numbers that they have now."""
+        tables = np.concatenate([each._table() for each in candidates], axis=1)
+        every, numbers = np.unique(tables, axis=1, return_inverse=True)
+        ends = np.cumsum([len(each.starts) for each in candidates])[:-1]
+        found = cls(*(np.ascontiguousarray(column) for column in every))
+        return found, np.split(numbers.reshape(-1).astype(np.int64), ends)
+
+    @classmethod
+    def common(cls, candidates: Sequence[Windows]) -> Windows:
         """The windows that are in all of several lists."""
         tables = [each._table() for each in candidates]
         every, counts = np.unique(np.concatenate(tables, axis=1), axis=1, return_counts=True)

@@ -81,17 +81,37 @@ def joined(
 ) -> tuple[pa.RecordBatch, I64]:
     """The aggregates of the join in each window: the columns of keys and partials that the last step reads, and the
     windows, in order. `members` has for each member the rows of its store, and their windows."""
-    join = _JoinTree(body, reads, members)
-    message = join.message(0)
-    order = np.argsort(message.windows, kind="stable")
-    names = [f"k{at}" for at in range(len(body.key_types))]
-    columns = [message.keys[at].cast(arrow_type(kind)) for at, kind in enumerate(body.key_types)]
-    for at, partial in enumerate(body.partials):
-        ((name, declared),) = partial.columns(at)
-        names.append(name)
-        columns.append(join.result(partial, message, arrow_type(declared)))
-    rows = pa.RecordBatch.from_arrays(columns, names=names)
-    return rows.take(pa.array(order)), message.windows[order]
+    messages = JoinMessages(body, reads)
+    messages.add(members)
+    return messages.result()
+
+
+class JoinMessages:
+    """What the root of a join tree gets: of all rows, or of pieces of them that do not join each other."""
+
+    def __init__(self, body: FactorizedAggregates, reads: Sequence[SliceRead]) -> None:
+        self._body, self._reads = body, reads
+        self._messages: list[_Message] = []
+
+    def add(self, members: Sequence[tuple[pa.RecordBatch, I64]]) -> None:
+        """Take a piece: for each member the rows of its store, and their windows."""
+        self._messages.append(_JoinTree(self._body, self._reads, members).message(0))
+
+    def result(self, numbers: Sequence[I64] = ()) -> tuple[pa.RecordBatch, I64]:
+        """As `joined`. The windows of several pieces have the numbers that are given for each."""
+        body, message = self._body, self._messages[0]
+        if numbers:
+            pieces = zip(self._messages, numbers, strict=True)
+            message = _added([replace(each, windows=numbered[each.windows]) for each, numbered in pieces])
+        order = np.argsort(message.windows, kind="stable")
+        names = [f"k{at}" for at in range(len(body.key_types))]
+        columns = [message.keys[at].cast(arrow_type(kind)) for at, kind in enumerate(body.key_types)]
+        for at, partial in enumerate(body.partials):
+            ((name, declared),) = partial.columns(at)
+            names.append(name)
+            columns.append(_result(body, partial, message, arrow_type(declared)))
+        rows = pa.RecordBatch.from_arrays(columns, names=names)
+        return rows.take(pa.array(order)), message.windows[order]
 
 
 def with_empty_windows(
@@ -180,21 +200,55 @@ class _JoinTree:
                 found[part] = _of_digits([fixed_width(column, np.int64) for column in columns])
         return found
 
-    def result(self, partial: JoinPartial, message: _Message, kind: pa.DataType) -> pa.Array:
-        """A partial as the last step reads it: NULL where no row counts, or where its type does not hold it."""
-        positions = range(len(self.body.members))
-        values = message.values(_quantity(partial, positions, factor_part))
-        if isinstance(values, pa.Array):
-            return values.cast(kind)
-        known = np.ones(len(values), bool)
-        if partial.function != "count":
-            known = np.asarray(message.numbers[_quantity(partial, positions, counted_part)] != 0, bool)
-        if values.dtype == np.float64:
-            return pa.array(values, mask=~known).cast(kind)
-        if values.dtype == np.int64:
-            return of_words(values, values >> 63, known, kind)
-        low, high = _words(values)
-        return of_words(low, high, known & np.array([-(1 << 127) <= value < 1 << 127 for value in values], bool), kind)
+
+def _added(messages: Sequence[_Message]) -> _Message:
+    """Messages of pieces as one."""
+    windows = np.concatenate([each.windows for each in messages])
+    keys = {at: pa.concat_arrays([each.keys[at] for each in messages]) for at in messages[0].keys}
+    groups = grouped(_codes(windows, list(keys.values())))
+    numbers = {
+        quantity: _sums(np.concatenate([each.numbers[quantity] for each in messages]), groups)
+        for quantity in messages[0].numbers
+    }
+    best: dict[_Quantity, pa.Array] = {}
+    for quantity in messages[0].extremes:
+        values = pa.concat_arrays([each.extremes[quantity] for each in messages])
+        best[quantity] = extremes(quantity.extreme, values, np.asarray(values.is_valid()).astype(np.uint8), groups)
+    first = pa.array(groups.first)
+    return _Message(windows[groups.first], [], {at: each.take(first) for at, each in keys.items()}, numbers, best)
+
+
+def _sums(values: Numbers, groups: RowGroups) -> Numbers:
+    """The sums of values by group; whole numbers are exact."""
+    if values.dtype == np.float64:
+        added = np.zeros(len(groups))
+        add_values(groups.ids, EVERY_ROW, values, added)
+        return added
+    sizes = np.abs(values.astype(np.float64))
+    if np.bincount(groups.ids, sizes, len(groups)).max(initial=0.0) < _SAFE:
+        whole = np.zeros(len(groups), np.int64)
+        add_values(groups.ids, EVERY_ROW, values.astype(np.int64), whole)
+        return whole
+    exact = np.zeros(len(groups), object)
+    np.add.at(exact, groups.ids, values.astype(object))
+    return exact
+
+
+def _result(body: FactorizedAggregates, partial: JoinPartial, message: _Message, kind: pa.DataType) -> pa.Array:
+    """A partial as the last step reads it: NULL where no row counts, or where its type does not hold it."""
+    positions = range(len(body.members))
+    values = message.values(_quantity(partial, positions, factor_part))
+    if isinstance(values, pa.Array):
+        return values.cast(kind)
+    known = np.ones(len(values), bool)
+    if partial.function != "count":
+        known = np.asarray(message.numbers[_quantity(partial, positions, counted_part)] != 0, bool)
+    if values.dtype == np.float64:
+        return pa.array(values, mask=~known).cast(kind)
+    if values.dtype == np.int64:
+        return of_words(values, values >> 63, known, kind)
+    low, high = _words(values)
+    return of_words(low, high, known & np.array([-(1 << 127) <= value < 1 << 127 for value in values], bool), kind)
 
 
 class _JoinedRows:

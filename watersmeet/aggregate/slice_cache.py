@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
+from watersmeet.aggregate.held import held_bytes
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import SliceStore
@@ -27,6 +28,7 @@ from watersmeet.store.bucket import Bucket
 from watersmeet.store.kernels import I64
 
 Form = Matrix | SparseSlices | SliceTree
+RowsOf = Callable[[Bucket], np.ndarray]  # which rows of a bucket are wanted
 Opened = Callable[[int, int], Iterable[Bucket]]  # the buckets with rows of slices that begin in [begin, end)
 _FORGETTING = 0.9  # of what was seen, at each look
 _EVER = 1 << 60  # no event time is farther from 0
@@ -51,9 +53,10 @@ class DueRange:
 
 
 class SliceCache:
-    def __init__(self, store: SliceStore, longest: int) -> None:
-        """`longest`: the range of the longest window that will be read."""
+    def __init__(self, store: SliceStore, longest: int, rows_of: RowsOf | None = None) -> None:
+        """`longest`: the range of the longest window that will be read. `rows_of`: not all rows are read."""
         self.store = store
+        self._rows_of = rows_of
         self.longest = longest
         self.forget_reads()
         self._clear()
@@ -107,6 +110,16 @@ class SliceCache:
         each = [(s.grid.range, s.grid.slide, max(s.opened, -_EVER), min(s.until, _EVER)) for s in spans]
         ranges, slides, opened, until = np.ascontiguousarray(np.array(each, np.int64).T)
         return windows_due(self._slices, ranges, slides, opened, until, most)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of slices it has."""
+        return self._total
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes; of mapped buckets nothing."""
+        return held_bytes(self._form.held())
 
     @property
     def row_bytes(self) -> int:
@@ -171,6 +184,8 @@ class SliceCache:
         chosen = []
         for bucket in opened(begin, until):
             inside = (bucket.tau >= begin) & (bucket.tau < until)
+            if self._rows_of is not None:
+                inside &= self._rows_of(bucket)
             if inside.all():
                 chosen.append((bucket.rows, bucket.tau))
             elif inside.any():

@@ -14,7 +14,7 @@ oldest member besides that of the newest. They become final with the newest, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 from watersmeet.aggregate.accumulate import FARTHEST, normalized
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.grouping import ordered_codes, value_of
+from watersmeet.aggregate.held import Held
 from watersmeet.aggregate.kernels import add_moments, add_values, meet_keys, take_extremes
 from watersmeet.aggregate.key_table import KeyTable
 from watersmeet.aggregate.slice_store import EARLIEST, SliceStore
@@ -79,6 +80,11 @@ class _Chunk:
     def renumbered(self, numbers: np.ndarray) -> _Chunk:
         return _Chunk(self.store, self.rows, self.begins, self.newest, numbers[self.keys])
 
+    def held(self) -> Iterator[Held]:
+        yield from (self.rows, self.begins, self.newest, self.keys, *self._values.values())
+        for passing in self._passing.values():
+            yield from passing.held()
+
     def passing(self, present: Accumulator) -> _Chunk:
         """The rows with something that `present` counts: a pass over them does not look at the others."""
         if present == ROWS:
@@ -130,6 +136,12 @@ class SparseSlices:
     def key_bytes(self) -> int:
         """The size of a key on average."""
         return self._keys.nbytes // max(1, len(self._keys))
+
+    def held(self) -> Iterator[Held]:
+        """What it has in memory or mapped."""
+        yield from (*self._keys.held(), self._places)
+        for chunk in self._chunks:
+            yield from chunk.held()
 
     def extend(self, rows: pa.RecordBatch, newest: I64) -> None:
         """Append rows of slices that are final; a key may be in a slice several times."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
+from watersmeet.aggregate.held import Held
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
@@ -53,6 +54,10 @@ class SliceTree:
     def rows(self) -> int:
         """The number of rows of all slices."""
         return len(self._levels[0].nodes)
+
+    def held(self) -> list[Held]:
+        """What it has in memory or mapped."""
+        return [each for level in self._levels for each in (level.rows, level.nodes)]
 
     @property
     def most_keys(self) -> int:

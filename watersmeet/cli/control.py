@@ -14,12 +14,12 @@ from watersmeet.cli.errors import reporting
 from watersmeet.cli.tables import (
     FiguresTable,
     TableColumn,
-    bytes_text,
     count_text,
     print_table,
     rejected_folder,
     seconds_text,
     set_aside_text,
+    state_text,
     suspended_text,
 )
 from watersmeet.terminal import json_text, visible
@@ -229,7 +229,7 @@ def _print_stats(found: Stats, home: Path) -> None:
     from watersmeet.control.stats import spread
 
     state = "running" if found.running else "stopped"
-    typer.echo(f"{state} · tick {found.tick:,} · state {bytes_text(found.state_bytes)}")
+    typer.echo(f"{state} · tick {found.tick:,} · {state_text(found)}")
     ticks = [tick.total for tick in found.ticks]
     for title, one in (("ticks", spread(ticks)), ("changes activated after", spread(found.deployments))):
         if one is not None:

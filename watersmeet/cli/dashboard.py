@@ -17,6 +17,7 @@ from watersmeet.cli.tables import (
     seconds_text,
     set_aside_text,
     short_count,
+    state_text,
     suspended_text,
 )
 from watersmeet.control.stats import Stats, StoreStats
@@ -58,7 +59,7 @@ class Picture:
 
     @property
     def state_text(self) -> str:
-        return f"state {bytes_text(sum(store.bytes for store in self.stored.values()))}"
+        return state_text(self.now)
 
     @property
     def tick_times(self) -> tuple[float, ...]:

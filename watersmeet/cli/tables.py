@@ -18,7 +18,7 @@ from watersmeet.home.manifest import Suspension
 from watersmeet.terminal import resume_hint, visible
 
 if TYPE_CHECKING:
-    from watersmeet.control.stats import StreamStats
+    from watersmeet.control.stats import Stats, StreamStats
 
 WIDE = 1000
 _GAP = 3  # between two columns of SIMPLE_HEAD
@@ -127,6 +127,12 @@ def short_count(number: float) -> str:
         if number >= size:
             return f"{number / size:,.{0 if number >= 100 * size else 1}f} {unit}"
     return f"{number:,.0f}"
+
+
+def state_text(stats: Stats) -> str:
+    """The size of the state, and of what tasks keep in memory for windows, if they do."""
+    kept = f" + {bytes_text(stats.memory_bytes)} in memory" if stats.memory_bytes else ""
+    return f"state {bytes_text(stats.state_bytes)}{kept}"
 
 
 def bytes_text(count: float) -> str:

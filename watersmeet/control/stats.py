@@ -145,6 +145,16 @@ class Stats:
         """
         return sum(store.bytes for store in self.stores)
 
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that tasks keep from tick to tick for the windows of queries, in bytes.
+
+        Example:
+            >>> engine.run_once().stats().memory_bytes
+            0
+        """
+        return self.ticks[-1].held if self.running and self.ticks else 0
+
     def as_json(self) -> dict[str, Any]:
         """The statistics as `watersmeet stats --format json` prints them.
 
@@ -165,6 +175,7 @@ class Stats:
             "streams": [{**asdict(stream), "late": stream.set_aside.get(Reason.LATE, 0)} for stream in self.streams],
             "stores": [asdict(store) for store in self.stores],
             "state_bytes": self.state_bytes,
+            "memory_bytes": self.memory_bytes,
             "queries": {query.name: query.results for query in self.queries},
             "failed_values": {query.name: query.failed_values for query in self.queries if query.failed_values},
             "suspended": {query.name: asdict(query.suspended) for query in self.queries if query.suspended},

@@ -14,7 +14,9 @@ _RECENT = 1000
 
 @dataclass(frozen=True)
 class TickTimes:
-    """Where the time of a tick went, in seconds. What was gathered while the tick before was probed costs no time."""
+    """Where the time of a tick went, in seconds. What was gathered while the tick before was probed costs no time.
+
+    `held` is the memory that tasks keep for the windows of the next ticks, in bytes."""
 
     tick: int
     rows: int
@@ -23,6 +25,7 @@ class TickTimes:
     probe: float
     commit: float
     finished_at: float
+    held: int = 0
 
     @property
     def total(self) -> float:

@@ -65,6 +65,7 @@ class TickLoop:
         self._ahead: Begun | None = None
         self.execution = Execution(executor, self._tell)
         self._silence = Silence()
+        self._held: dict[str, int] = {}  # bytes that workers keep for windows, those that told last at the end
         self._flush = False  # whether the next tick closes all windows and decides all absences
         # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
         self._left = bool(WindowLife(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
@@ -229,7 +230,8 @@ class TickLoop:
             self._disable(self._disabled.union(*(report.disabled for report in reports.probed)))
         began = time.perf_counter()
         self._commit(tick, reports)
-        self._log(reports.times(self.manifest.tick, time.perf_counter() - began))
+        seconds = time.perf_counter() - began
+        self._log(reports.times(self.manifest.tick, seconds, self._held_by_workers(reports.held)))
 
     def _begin(self, batch: Batch | None) -> Begun:
         """The tick that was gathered ahead, or a new one."""
@@ -308,6 +310,13 @@ class TickLoop:
             self.suspend(query, reason)
         for observer in self.observers:
             observer.committed(manifest)
+
+    def _held_by_workers(self, told: dict[str, int]) -> int:
+        """The memory that workers keep for windows. Those that have ended tell nothing, and others take their place."""
+        self._held = {name: size for name, size in self._held.items() if name not in told} | told
+        for name in list(self._held)[: -self.executor.parallelism]:
+            del self._held[name]
+        return sum(self._held.values())
 
     def _log(self, times: TickTimes) -> None:
         self.recent = [*self.recent[-999:], times]

@@ -132,6 +132,7 @@ class TaskReport:
     disabled: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
     suspended: dict[str, str] = field(default_factory=dict)  # queries that cannot be answered, and why
     left: dict[str, int] = field(default_factory=dict)  # by query, the first due window that is left to the next tick
+    held: tuple[str, int] | None = None  # the worker, and the bytes that it keeps for windows of the next ticks
     failure: WatersmeetError | None = None
 
 

@@ -57,7 +57,12 @@ class TickReport:
         """Whether windows that are due are left to the next ticks."""
         return any(report.left for report in self.probed)
 
-    def times(self, tick: int, commit_seconds: float) -> TickTimes:
+    @property
+    def held(self) -> dict[str, int]:
+        """The memory that workers keep for the windows of the next ticks, by worker."""
+        return dict(report.held for report in self.probed if report.held is not None)
+
+    def times(self, tick: int, commit_seconds: float, held: int) -> TickTimes:
         rows = sum(report.counts.rows.total() for report in self.gathered)
         results = sum(file.rows for file in self.results)
-        return TickTimes(tick, rows, results, *self.seconds, commit=commit_seconds, finished_at=time.time())
+        return TickTimes(tick, rows, results, *self.seconds, commit=commit_seconds, finished_at=time.time(), held=held)

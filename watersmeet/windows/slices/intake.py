@@ -25,7 +25,10 @@ from watersmeet.runtime.tick.suspension import owners
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
+from watersmeet.windows.slices.caches import share_of
 from watersmeet.windows.slices.plan import reads_of
+
+WAITING_SHARE = 4  # of what windows may take, one part in so many is for slices that wait to be written
 
 
 class Slicing:
@@ -37,6 +40,10 @@ class Slicing:
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
         self._expressions = [each for store in self._made for each in store.expressions]
         self._rows = self._calls = 0  # that were looked at, and batches of them
+        self._most = share_of(order.rules.limits) // WAITING_SHARE
+        self._waiting = 0  # bytes of what was aggregated and is not written
+        self._written: list[BucketInfo] = []
+        self._counts = Counters()
 
     def __bool__(self) -> bool:
         return bool(self._made)
@@ -50,24 +57,35 @@ class Slicing:
                 found = partial_aggregates(store, rows, tau, earliest, arriving)
             if found.rows is not None:
                 made.append(found.rows)
+                self._waiting += found.rows.rows.nbytes
             failures = self._failures[store.name]
             for text, failed in found.failures.items():
                 failures[text] = failures.get(text, 0) + failed
+        if self._most and self._waiting > self._most:
+            self._write()
 
-    def finish(self, counts: Counters) -> Iterator[BucketInfo]:
+    def finish(self, counts: Counters) -> Iterable[BucketInfo]:
         """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
         if any(self._failures.values()):
             for rule in self._order.rules.windows:
                 if failed := self._failed(rule):
                     counts.failed_values[rule.query.name] += failed
+        self._write()
+        counts.add(self._counts)
+        counts.done[SLICED_ROWS] += self._rows * len(self._made)
+        counts.done[SLICE_CALLS] += self._calls * len(self._made)
+        return self._written
+
+    def _write(self) -> None:
+        """Write what was aggregated so far: at the end, and when there is so much that it would not fit into memory."""
+        self._waiting, counts = 0, self._counts
         for store, made in self._made.items():
             with self._confined(store):
                 rows = made[0] if len(made) == 1 else combined_buckets(store, made)
-            counts.done[SLICED_ROWS] += self._rows
-            counts.done[SLICE_CALLS] += self._calls
+            made.clear()
             if rows is not None:
                 written = [info for _, info in self._new.write(store, rows, self._order.tick)]
-                yield from written
+                self._written += written
                 sliced = pc.sum(rows.rows.column(store.columns_of(ROWS)[0])).as_py()
                 counts.sliced[store.name] += sliced
                 counts.done[SLICED_VALUES] += sliced * len(store.schema)

@@ -1,0 +1,101 @@
+"""Windows that are made in pieces of their keys give what DuckDB gives for the rows of each window."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.windowed.queries import continuous, declaration, one_stream, rows, two_streams
+from tests.oracle.windowed.test_joins import FACTORIZED, PAIRS, kinds_of
+from tests.oracle.windowed.test_slices import POINTS, randoms
+from tests.support.examples import examples
+from tests.support.little_memory import little_memory
+from tests.support.many_keys import FEW, MANY, SOME, as_many_keys
+from tests.support.windowed import Asked, WindowedRun
+
+SHARES = (500, 4000, 30_000)
+
+
+@settings(max_examples=examples(15))
+@given(randoms, st.sampled_from([1, 3]), st.sampled_from([FEW, SOME, MANY]), st.sampled_from(SHARES), st.booleans())
+def test_random_queries(random: Random, partitions: int, keys: str, share: int, failing: bool) -> None:
+    """Of one stream, of joins in each form; with restarts, deaths, and pieces that find no memory."""
+    little = little_memory(share, Random(random.random()) if failing else None)
+    with tempfile.TemporaryDirectory() as folder, as_many_keys(keys), little:
+        run = WindowedRun(Path(folder) / "home", declaration(random.choice([0, 4])), partitions)
+        for at in range(random.randint(1, 3)):
+            run.add(f"q{at}", one_stream(random))
+        for at in range(random.randint(0, 2)):
+            asked, kind = two_streams(random), random.choice([FACTORIZED, PAIRS])
+            run.add(f"j{at}", asked, kind=kind if kind in kinds_of(asked, run) else "")
+        if random.random() < 0.3:
+            run.add("c", continuous(random))
+        now = 0
+        for _ in range(random.randint(3, 6)):
+            now += random.choice([0, 2, 6, 30])
+            killed = random.choice(POINTS) if random.random() < 0.15 else ""
+            run.tick({"r": rows(random, "r", now, 6), "t": rows(random, "t", now, 6)}, killed)
+            if random.random() < 0.15:
+                run.partitions = random.randint(1, 3)
+                run.restart()
+        run.flush()
+        run.check()
+
+
+WINDOW = "[RANGE 20 SECONDS SLIDE 10 SECONDS]"
+ALL_KEYS = {
+    "plain": Asked(
+        f"SELECT k, s, sum(v) AS x FROM r {WINDOW} GROUP BY k, s",
+        "SELECT k, s, CAST(sum(v) AS BIGINT) FROM r GROUP BY k, s",
+    ),
+    "having": Asked(
+        f"SELECT k, count(*) AS n FROM r {WINDOW} GROUP BY k HAVING count(*) > 2",
+        "SELECT k, count(*) FROM r GROUP BY k HAVING count(*) > 2",
+    ),
+    "first": Asked(
+        f"SELECT k, s, count(*) AS n FROM r {WINDOW} GROUP BY k, s ORDER BY n DESC, k, s LIMIT 3 OFFSET 1",
+        "SELECT k, s, count(*) AS n FROM r GROUP BY k, s ORDER BY n DESC, k NULLS FIRST, s NULLS FIRST LIMIT 3 "
+        "OFFSET 1",
+    ),
+    "different": Asked(
+        f"SELECT DISTINCT count(*) AS n FROM r {WINDOW} GROUP BY k, s",
+        "SELECT DISTINCT count(*) FROM r GROUP BY k, s",
+    ),
+    "values": Asked(
+        f"SELECT k, count(DISTINCT v) AS n, sum(v) AS x FROM r {WINDOW} GROUP BY k",
+        "SELECT k, count(DISTINCT v), CAST(sum(v) AS BIGINT) FROM r GROUP BY k",
+    ),
+    "chain": Asked(
+        f"SELECT x.s, count(*) AS n, sum(y.w) AS z, max(x.v) AS m FROM r {WINDOW} x, t {WINDOW} y, r {WINDOW} u "
+        "WHERE x.k = y.k AND y.w = u.v GROUP BY x.s",
+        "SELECT x.s, count(*), CAST(sum(y.w) AS BIGINT), max(x.v) FROM r x, t y, r u "
+        "WHERE x.k = y.k AND y.w = u.v GROUP BY x.s",
+    ),
+    "star": Asked(
+        f"SELECT count(*) AS n, min(u.v) AS m FROM r {WINDOW} x, t {WINDOW} y, r {WINDOW} u "
+        "WHERE x.k = y.k AND x.k = u.k",
+        "SELECT count(*), min(u.v) FROM r x, t y, r u WHERE x.k = y.k AND x.k = u.k",
+    ),
+}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("keys", [FEW, MANY])
+@pytest.mark.parametrize("name", ALL_KEYS)
+def test_what_needs_all_keys(tmp_path: Path, name: str, keys: str, partitions: int) -> None:
+    random = Random(name)
+    with as_many_keys(keys), little_memory(400) as seen:
+        run = WindowedRun(tmp_path / "home", declaration(0), partitions)
+        run.add(name, ALL_KEYS[name])
+        for now in (0, 5, 15, 40):
+            tables = {each: [rows(random, each, now + at, 6) for at in range(5)] for each in ("r", "t")}
+            for r, t in zip(tables["r"], tables["t"], strict=True):
+                run.tick({"r": r, "t": t})
+        run.flush()
+        run.check()
+    assert max(seen) > 1

@@ -1,0 +1,35 @@
+"""Windows have so little memory, though a test has few rows, that they are made in pieces of their keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from watersmeet.aggregate import pieces
+from watersmeet.aggregate.pieces import Piece
+from watersmeet.windows.slices import intake, task
+
+FAILING = 16  # pieces; in more, there is always enough memory
+
+
+@contextlib.contextmanager
+def little_memory(share: int, failing: Random | None = None) -> Iterator[set[int]]:
+    """`share`: the bytes that windows may take. `failing`: now and then, a piece finds no memory and is divided again.
+    Gives the numbers of pieces that there were."""
+    rows_of, seen = Piece.rows_of, set[int]()
+
+    def noting(piece: Piece, *given: Any) -> Any:
+        seen.add(piece.count)
+        if failing is not None and piece.count <= FAILING and failing.random() < 0.2:
+            raise MemoryError
+        return rows_of(piece, *given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(task, "share_of", lambda limits: share)
+        patched.setattr(intake, "share_of", lambda limits: share)
+        patched.setattr(pieces.Piece, "rows_of", noting)
+        yield seen
