@@ -20,6 +20,7 @@ from watersmeet.io.sinks import check_sink, result_folder
 from watersmeet.io.source import class_of
 from watersmeet.io.sources import check_file_source
 from watersmeet.model import Query, Registered, Sink, Stream
+from watersmeet.model.forms import Form, PairRows
 from watersmeet.options import Options
 from watersmeet.sql import CreateQuery, CreateStream, Statement, build_query, parse_each, parse_script
 from watersmeet.sql.registration import register
@@ -107,7 +108,7 @@ class Pipeline:
                 f"the pipeline has {len(self.queries)} queries; the limit is {self.options.max_queries}",
                 hint="drop a query, or raise the option max_queries",
             )
-        self.check_executor(query)
+        query = self.for_executor(query)
         query = replace(query, sink=resolved_sink(query.sink))
         check_path(name, query.sink, self.home)
         check_sink(name, query.sink, query.outputs)
@@ -115,21 +116,32 @@ class Pipeline:
         self._check_apart(query)
         return replace(self, queries={**self.queries, name: query})
 
-    def check_executor(self, query: Query) -> None:
-        """Reject a query that needs Spark where there is none."""
+    def for_executor(self, query: Query) -> Query:
+        """The query in the forms that the executor can compute; without Spark, one that needs it is rejected."""
         if query.spark_columns and self.options.executor == "local":
             call = next(iter(query.spark_columns.values()))[0].shown
             raise ModelError(
                 f"query {query.name}: {call} is computed by Spark, and with executor=local there is none",
                 hint="use the default executor, or compute it where results are read",
             )
-        operator = operator_of(query)
-        if operator is not None and operator.needs_spark and self.options.executor == "local":
+        forms = self._usable_forms(query)
+        if not forms:
             raise ModelError(
                 f"query {query.name}: its windows are computed by Spark, and with executor=local there is none",
                 detail=query.reason,
                 hint="use the default executor, or a query that is computed from slices (docs/windows.md)",
             )
+        return query if len(forms) >= len(query.forms) else replace(query, form=forms[0], forms=forms)
+
+    def _usable_forms(self, query: Query) -> tuple[Form, ...]:
+        """The forms of a query that need no Spark where there is none. Results of a join are kept from when they are
+        found, so that BACKFILL has no such form."""
+        forms = query.forms or (query.form,)
+        if self.options.executor != "local":
+            return forms
+        operators = [(form, operator_of(query.in_form(form))) for form in forms]
+        without = (form for form, operator in operators if operator is None or not operator.needs_spark)
+        return tuple(form for form in without if not (query.backfill and form.kind == PairRows.kind))
 
     def without_query(self, name: str) -> Pipeline:
         self.known_query(name)

@@ -26,10 +26,10 @@ class SuspendedLives(Lives):
         self.poisoned = False
         real = query_results.QueryResults.write
 
-        def write(results: query_results.QueryResults, query: str, rows: object) -> None:
+        def write(results: query_results.QueryResults, query: str, *rows: object) -> None:
             if query == VICTIM and self.poisoned:
                 raise ValueError("poison")
-            real(results, query, rows)  # type: ignore[arg-type]
+            real(results, query, *rows)  # type: ignore[arg-type]
 
         self.patch = mock.patch.object(query_results.QueryResults, "write", write)
         self.patch.start()

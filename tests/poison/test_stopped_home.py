@@ -27,10 +27,10 @@ def poisoned(tmp_path: Path) -> Poisoned:
     made.live()
     real = query_results.QueryResults.write
 
-    def write(self: query_results.QueryResults, query: str, rows: object) -> None:
+    def write(self: query_results.QueryResults, query: str, *rows: object) -> None:
         if query == VICTIM:
             raise ValueError("[/poison] \x1b[2J")
-        real(self, query, rows)  # type: ignore[arg-type]
+        real(self, query, *rows)  # type: ignore[arg-type]
 
     with mock.patch.object(query_results.QueryResults, "write", write):
         made.live()

@@ -237,10 +237,10 @@ def _break(poisoned: Poisoned, engine: Engine, problem: str = "poison") -> None:
     """The next tick of the engine suspends the victim."""
     real = query_results.QueryResults.write
 
-    def write(self: query_results.QueryResults, query: str, rows: object) -> None:
+    def write(self: query_results.QueryResults, query: str, *rows: object) -> None:
         if query == VICTIM:
             raise ValueError(problem)
-        real(self, query, rows)  # type: ignore[arg-type]
+        real(self, query, *rows)  # type: ignore[arg-type]
 
     with mock.patch.object(query_results.QueryResults, "write", write):
         poisoned.feed()

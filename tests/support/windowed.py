@@ -68,6 +68,7 @@ class WindowedRun:
     settings: dict[str, Any] = field(default_factory=dict)  # other options
     drivers: tuple[Callable[[Executor], Driving], ...] = DRIVERS
     lives: dict[str, Life] = field(default_factory=dict)
+    beside: dict[str, tuple[Query, str]] = field(default_factory=dict)  # continuous queries, with DuckDB's text
     accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
     plan: Plan | None = None
@@ -99,12 +100,25 @@ class WindowedRun:
         prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
         self._adopt()
 
+    def add_continuous(self, name: str, asked: Asked) -> None:
+        """A query without windows, before any row; the streams of DuckDB's text are `all_…`."""
+        query = build_query(name, asked.sql, self.streams)
+        assert not query.is_windowed and not self.accepted
+        self.beside[name] = query, asked.oracle
+        prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
+        self._adopt()
+
+    def _active(self, manifest: Manifest) -> tuple[Query, ...]:
+        windowed = (life.query for life in self.lives.values() if life.active)
+        active, _ = divided((*windowed, *(query for query, _ in self.beside.values())), manifest)
+        return tuple(active)
+
     def drop(self, name: str) -> None:
         self.lives[name].active = False
         self._adopt()
 
     def _adopt(self) -> None:
-        active, _ = divided((life.query for life in self.lives.values() if life.active), self.manifest)
+        active = self._active(self.manifest)
         before, options = self.plan, self._options()
         stored = StoredWindows(complete=self.manifest.complete)
         self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, active=before, stored=stored)
@@ -119,10 +133,10 @@ class WindowedRun:
         named = {bucket.file for one in kept for bucket in one.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
-        active, _ = divided((life.query for life in self.lives.values() if life.active), manifest)
         remembered = recall_windows(self.home, lambda name, text: build_query(name, text, self.streams))
-        stored = replace(remembered, complete=manifest.complete)
+        stored = replace(remembered, complete=manifest.complete, answered=frozenset(manifest.windows))
         options = self._options()
+        active = self._active(manifest)
         self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
         remember_windows(self.home, self.plan.windows.remembered, remembered)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
@@ -194,6 +208,8 @@ class WindowedRun:
         for name, life in self.lives.items():
             found = self.found(name, life.query)
             assert found == self._expected(life), name
+        for name, (query, oracle) in self.beside.items():
+            assert self.found(name, query) == self._joined(query, oracle), name
 
     def found(self, name: str, query: Query) -> Counter[tuple[object, ...]]:
         folder = result_folder(self.home, name, query.sink)
@@ -202,9 +218,19 @@ class WindowedRun:
             relation = connection.sql(f"SELECT * FROM read_parquet('{folder}/*.parquet')")
             return Counter(map(plain, relation.fetchall()))
 
+    def _joined(self, query: Query, oracle: str) -> Counter[tuple[object, ...]]:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            for name, table in self._tables(query).items():
+                connection.register(f"all_{name}", table)
+            return Counter(map(plain, connection.execute(oracle).fetchall()))
+
+    def _tables(self, query: Query) -> dict[str, pa.Table]:
+        read = [self.streams[name] for name in query.streams]
+        return {each.name: pa.concat_tables(self.accepted.get(each.name) or [_as_read(each)]) for each in read}
+
     def _expected(self, life: Life) -> Counter[tuple[object, ...]]:
-        read = [self.streams[name] for name in life.query.streams]
-        tables = {each.name: pa.concat_tables(self.accepted.get(each.name) or [_as_read(each)]) for each in read}
+        read, tables = [self.streams[name] for name in life.query.streams], self._tables(life.query)
         return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first, read[0].time)
 
 

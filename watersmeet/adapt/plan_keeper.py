@@ -167,7 +167,7 @@ def first_plan(
             options,
             statistics,
             sample=sample,
-            stored=replace(remembered, complete=manifest.complete),
+            stored=replace(remembered, complete=manifest.complete, answered=frozenset(manifest.windows)),
             suspended=suspended,
         )
 

@@ -212,7 +212,7 @@ def _addition(entry: LoggedChange) -> str:
 def _requested(home: Path, declared: Pipeline, entry: LoggedChange) -> Query:
     try:
         query = declared.query(entry.name, entry.sql, resolved_sink(entry.sink), entry.backfill)
-        declared.check_executor(query)
+        query = declared.for_executor(query)
     except WatersmeetError as problem:
         raise StateError(
             f"query {entry.name}, which was added while the engine ran, is no longer valid: {problem.problem}",

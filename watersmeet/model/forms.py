@@ -8,12 +8,14 @@ For every window of a windowed query, what the batch query over the rows of the 
     FactorizedAggregates  the same over an acyclic equality join: partial aggregates are pushed below the join
     JoinAggregates        the same over the results of a continuous join, each at the event time of its newest member
     PairAggregates        the same over the results of a join, each in the windows that contain all its members
+    PairRows              the results of a join themselves, in the same windows
     WindowSql             everything else: Spark SQL over the rows of the window
 
 The four kinds of aggregates end in the same step. The combined partials are a small relation: key i is the column
 `k<i>`, partial i the columns that `PartialAggregate.columns` names, and there are `window_start` and `window_end`. The
-outputs, HAVING and ORDER BY are expressions over this relation (columns without a row's name); outputs of a WindowSql
-are columns of its result.
+outputs, HAVING and ORDER BY are expressions over this relation (columns without a row's name); those of PairRows are
+expressions over the outputs of its join and the ends of the window, and outputs of a WindowSql are columns of its
+result.
 """
 
 from __future__ import annotations
@@ -205,6 +207,25 @@ class PairAggregates(JoinAggregates):
 
 
 @dataclass(frozen=True)
+class PairRows:
+    """The results of a windowed join, which are found one by one and kept until the windows close that contain all
+    their members."""
+
+    kind: ClassVar[str] = "pair rows"
+
+    join: JoinForm  # its outputs are what is kept of a result; its windows are as long as those of the query
+    outputs: tuple[Output, ...] = ()  # over these outputs, `window_start` and `window_end`
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return self.join.streams
+
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        return self.join.over_rows
+
+
+@dataclass(frozen=True)
 class View:
     """The rows of a stream in a window, as Spark SQL names them."""
 
@@ -236,7 +257,7 @@ class WindowSql:
         return ()
 
 
-Form = JoinForm | SliceAggregates | FactorizedAggregates | JoinAggregates | WindowSql
+Form = JoinForm | SliceAggregates | FactorizedAggregates | JoinAggregates | PairRows | WindowSql
 
 
 def _given(expressions: Iterable[Expression | None]) -> tuple[Expression, ...]:

@@ -15,6 +15,7 @@ from math import inf
 
 from watersmeet.home.counters import Counters
 from watersmeet.model import Query, Stream
+from watersmeet.model.forms import PairRows
 from watersmeet.optimize.demands import Demand
 from watersmeet.optimize.heuristic.annealing import improve
 from watersmeet.optimize.heuristic.greedy import no_collection
@@ -154,10 +155,12 @@ def make_plan(
 def price_of_join(query: Query, problem: Problem) -> tuple[float, float]:
     """The cost of the join of a query, planned alone, and the number of its results, in a tick.
 
-    Infinite if selectivities would be assumed: there may be far more partners for each row than that."""
+    Infinite if selectivities would be assumed, and results are aggregated: there may be far more partners for each row
+    than that. Where results are what the query gives, each has to be made in every form."""
     parts = parts_of((query,))
     graphs = tuple(part.graph for part in parts)
-    if not all(problem.statistics.knows(link) for graph in graphs for link in graph.links):
+    gives_results = query.form.kind == PairRows.kind
+    if not gives_results and not all(problem.statistics.knows(link) for graph in graphs for link in graph.links):
         return inf, 0.0
     alone = replace(problem, queries=graphs, demands=demands_of(parts), storage_budget=None)
     with no_collection():

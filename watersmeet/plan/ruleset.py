@@ -241,6 +241,15 @@ class QueryOutput:
     outputs: tuple[Output, ...]
     sink: Sink
 
+    @cached_property
+    def content(self) -> str:
+        """Equal for queries of a group whose rows, of the same members, are equal but for the names of columns."""
+        member_of = dict(zip(self.aliases, self.members, strict=True))
+        return "; ".join(
+            f"{each.type} {each.expression.spelled(lambda column: f'{member_of[column.row]}.{column.name}')}"
+            for each in self.outputs
+        )
+
 
 @dataclass(frozen=True)
 class WindowRule:

@@ -18,6 +18,7 @@ from watersmeet.sql.lower.continuous import continuous_join, join_aggregates, pa
 from watersmeet.sql.lower.factors import factorized_aggregates
 from watersmeet.sql.lower.flatten import flattened
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
+from watersmeet.sql.lower.pair_rows import pair_rows
 from watersmeet.sql.lower.slices import slice_aggregates
 from watersmeet.sql.lower.sliding_window import window_of_results, window_of_rows
 from watersmeet.sql.lower.spark_text import window_sql
@@ -114,7 +115,16 @@ def _of_windows(lowering: Lowering, query: ResolvedQuery) -> tuple[Forms, str]:
         reason = f"It joins {len(factorized.members)} aliases."
         return (factorized, *_pairs(lowering, query)), reason
     except DoesNotFit as problem:
-        return (window_sql(lowering, query),), f"Spark computes each window from its rows, because {problem}."
+        rows = _rows(lowering, query)
+        reason = "" if rows else f"Spark computes each window from its rows, because {problem}."
+        return (*rows, window_sql(lowering, query)), reason
+
+
+def _rows(lowering: Lowering, query: ResolvedQuery) -> Forms:
+    try:
+        return (pair_rows(lowering, query),)
+    except DoesNotFit:
+        return ()
 
 
 def _pairs(lowering: Lowering, query: ResolvedSelect) -> Forms:

@@ -1,8 +1,8 @@
 """In which form each windowed query is computed: the one in which it is computed already, or the cheapest one.
 
 A form is kept, because what its windows need is in the stores of its operator: with another one, the windows that are
-open would be lost. The plan remembers forms, and so does the home (`slices.json`). A home that was written when each
-query had one form has none; its queries stay in the first of theirs, which is that one.
+open would be lost. The plan remembers forms, and so does the home (`slices.json`). Queries that it answered when they
+had one form are not among them; they stay in that one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import replace
 from math import inf
 
 from watersmeet.model import Query
-from watersmeet.model.forms import Form
-from watersmeet.windows.costs import TickFacts
+from watersmeet.model.forms import Form, PairRows
+from watersmeet.windows.costs import RESULTS, TickFacts
 from watersmeet.windows.protocol import StoredWindows
 from watersmeet.windows.table import cost_of, planned_windows
 
+_LATER = (PairRows.kind,)  # forms that queries have had since homes remember forms
 # Of the join below the windows of a query alone: its cost in a tick, and how many results it has.
 JoinPrice = Callable[[Query], tuple[float, float]]
 
@@ -31,8 +32,8 @@ def with_chosen_forms(
 def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice) -> Form:
     if len(query.forms) <= 1:
         return query.form
-    if stored.has_first_forms:
-        return query.forms[0]
+    if stored.has_first_forms or (query.name in stored.answered and query.name not in stored.forms):
+        return next(form for form in query.forms if form.kind not in _LATER)
     kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
     if kept is not None and not (query.backfill and kept.join is not None):  # with BACKFILL it is another query
         return kept
@@ -52,4 +53,5 @@ def _price(query: Query, facts: TickFacts, of_join: JoinPrice) -> float:
             return inf  # results of a join are aggregated when they are found, and nowhere else
         cost, results = of_join(query)
         facts = replace(facts, joined={query.name: results})
-    return cost + cost_of(planned_windows([query], StoredWindows(), facts.partitions).rules, facts).total
+    costs = cost_of(planned_windows([query], StoredWindows(), facts.partitions).rules, facts)
+    return cost + costs.total - costs.by_stage.get(RESULTS, 0.0)  # which are the same in every form

@@ -12,6 +12,7 @@ from watersmeet.model import Output, Query
 from watersmeet.optimize.statistics import DEFAULT_TICKS, Statistics
 from watersmeet.optimize.weights import Weights
 
+RESULTS = "results"  # the stage in which windows are written, alike in every form
 _LONGER = 24.0  # bytes of a value of a type without a fixed width,
 _BYTES = 8.0  # and of any other
 

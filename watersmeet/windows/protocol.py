@@ -55,12 +55,13 @@ class Planned:
 class StoredWindows:
     """What the home has: the origins of its stores, from which event time on each store has all rows, and forms.
 
-    `has_first_forms`: it was written when queries had one form each."""
+    `has_first_forms`: it was written when queries had one form each. `answered` are queries with open windows."""
 
     origins: Origins = field(default_factory=dict)
     complete: Mapping[str, int] = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)
     has_first_forms: bool = False
+    answered: frozenset[str] = frozenset()
 
     def joined(self, later: StoredWindows) -> StoredWindows:
         """These origins and forms, and those of a later plan."""

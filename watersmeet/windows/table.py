@@ -9,11 +9,12 @@ from dataclasses import replace
 from watersmeet.model import Query
 from watersmeet.plan.ruleset import Ruleset, WindowRule
 from watersmeet.windows.costs import TickFacts, WindowCosts
+from watersmeet.windows.pairs.plan import PairsPlanning
 from watersmeet.windows.protocol import Planned, Planning, StoredWindows
 from watersmeet.windows.slices.plan import SlicesPlanning
 from watersmeet.windows.sql.plan import SqlPlanning
 
-OPERATORS: tuple[Planning, ...] = (SlicesPlanning(), SqlPlanning())
+OPERATORS: tuple[Planning, ...] = (SlicesPlanning(), PairsPlanning(), SqlPlanning())
 
 
 def operator_of(query: Query) -> Planning | None:

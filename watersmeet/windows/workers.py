@@ -13,11 +13,12 @@ from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.tick.orders import Order, WritingOrder
 from watersmeet.store.kernels import I64
 from watersmeet.windows.closing import Closing
+from watersmeet.windows.pairs.task import PairsWorking
 from watersmeet.windows.slices.task import SlicesWorking
 from watersmeet.windows.sql.task import SqlWorking
 from watersmeet.windows.working import Handler, Host, Intake, Working
 
-OPERATORS: tuple[type[Working], ...] = (SlicesWorking, SqlWorking)
+OPERATORS: tuple[type[Working], ...] = (SlicesWorking, PairsWorking, SqlWorking)
 
 
 def fills(closing: Closing) -> list[Order]:
@@ -63,9 +64,16 @@ class _Intakes:
     def __bool__(self) -> bool:
         return bool(self._intakes)
 
+    @property
+    def wants_earliest(self) -> bool:
+        return any(intake.wants_earliest for intake in self._intakes)
+
     def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         for intake in self._intakes:
             intake.add(rows, tau, earliest)
 
     def finish(self, counts: Counters) -> Iterable[BucketInfo]:
         return chain.from_iterable(intake.finish(counts) for intake in self._intakes)
+
+    def abandon(self) -> Iterable[BucketInfo]:
+        return chain.from_iterable(intake.abandon() for intake in self._intakes)

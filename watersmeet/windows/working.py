@@ -37,11 +37,18 @@ class Intake(Protocol):
     def __bool__(self) -> bool:
         """Whether there are such stores."""
 
+    @property
+    def wants_earliest(self) -> bool:
+        """Whether it asks for the event times of the oldest members of results."""
+
     def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         """`tau`: the event times; of results of a join those of their newest members, and `earliest` of the oldest."""
 
     def finish(self, counts: Counters) -> Iterable[BucketInfo]:
         """Write the buckets of all rows that were added."""
+
+    def abandon(self) -> Iterable[BucketInfo]:
+        """In place of `finish`, where its query is suspended: the buckets that were written already."""
 
 
 class Host(Protocol):

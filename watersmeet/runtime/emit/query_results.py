@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -38,14 +40,30 @@ class QueryResults:
             if name in self._rules
         }
 
-    def write(self, query: str, rows: Assembly) -> None:
+    def alike(self, queries: tuple[str, ...]) -> list[tuple[int, ...]]:
+        """Which queries of a group have equal rows, by their bits."""
+        found: dict[str, tuple[int, ...]] = {}
+        for bit, query in enumerate(queries):
+            content = self._rules[query].content
+            found[content] = (*found.get(content, ()), bit)
+        return list(found.values())
+
+    def put_together(self, queries: Sequence[str], rows: Assembly) -> pa.Table:
+        """The rows of queries that are alike. What cannot be computed counts for each of them."""
+        table, failed = self._outputs(self._rules[queries[0]], rows)
+        for query in queries if failed else ():
+            self.counts.failed_values[query] += failed
+        return table
+
+    def write(self, query: str, outputs: pa.Table, rows: Assembly) -> None:
         if query not in self._intakes:
-            self.files.write(query, self._outputs(self._rules[query], rows))
+            self.files.write(query, outputs)
             return
-        outputs = self._outputs(self._rules[query], rows)
+        intake = self._intakes[query]
+        named = outputs.rename_columns([output.name for output in self._rules[query].outputs])
         self.counts.done[RESULT_ROWS] += outputs.num_rows
         with self.counts.timed(SLICING):
-            self._intakes[query].add(_at_rest(outputs), rows.partial.latest, rows.earliest())
+            intake.add(_at_rest(named), rows.partial.latest, rows.earliest() if intake.wants_earliest else None)
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
         """Count matches of a group of queries: for each match by its query set, or for all of the group."""
@@ -71,13 +89,16 @@ class QueryResults:
                 if query not in self.files.suspended:
                     with self.counts.timed(SLICING):
                         self.report.kept += taken.finish(self.counts)
+            if query in self.files.suspended:
+                self.report.kept += taken.abandon()
         for queries, counts in self._counted.items():
             for query, count in zip(queries, counts.tolist(), strict=False):
                 if count and self.files.only_counts(query) and self.files.admits(query, count):
                     self.files.count(query, count)
         self.files.finish(f"{self.task}-{self.order.phase}")
 
-    def _outputs(self, rule: QueryOutput, rows: Assembly) -> pa.Table:
+    def _outputs(self, rule: QueryOutput, rows: Assembly) -> tuple[pa.Table, int]:
+        """The outputs, and how many of their values could not be computed."""
         member_of = dict(zip(rule.aliases, rule.members, strict=True))
         wanted: dict[int, dict[str, None]] = {}
         for output in rule.outputs:
@@ -87,21 +108,21 @@ class QueryResults:
         alias_of = {member: alias for alias, member in member_of.items()}
         columns = {member_column(alias_of[member], name): values for (member, name), values in found.items()}
         computed = [output for output in rule.outputs if not isinstance(output.expression, ColumnRef)]
+        failures = 0
         if computed:
             # DuckDB wants a column even where every output is a constant.
             source = pa.table(columns) if columns else pa.table({"row": pa.nulls(len(rows), pa.int8())})
             done = evaluate(source, [output.expression.text for output in computed])
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
-                if failed:
-                    self.counts.failed_values[rule.query] += failed
+                failures += failed
         schema = result_schema(rule.outputs)
         arrays = []
         for output, field in zip(rule.outputs, schema, strict=True):
             read = output.expression
             array = columns[read.label if isinstance(read, ColumnRef) else f"= {output.name}"]
             arrays.append(array.cast(field.type) if array.type != field.type else array)
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return pa.Table.from_arrays(arrays, schema=schema), failures
 
 
 def _at_rest(rows: pa.Table) -> pa.RecordBatch:

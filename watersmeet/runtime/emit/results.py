@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from watersmeet.home.counters import (
     KEEPING,
@@ -36,13 +37,13 @@ from watersmeet.store.kernels import I64, cut_windows
 from watersmeet.windows.working import IntakeOf
 
 FLUSH_ROWS = 1 << 17
-_At = tuple[ProbePath, Any, str]  # path, its end, and the query or materialized store there
+_At = tuple[ProbePath, Any, tuple[str, ...]]  # path, its end, and the queries or the materialized store there
 
 
 class _Waiting:
     """References that wait until they are worth a piece of a file: `receive` gets them then."""
 
-    def __init__(self, receive: Callable[[ProbePath, Any, str, list[PartialResults]], None]) -> None:
+    def __init__(self, receive: Callable[[ProbePath, Any, tuple[str, ...], list[PartialResults]], None]) -> None:
         self._receive = receive
         self._partials: dict[_At, list[PartialResults]] = {}
         self._rows: Counter[_At] = Counter()
@@ -79,6 +80,7 @@ class Results:
         self._results = _Waiting(self._receive_results)
         self._rows = _Waiting(self._receive_rows)
         self._windows: dict[Emit, WindowKinds] = {}
+        self._alike: dict[tuple[str, ...], list[tuple[int, ...]]] = {}  # by the queries of a group
 
     def begin(self, order: ProbeOrder, stores: TickBuckets) -> None:
         """Begin another phase of the tick, whose results go to the same files."""
@@ -100,20 +102,45 @@ class Results:
         counting = [self._files.only_counts(query) for query in end.queries]
         if any(counting):
             self._count(path, end, partial, sets)
-        for bit, query in enumerate(end.queries):
-            if not counting[bit] and query not in self.suspended:
-                wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
-                found = _taken(partial, wanted)
-                if len(found) and self._files.admits(query, len(found)):
-                    self._results.add((path, end, query), found)
+        if end.queries not in self._alike:
+            self._alike[end.queries] = self._of_queries.alike(end.queries)
+        for bits in self._alike[end.queries]:
+            self._add(path, end, partial, sets, [bit for bit in bits if not counting[bit]])
 
-    def _receive_results(self, path: ProbePath, end: Emit, query: str, waiting: list[PartialResults]) -> None:
-        if query in self.suspended:
+    def _add(self, path: ProbePath, end: Emit, partial: PartialResults, sets: Words | None, bits: list[int]) -> None:
+        """Results of queries that are alike: those that want the same ones get rows that are put together once."""
+        takers: list[tuple[np.ndarray | None, list[str]]] = []  # of which results, None: of all
+        for bit in bits:
+            query = end.queries[bit]
+            if query not in self.suspended:
+                wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
+                if not takers or not _are_same(wanted, takers[-1][0]):
+                    takers.append((wanted, []))
+                takers[-1][1].append(query)
+        for wanted, queries in takers:
+            found = _taken(partial, wanted)
+            admitted = tuple(query for query in queries if len(found) and self._files.admits(query, len(found)))
+            if admitted:
+                self._results.add((path, end, admitted), found)
+
+    def _receive_results(
+        self, path: ProbePath, end: Emit, queries: tuple[str, ...], waiting: list[PartialResults]
+    ) -> None:
+        queries = tuple(query for query in queries if query not in self.suspended)
+        if not queries:
             return
-        with self._files.confined(query):
+        table: pa.Table | None = None
+        with self._files.confined(queries[0]):
             rows = self._verified(end, self._assembly(path, end, concatenate(waiting)))
-            if len(rows):
-                self._of_queries.write(query, rows)
+            if not len(rows):
+                return
+            table = self._of_queries.put_together(queries, rows)
+        if table is None:  # perhaps for a reason that concerns this query alone
+            self._receive_results(path, end, queries[1:], waiting)
+            return
+        for query in queries:
+            with self._files.confined(query):
+                self._of_queries.write(query, table, rows)
 
     # Rows of materialized stores -----------------------------------------------------------------
 
@@ -122,9 +149,12 @@ class Results:
             sets = partial.sets.get(end.group)
             found = _taken(_bare(partial), None if sets is None else np.flatnonzero(sets))
             if len(found):
-                self._rows.add((path, end, end.store), found)
+                self._rows.add((path, end, (end.store,)), found)
 
-    def _receive_rows(self, path: ProbePath, end: Materialize, store: str, waiting: list[PartialResults]) -> None:
+    def _receive_rows(
+        self, path: ProbePath, end: Materialize, stores: tuple[str, ...], waiting: list[PartialResults]
+    ) -> None:
+        (store,) = stores
         found = self._assembly(path, end, concatenate(waiting))
         rows = self._verified(end, found if end.windows is None else found.within(end.windows))
         if len(rows):
@@ -198,6 +228,10 @@ class Results:
 def _bare(partial: PartialResults) -> PartialResults:
     """The partial results without codes and query sets, which only probes need."""
     return PartialResults(partial.members, partial.latest, partial.deadline, {}, {})
+
+
+def _are_same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
 
 
 def _taken(partial: PartialResults, rows: np.ndarray | None) -> PartialResults:

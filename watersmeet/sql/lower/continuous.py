@@ -23,7 +23,7 @@ from watersmeet.sql.tree import Call, Scalar, Truth, as_operand, conjuncts, with
 
 def continuous_join(lowering: Lowering, query: ResolvedSelect) -> JoinForm:
     """The form of a query whose FROM has streams alone."""
-    join = _JoinLowering(lowering, query)
+    join = JoinLowering(lowering, query)
     outputs = join.outputs(query)
     join.check_connected()
     return join.form(outputs, query.values)
@@ -32,7 +32,7 @@ def continuous_join(lowering: Lowering, query: ResolvedSelect) -> JoinForm:
 def join_aggregates(lowering: Lowering, query: ResolvedSelect) -> JoinAggregates:
     """The join, with the columns that keys and aggregates read as its outputs, and what is aggregated of them."""
     site = lowering.site
-    join = _JoinLowering(lowering, query)
+    join = JoinLowering(lowering, query)
     if join.leaf is not None:
         site.fail(
             join.leaf.table.written.span,
@@ -53,7 +53,7 @@ def join_aggregates(lowering: Lowering, query: ResolvedSelect) -> JoinAggregates
 def pair_aggregates(lowering: Lowering, query: ResolvedSelect) -> PairAggregates:
     """The same for a windowed query whose join can be factorized; raises DoesNotFit."""
     try:
-        join = _JoinLowering(lowering, query)
+        join = JoinLowering(lowering, query)
         join.check_connected()
     except SqlError as error:
         raise DoesNotFit(f"as a continuous join, {error.problem}") from None
@@ -67,17 +67,17 @@ def pair_aggregates(lowering: Lowering, query: ResolvedSelect) -> PairAggregates
 
 
 def _aggregated(
-    lowering: Lowering, query: ResolvedSelect, join: _JoinLowering
+    lowering: Lowering, query: ResolvedSelect, join: JoinLowering
 ) -> tuple[JoinForm, tuple[Expression, ...], tuple[PartialAggregate, ...], FinalStage, tuple[Output, ...]]:
     keys, partials, final, outputs = grouped(query, Rows(lowering, {each.alias: each.alias for each in join.members}))
     columns = dict.fromkeys(column for each in (*keys, *_arguments(partials)) for column in each.columns)
     inner = tuple(Output(member_column(each.row, each.name), each.type, each) for each in columns)
     first = join.members[0]
-    inner = inner or (_any_column(first.alias, lowering.streams[first.stream]),)
+    inner = inner or (any_column(first.alias, lowering.streams[first.stream]),)
     return join.form(inner, ()), keys, partials, final, outputs
 
 
-class _JoinLowering:
+class JoinLowering:
     """FROM and WHERE of a resolved query."""
 
     def __init__(self, lowering: Lowering, query: ResolvedSelect) -> None:
@@ -202,7 +202,7 @@ def _arguments(partials: tuple[PartialAggregate, ...]) -> Iterator[Expression]:
         yield from (read for read in (each.argument, each.filter) if read is not None)
 
 
-def _any_column(alias: str, stream: Stream) -> Output:
+def any_column(alias: str, stream: Stream) -> Output:
     """Results without a column cannot be counted."""
     time = stream.column(stream.time)
     return Output(member_column(alias, time.name), time.type, ColumnRef(time.name, time.type, alias))

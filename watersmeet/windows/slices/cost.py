@@ -23,9 +23,9 @@ from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
 from watersmeet.model.forms import FactorizedAggregates
 from watersmeet.optimize.statistics import DEFAULT_KEYS
-from watersmeet.windows.costs import TickFacts, WindowCosts
+from watersmeet.windows.costs import RESULTS, TickFacts, WindowCosts
 
-SLICES, WINDOWS, RESULTS = "slices", "windows", "results"  # stages
+SLICES, WINDOWS = "slices", "windows"  # stages
 _MOST_KEYS = 1e12
 Reads = Sequence[tuple[Query, tuple[SliceRead, ...]]]
 

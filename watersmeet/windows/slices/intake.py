@@ -48,6 +48,10 @@ class Slicing:
     def __bool__(self) -> bool:
         return bool(self._made)
 
+    @property
+    def wants_earliest(self) -> bool:
+        return any(store.spread for store in self._made)
+
     def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
         self._rows += rows.num_rows
         self._calls += 1
@@ -91,6 +95,9 @@ class Slicing:
                 counts.done[SLICED_VALUES] += sliced * len(store.schema)
                 counts.done[SLICE_VALUES] += len(rows) * len(store.schema)
                 counts.done[SLICE_CALLS] += len(written)
+
+    def abandon(self) -> Iterable[BucketInfo]:
+        return self._written
 
     @contextlib.contextmanager
     def _confined(self, store: SliceStore) -> Iterator[None]:

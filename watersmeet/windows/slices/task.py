@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,10 +35,10 @@ from watersmeet.home.counters import (
     WINDOWS,
 )
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.home.signs import dropped, engine_stops
 from watersmeet.model import Query
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
+from watersmeet.runtime.emit.patience import Patience
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.orders import TAU_MIN, GatherReport, TaskReport, WritingOrder
@@ -142,7 +141,7 @@ class _Answering:
         self._share = share_of(order.rules.limits)
         self._most = min(BYTES, self._share // ROUNDS_SHARE) if self._share else BYTES
         self._large: list[DueQuery] = []  # to be answered in pieces
-        self._dropped: dict[str, float] = {}  # queries, and since when that is known
+        self._patience = Patience(self._home, self._confined)
         self._groups = Counter[str]()  # what each query has found, before its last step
         self.ran_out = False
 
@@ -159,7 +158,7 @@ class _Answering:
                 self._tried(each, partial(self._check, each, self._cache_of))
         usable = [each for each in self._wanted if not pieces[each.query.name] and self._is_usable(each)]
         for some in rounds(usable, self._cache_of, self._most):
-            self._look({each.query.name for each in some})
+            self._patience.look({each.query.name for each in some})
             for at, (each, found) in enumerate(self._answered(some)):
                 self._take(each, found)
                 if at < len(some) - 1:  # only the last one may be in the next round too
@@ -200,7 +199,7 @@ class _Answering:
         self._count(cache)
 
     def _begin_round(self, some: Sequence[DueQuery], caches: Caches | None) -> list[DueQuery]:
-        self._look({each.query.name for each in some})
+        self._patience.look({each.query.name for each in some})
         for each in some:
             if self._limit and caches is not None:
                 with self._confined.of(each.query.name, self._home):
@@ -233,16 +232,6 @@ class _Answering:
         if self._limit and count > self._limit:
             limit = f"more than {self._limit:,} (option max_matches)"
             raise RunError(f"it has {count:,} windows with rows to close in a tick, {limit}")
-
-    def _look(self, coming: set[str]) -> None:
-        """Called before a round of these queries: raise if the engine stops, suspend those that were dropped. A query
-        without results so far may still take many rounds."""
-        if engine_stops(self._home):
-            raise Stopped("the engine stops, and does not wait for this tick")
-        now = time.monotonic()
-        for query, patience in dropped(self._home).items():
-            if now - self._dropped.setdefault(query, now) >= patience and query in coming:
-                self._confined.suspend(query, "it was dropped")
 
     def _answered(self, some: list[DueQuery]) -> Iterator[tuple[DueQuery, WindowAnswer]]:
         some = [each for each in some if each.query.name not in self._confined]
