@@ -28,28 +28,30 @@ def measured(
 ) -> list[Run]:
     """Watersmeet and the loop over the same files; all results of some queries are compared."""
     write_rows(folder / "in", ticks, rows, fan_out=fan_out)
-    counted = _rows(folder / "in", questions, skip, ticks)
-    loop = answers_of_loop(folder, questions, ticks, skip, counted)
-    return [_ours(folder, questions, skip, counted), loop]
+    counted = counted_rows(folder / "in", questions, skip, ticks)
+    by_loop = answers_of_loop(folder, questions, ticks, skip, counted)
+    if any(each.joins for each in questions):  # in the life before, an engine would have measured this
+        known = {"statistics": known_statistics(folder / "in", max(each.range for each in questions))}
+        (folder / "home").mkdir()
+        (folder / "home" / layout.STATISTICS).write_text(json.dumps(known))
+    found = ours(folder / "home", folder / "in", questions, skip, counted)
+    for each in questions[:: max(1, len(questions) // CHECKED)]:
+        compare_results(
+            each.name, f"{folder}/home/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet"
+        )
+    return [found, by_loop]
 
 
-def _rows(folder: Path, questions: tuple[Question, ...], skip: int, ticks: int) -> int:
+def counted_rows(folder: Path, questions: tuple[Question, ...], skip: int, ticks: int) -> int:
     names = ["impressions", *(["clicks"] if any(each.joins for each in questions) else [])]
     files = [str(folder / name / f"{tick:06d}.parquet") for name in names for tick in range(skip, ticks)]
     return sum(pq.read_metadata(file).num_rows for file in files)
 
 
-def _ours(folder: Path, questions: tuple[Question, ...], skip: int, rows: int) -> Run:
-    home = folder / "home"
-    if any(each.joins for each in questions):  # in the life before, an engine would have measured this
-        known = {"statistics": known_statistics(folder / "in", max(each.range for each in questions))}
-        home.mkdir()
-        (home / layout.STATISTICS).write_text(json.dumps(known))
-    script = STREAMS.format(folder=folder / "in") + "".join(each.watersmeet for each in questions)
-    found = run_pipeline(script, home)
+def ours(home: Path, rows_of: Path, questions: tuple[Question, ...], skip: int, rows: int, **options: str) -> Run:
+    script = STREAMS.format(folder=rows_of) + "".join(each.watersmeet for each in questions)
+    found = run_pipeline(script, home, **options)
     last = len(found.ended) - skip
-    for each in questions[:: max(1, len(questions) // CHECKED)]:
-        compare_results(each.name, f"{home}/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet")
     seconds = found.seconds_of_ticks(last)
     return Run(
         system="Watersmeet",
@@ -142,6 +144,7 @@ def show(title: str, found: list[Run]) -> list[dict[str, Any]]:
         )
     console = Console(width=None if Console().is_terminal else 140)
     console.print(table)
-    ours, loop = found[0], found[1]
-    print(f"the loop needs {loop.cpu_per_million / ours.cpu_per_million:.2f} × our CPU time")
+    first, *others = found
+    for one in others:
+        print(f"{one.system} needs {one.cpu_per_million / first.cpu_per_million:.2f} × our CPU time")
     return [{**asdict(one), "cpu_per_million": one.cpu_per_million} for one in found]

@@ -30,6 +30,7 @@ class Question:
     where: str = ""
     having: str = ""
     joins: bool = False
+    grouped: bool = True  # otherwise it gives rows: key and value of each
 
     @property
     def watersmeet(self) -> str:
@@ -50,7 +51,23 @@ class Question:
 
     def _tail(self) -> str:
         where = f" WHERE {self.where}" if self.where else ""
+        if not self.grouped:
+            return where
         return f"{where} GROUP BY {self.key}" + (f" HAVING {self.having}" if self.having else "")
+
+    @property
+    def flink(self) -> str:
+        """A join of windows that gives rows."""
+        windows = "TUMBLE" if self.slide == self.range else "HOP"
+        lengths = [self.range] if self.slide == self.range else [self.slide, self.range]
+        listed = ", ".join(f"INTERVAL '{each}' SECOND" for each in lengths)
+        i, c = (f"TABLE({windows}(TABLE {name}, DESCRIPTOR(rt), {listed}))" for name in ("impressions", "clicks"))
+        start = "UNIX_TIMESTAMP(DATE_FORMAT(i.window_start, 'yyyy-MM-dd HH:mm:ss')) * 1000000"
+        return (
+            f"SELECT {start} AS w, {self.key} AS k, {self.value} AS v FROM (SELECT * FROM {i}) i "
+            f"JOIN (SELECT * FROM {c}) c ON i.id = c.impression "
+            "AND i.window_start = c.window_start AND i.window_end = c.window_end"
+        )
 
 
 def aggregations(count: int = 50, by_person: int = 10, seed: int = 28) -> tuple[Question, ...]:
@@ -86,3 +103,8 @@ def aggregations_of_join(count: int = 10, seed: int = 28) -> tuple[Question, ...
         where = chance.choice(("", "i.campaign < 100", "i.campaign % 2 = 0"))
         found.append(Question(f"j{number}", length, slide, key, chance.choice(JOINED), where, joins=True))
     return tuple(found)
+
+
+def rows_of_join(slide: int) -> Question:
+    """Impressions with their clicks in the same window of ten seconds."""
+    return Question("rows", 10, slide, "i.id", "c.cost", joins=True, grouped=False)

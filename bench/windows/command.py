@@ -14,12 +14,14 @@ from rich.table import Table
 from bench.report import write_json
 from bench.scratch import in_scratch
 from bench.windows import ads, inputs, joins, running, tpch
-from bench.windows.advertising import aggregations, aggregations_of_join
+from bench.windows import rows as rows_of_joins
+from bench.windows.advertising import aggregations, aggregations_of_join, rows_of_join
 from bench.windows.running import Run
 from bench.windows.workload import Aggregation, Workload, drawn, sliding_sum
 
-PARTS = ("sum", "many", "joins", "tpch", "state", "ads", "ads-join", "ads-fan-out")
+PARTS = ("sum", "many", "joins", "tpch", "state", "ads", "ads-join", "ads-fan-out", "rows")
 WARM_UP = 4  # ticks that do not count
+SLIDES = (10, 2)  # of the join that gives rows
 SAMPLE = 2  # queries of many that Spark runs; it shares nothing, so that the others cost as much
 
 
@@ -47,6 +49,8 @@ def windows(
             tpch.show(figures[part], orders)
         elif part == "state":
             figures[part] = in_scratch(lambda folder: _state(folder, ticks, rows, keys))
+        elif part == "rows":
+            figures[part] = [each for slide in SLIDES for each in _rows(slide, ticks, rows, peers.split())]
         else:
             figures[part] = in_scratch(partial(_ads, part, ticks, rows))
         write_json("windows-" + part, {"parts": {part: figures[part]}})
@@ -88,6 +92,13 @@ def _ads(part: str, ticks: int, rows: int, folder: Path) -> list[dict[str, Any]]
     skip = min(ticks // 2, 30)  # until the longest windows are full
     found = ads.measured(folder, questions, ticks, rows, skip, fan_out)
     return ads.show(f"{part}: {len(questions)} sliding aggregations, {rows:,} rows per tick", found)
+
+
+def _rows(slide: int, ticks: int, rows: int, peers: list[str]) -> list[dict[str, Any]]:
+    """A join that gives rows, in windows of ten seconds."""
+    question, skip = rows_of_join(slide), min(ticks // 2, 10)
+    found = in_scratch(lambda folder: rows_of_joins.measured(folder, question, ticks, rows, skip, peers))
+    return ads.show(f"rows of a join, 10 s every {slide} s, {rows:,} rows per tick", found)
 
 
 def _state(folder: Path, ticks: int, rows: int, keys: int) -> list[dict[str, Any]]:

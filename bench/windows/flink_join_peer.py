@@ -1,0 +1,36 @@
+"""`python -m bench.windows.flink_join_peer WORKLOAD.json OUT` in Flink's environment: a join of windows.
+
+The last line printed is when the job began and ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from bench.windows.flink_peer import environment
+
+COLUMNS = {"impressions": "ts BIGINT, id BIGINT", "clicks": "ts BIGINT, impression BIGINT, cost BIGINT"}
+
+
+def run(workload: dict[str, str], out: Path) -> tuple[float, float]:
+    made = environment(out)
+    for name, columns in COLUMNS.items():
+        made.execute_sql(
+            f"CREATE TABLE {name} ({columns}, rt AS TO_TIMESTAMP_LTZ(ts / 1000, 3), "
+            # Its readers take files in any order: with less lateness it would drop rows.
+            f"WATERMARK FOR rt AS rt - INTERVAL '{workload['ticks']}' SECOND) "
+            f"WITH ('connector' = 'filesystem', 'path' = '{workload['folder']}/{name}', 'format' = 'csv')"
+        )
+    made.execute_sql(
+        "CREATE TABLE joined (w BIGINT, k BIGINT, v BIGINT) WITH ('connector' = 'filesystem', "
+        f"'path' = '{out}/{workload['name']}', 'format' = 'csv')"
+    )
+    client = made.execute_sql(f"INSERT INTO joined {workload['text']}").get_job_client()
+    took = client.get_job_execution_result().result().get_net_runtime() / 1000
+    return time.time() - took, time.time()
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))))
