@@ -1,4 +1,4 @@
-"""Kills while windows are computed: each window is answered once, by slices and by Spark."""
+"""Kills while windows are computed: each window is answered once, by slices, by Spark and from results of a join."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from watersmeet.model.sliding_window import SlidingWindow
 SECOND = 1_000_000
 pytestmark = pytest.mark.soak
 GRIDS = {
-    "per_customer": ("orders", SlidingWindow(8 * SECOND, 4 * SECOND)),
-    "payers": ("payments", SlidingWindow(6 * SECOND, 6 * SECOND)),
+    "per_customer": (("orders",), SlidingWindow(8 * SECOND, 4 * SECOND)),
+    "payers": (("payments",), SlidingWindow(6 * SECOND, 6 * SECOND)),
+    "soon_paid": (("orders", "payments"), SlidingWindow(6 * SECOND, 3 * SECOND)),
 }
 
 
@@ -37,10 +38,10 @@ def test_windows_survive_kills(victim: Callable[..., Victim]) -> None:
 
 def check_windows(victim: Victim) -> None:
     streams = {stream.name: stream.rows for stream in victim.case.streams}
-    for name, (stream, grid) in GRIDS.items():
-        rows = streams[stream].filter(pc.is_valid(streams[stream]["ts"]))
+    for name, (read, grid) in GRIDS.items():
+        rows = {stream: streams[stream].filter(pc.is_valid(streams[stream]["ts"])) for stream in read}
         asked = WINDOWED[name].format("").replace("window_start", "{start}")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             found = connection.sql(f"SELECT * FROM read_parquet('{victim.results(name)}/*.parquet')").fetchall()
-        assert Counter(map(plain, found)) == in_windows(grid, asked, {stream: rows}, 1 << 60), name
+        assert Counter(map(plain, found)) == in_windows(grid, asked, rows, 1 << 60), name

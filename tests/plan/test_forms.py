@@ -155,3 +155,44 @@ def test_explain_has_the_price_of_each_form() -> None:
 def prices_text(shown: RenderedPlan) -> str:
     found = shown.windows[0].prices.items()
     return ", ".join(f"{kind} {seconds_text(price)}" for kind, price in found if price is not None)
+
+
+OPENED = (
+    "SELECT a.seller, b.price, window_start FROM bids [TUMBLE 1 MINUTE] b "
+    "JOIN auctions [TUMBLE 1 MINUTE] a ON b.auction = a.id"
+)
+
+
+def plan_of_rows(stored: StoredWindows | None = None, backfill: bool = False) -> Plan:
+    query = replace(JOINED.query("q", OPENED), backfill=backfill)
+    return make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), Statistics(), stored=stored)
+
+
+def test_results_of_a_join_are_kept_though_nothing_is_known_of_it() -> None:
+    """They are what the query gives, so that every form makes each of them."""
+    assert [form.kind for form in JOINED.query("q", OPENED).forms] == ["pair rows", "batch"]
+    assert kind(plan_of_rows()) == ("pair rows", "pairs")
+    assert kind(plan_of_rows(backfill=True)) == ("batch", "sql"), "results among stored rows are not found"
+    shown = explain(plan_of_rows().rendered())
+    assert "(class pair rows)" in shown and "Alone it would take pair rows" in shown and "batch" in shown
+
+
+def test_open_windows_of_an_earlier_version_stay_by_spark() -> None:
+    """What they need is in the stores of their streams alone, and a home remembers no form of such a query."""
+    assert kind(plan_of_rows(StoredWindows(answered=frozenset({"q"})))) == ("batch", "sql")
+    assert kind(plan_of_rows(StoredWindows(has_first_forms=True))) == ("batch", "sql")
+    assert kind(plan_of_rows(StoredWindows(answered=frozenset({"other"})))) == ("pair rows", "pairs")
+    kept = StoredWindows(forms={"q": "pair rows"}, answered=frozenset({"q"}))
+    assert kind(plan_of_rows(kept)) == ("pair rows", "pairs")
+
+
+def test_two_windowed_queries_and_a_continuous_one_share_the_steps_of_one_join() -> None:
+    texts = {
+        "rows": OPENED,
+        "others": OPENED.replace("TUMBLE 1 MINUTE", "RANGE 1 MINUTE SLIDE 1 SECOND"),
+        "continuous": "SELECT a.id FROM bids [RANGE 1 MINUTE] b JOIN auctions [RANGE 1 MINUTE] a ON b.auction = a.id",
+    }
+    queries = [JOINED.query(name, text) for name, text in texts.items()]
+    plan = make_plan(AT_ONCE, tuple(JOINED.streams.values()), queries, Options(), Statistics())
+    assert len(plan.rules.all_steps()) == 2, "one for each stream whose rows come last"
+    assert {query for step in plan.rules.all_steps() for query in plan.rules.queries_of(step)} == set(texts)

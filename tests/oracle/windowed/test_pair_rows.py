@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,10 @@ from tests.support.declarations import streams_of
 from tests.support.examples import examples
 from tests.support.windowed import SECOND, Asked, WindowedRun
 from watersmeet.model.forms import PairRows, WindowSql
+from watersmeet.runtime.emit.assemble import Assembly
+from watersmeet.runtime.emit.query_results import QueryResults
 from watersmeet.sql import build_query
+from watersmeet.windows.pairs import task
 
 GRIDS = ((10, 10), (10, 5), (9, 3), (7, 2), (12, 5))
 OUTPUTS = {"r": ("s", "v", "d * 2", "upper(s)", "v + k", "ts"), "t": ("w", "k", "w + 1", "ts")}
@@ -135,3 +139,90 @@ def test_what_gives_rows_and_what_does_not() -> None:
         JOIN.replace("FROM", "SELECT x.v FROM").replace("JOIN", "FULL JOIN"),
     ):
         assert PairRows.kind not in [form.kind for form in build_query("q", text, streams).forms], text
+
+
+def asked(window: str = "[TUMBLE 10 SECONDS]", listed: str = "x.v, y.w") -> Asked:
+    return Asked(f"SELECT {listed} {JOIN.replace('[TUMBLE 10 SECONDS]', window)}", f"SELECT {listed} {PLAIN}")
+
+
+PLAIN = JOIN.replace(" [TUMBLE 10 SECONDS]", "")
+CONTINUOUS = JOIN.replace("TUMBLE", "RANGE")
+
+
+def some_rows(run: WindowedRun, random: Random, at: int) -> None:
+    pieces = [(rows(random, "r", at, 5), rows(random, "t", at, 5)) for _ in range(4)]
+    run.tick(dict(zip("rt", map(pa.concat_tables, zip(*pieces, strict=True)), strict=True)))
+
+
+def test_rows_of_queries_that_are_alike_are_put_together_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also under other names, as results of a continuous query and of windows; a query with a filter has its own."""
+    run = WindowedRun(tmp_path / "home", declaration(0))
+    run.add("tumbling", asked(), kind=PairRows.kind)
+    run.add("sliding", asked("[RANGE 10 SECONDS SLIDE 5 SECONDS]", "x.v AS a, y.w AS b"), kind=PairRows.kind)
+    near = f"abs(epoch_us(x.ts) - epoch_us(y.ts)) <= {10 * SECOND}"
+    of_all = PLAIN.replace("r x", "all_r x").replace("t y", "all_t y")
+    run.add_continuous("continuous", Asked(f"SELECT x.v, y.w {CONTINUOUS}", f"SELECT x.v, y.w {of_all} WHERE {near}"))
+    filtered = "SELECT x.v, y.w {} WHERE x.v > 0"
+    run.add("filtered", Asked(filtered.format(JOIN), filtered.format(PLAIN)), kind=PairRows.kind)
+    together = set()
+    real = QueryResults.put_together
+
+    def put_together(self: QueryResults, queries: tuple[str, ...], found: Assembly) -> pa.Table:
+        together.add(frozenset(queries))
+        return real(self, queries, found)
+
+    monkeypatch.setattr(QueryResults, "put_together", put_together)
+    random = Random(1)
+    for number in range(4):
+        some_rows(run, random, 7 * number)
+    run.flush()
+    run.check()
+    assert together == {frozenset({"tumbling", "sliding", "continuous"}), frozenset({"filtered"})}
+
+
+def test_windows_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "PIECE_ROWS", 3)
+    run = WindowedRun(tmp_path / "home", declaration(0))
+    run.add("q", asked("[RANGE 20 SECONDS SLIDE 1 SECOND]"), kind=PairRows.kind)
+    random = Random(2)
+    for number in range(3):
+        some_rows(run, random, 7 * number)
+    run.flush()
+    run.check()
+    assert run.found("q", run.lives["q"].query).total() > 100
+
+
+def test_a_query_with_too_many_results_is_suspended_alone(tmp_path: Path) -> None:
+    """Results of its join in a tick, or what its windows have, are limited; others of the same join are answered."""
+    for setting, reason in ({"max_matches": 60}, "option max_matches"), ({"max_result_bytes": 900}, "max_result_bytes"):
+        run = WindowedRun(tmp_path / next(iter(setting)), declaration(0), settings=setting)
+        run.add("wide", asked("[RANGE 20 SECONDS SLIDE 1 SECOND]"), kind=PairRows.kind)
+        few = "x.v = 2 AND y.w = 5 AND x.d = 2.0"
+        run.add(
+            "narrow", Asked(f"SELECT x.v {JOIN} WHERE {few}", f"SELECT x.v {PLAIN} WHERE {few}"), kind=PairRows.kind
+        )
+        random = Random(3)
+        for number in range(4):
+            some_rows(run, random, 7 * number)
+        run.flush()
+        assert list(run.manifest.suspended) == ["wide"] and reason in run.manifest.suspended["wide"].reason
+        assert run.found("narrow", run.lives["narrow"].query) == run._expected(run.lives["narrow"])
+
+
+def test_what_is_kept_goes_with_its_windows(tmp_path: Path) -> None:
+    """Results that are in no window are not kept, and nothing is of windows that are closed or of a query that left."""
+    run = WindowedRun(tmp_path / "home", declaration(0))
+    run.add("q", asked(), kind=PairRows.kind)
+    random = Random(4)
+    for number in range(6):
+        some_rows(run, random, 7 * number)
+        opened = run.manifest.windows["q"]
+        kept = [bucket for bucket in run.manifest.buckets if bucket.store.startswith("pairs q")]
+        assert all(bucket.alive_until >= opened for bucket in kept)
+        assert all(
+            bucket.tau_max // (10 * SECOND) == bucket.alive_until // (10 * SECOND) for bucket in kept if number == 0
+        )
+    assert kept
+    run.drop("q")
+    some_rows(run, random, 50)
+    assert not [bucket for bucket in run.manifest.buckets if bucket.store.startswith("pairs")]
