@@ -69,3 +69,15 @@ def test_all_errors_are_found_but_those_that_follow_from_others() -> None:
     assert list(pipeline.streams) == ["s"]
     assert len(errors) == 2
     assert "no query named nobody" in str(errors[1])
+
+
+def test_without_spark_a_query_has_the_forms_that_need_none() -> None:
+    windowed = SELECT.replace("WINDOW 1 SECOND", "WINDOW TUMBLE 1 SECOND")
+    by_spark, local = Pipeline.read(STREAMS), Pipeline.read(STREAMS, options=Options(executor="local"))
+    kinds = [
+        [form.kind for form in each.with_query(each.query("q", windowed)).queries["q"].forms]
+        for each in (by_spark, local)
+    ]
+    assert kinds == [["pair rows", "batch"], ["pair rows"]]
+    with pytest.raises(ModelError, match="its windows are computed by Spark, and with executor=local there is none"):
+        local.with_query(local.query("q", windowed, backfill=True))  # results among stored rows are not found
