@@ -30,12 +30,11 @@ from watersmeet.aggregate.key_table import KeyTable
 from watersmeet.aggregate.slice_store import EARLIEST, SliceStore
 from watersmeet.model.types import has_code
 from watersmeet.store.codes import EVERY_ROW, fixed_width
-from watersmeet.store.kernels import I64, U8
+from watersmeet.store.kernels import I32, I64, U8
 
 Keep = Callable[[int, pa.RecordBatch], np.ndarray | None]  # window, parts of its keys -> which are wanted; None: all
 _SMALL_CHUNK = 1 << 14  # rows
 _FEW = 1 << 12  # keys that are never too many
-_EVERY = np.empty(0, np.int64)  # stands for a count above 0 in each row
 _BEFORE_ALL = -(1 << 62)
 
 
@@ -91,7 +90,7 @@ class _Chunk:
             return self
         if present not in self._passing:
             (counts,) = self.values(present, slice(None))
-            chosen = np.flatnonzero(counts > 0)
+            chosen = np.flatnonzero(counts != 0)
             newest = begins = self.begins[chosen]
             if self.newest is not self.begins:
                 newest = self.newest[chosen]
@@ -113,7 +112,7 @@ class _Chunk:
                 if column.null_count:
                     found = np.where(np.asarray(column.is_valid()), found, FARTHEST[part.function])
             else:
-                found = fixed_width(column, column.type.to_pandas_dtype())
+                found = _narrow(fixed_width(column, column.type.to_pandas_dtype()))
             self._values[name] = found
         return found
 
@@ -224,22 +223,22 @@ class _BackPass:
 
     def __init__(self, store: SliceStore, parts: Sequence[Accumulator], places: np.ndarray, most: int) -> None:
         self._store, self._places = store, places
-        self._met = np.empty(most, np.int64)
+        self._met = np.empty(most, np.int32)
         self._found = 0
         self._totals = {part: _zeros(store, part, most) for part in parts}
 
     def add(self, chunk: _Chunk, some: slice, end: int) -> None:
         """Add those of some rows of a chunk whose newest member is before the end of the window."""
-        every = chunk.until < end
-        counted = _EVERY if every else (chunk.newest[some] < end).astype(np.int64)
-        at, passing, self._found = meet_keys(chunk.keys[some], counted, self._places, self._met, self._found)
+        passing = EVERY_ROW if chunk.until < end else (chunk.newest[some] < end).view(np.uint8)
+        at, self._found = meet_keys(chunk.keys[some], passing, self._places, self._met, self._found)
         for part, totals in self._totals.items():
             values = chunk.values(part, some)
             if part.function == "moments":
-                values = [*chunk.values(part.counted, some), *values]
-            _add(part, totals, values, at, EVERY_ROW if every else passing)
+                (counts,) = chunk.values(part.counted, some)
+                values = [counts.astype(np.int64, copy=False), *values]
+            _add(part, totals, values, at, passing)
 
-    def keys(self) -> I64:
+    def keys(self) -> np.ndarray:
         return self._met[: self._found]
 
     def parts(self) -> pa.RecordBatch:
@@ -279,7 +278,18 @@ def _zeros(store: SliceStore, part: Accumulator, most: int) -> list[np.ndarray]:
     return [np.zeros(most, store.schema.field(name).type.to_pandas_dtype()) for name in store.columns_of(part)]
 
 
-def _add(part: Accumulator, totals: list[np.ndarray], values: list[np.ndarray], at: I64, passing: U8) -> None:
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """The same integers in the smallest type of `WHOLE` that holds them: most counts are small, and memory is slow."""
+    if values.dtype != np.int64 or not len(values):
+        return values
+    low, high = values.min(), values.max()
+    for kind in (np.uint8, np.uint16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
+
+
+def _add(part: Accumulator, totals: list[np.ndarray], values: list[np.ndarray], at: I32, passing: U8) -> None:
     if part.function in FARTHEST:
         take_extremes(at, passing, values[0], part.function == "max", totals[0])
     elif part.function == "moments":
