@@ -25,7 +25,7 @@ from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.sparse import SparseSlices
+from watersmeet.aggregate.sparse import PartsOf, SparseSlices
 from watersmeet.model.expression import ColumnRef
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.codes import Codes
@@ -149,8 +149,8 @@ def test_keys_that_are_left_out_are_not_made() -> None:
     cache.advance(lambda begin, end: [bucket(rows)], 0, 40)
     count = STORE.columns_of(ROWS)[0]
 
-    def more_than_five(window: int, parts: pa.RecordBatch) -> np.ndarray | None:
-        return np.asarray(parts.column(count)) > 5 if window == 0 else None
+    def more_than_five(window: int, parts: PartsOf) -> np.ndarray | None:
+        return np.asarray(parts([ROWS]).column(count)) > 5 if window == 0 else None
 
     made, windows = cache.read((), ROWS, np.array([0, 0]), np.array([40, 20]), more_than_five)
     assert Counter(windows.tolist()) == {0: 5, 1: 7}

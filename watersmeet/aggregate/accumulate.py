@@ -81,7 +81,7 @@ class _Rows:
     def of(cls, groups: RowGroups, valid: U8) -> _Rows:
         if not len(valid):
             return cls(groups, None)
-        chosen = np.flatnonzero(valid)
+        chosen = np.flatnonzero(valid.view(bool))  # which takes a tenth of the time
         return cls(RowGroups(groups.ids[chosen], groups.first), chosen)
 
     def chosen_of(self, values: np.ndarray) -> np.ndarray:

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.aggregate.accumulator import accumulators_of
 from watersmeet.aggregate.distinct import distinct_columns
 from watersmeet.aggregate.factorized import joined, with_empty_windows
 from watersmeet.aggregate.last_step import FinalStep, finished, passing_having
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.sparse import Keep
+from watersmeet.aggregate.sparse import Keep, PartsOf
 from watersmeet.aggregate.values import partial_columns
 from watersmeet.model.expression import Expression
 from watersmeet.model.forms import (
@@ -165,12 +166,14 @@ def _having(due: Sequence[DueQuery], windows: Windows, cache: SliceCache, left_o
     if all(each.pushed_having is None for each in due):
         return None
 
-    def keep(window: int, parts: pa.RecordBatch) -> np.ndarray | None:
+    def keep(window: int, parts: PartsOf) -> np.ndarray | None:
         one = due[int(windows.spans[window])]
         having = one.pushed_having
-        if having is None or parts.num_rows < _FEW_KEYS:
+        if having is None:
             return None
         relation = _partials(one.reads[0], {one.partial_of[column.label] for column in having.columns}, parts)
+        if relation.num_rows < _FEW_KEYS:
+            return None
         try:
             kept, failures = passing_having(relation, having)
         except ExpressionError:
@@ -184,14 +187,16 @@ def _having(due: Sequence[DueQuery], windows: Windows, cache: SliceCache, left_o
     return keep
 
 
-def _partials(reading: SliceRead, numbers: Iterable[int], parts: pa.RecordBatch) -> pa.RecordBatch:
+def _partials(reading: SliceRead, numbers: Iterable[int], parts: PartsOf) -> pa.RecordBatch:
     """Some partials of a read, as expressions name them."""
+    chosen = [reading.partials[at] for at in numbers]
+    rows = parts(list(dict.fromkeys(part for partial in chosen for part in accumulators_of(partial))))
     names: list[str] = []
     columns: list[pa.Array] = []
     for at in sorted(numbers):
         partial = reading.partials[at]
         names += [name for name, _ in partial.columns(at)]
-        columns += partial_columns(reading.store, partial, parts)
+        columns += partial_columns(reading.store, partial, rows)
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 

@@ -8,6 +8,7 @@ decimals are their own codes, all others get the numbers of their distinct value
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -35,23 +36,15 @@ def grouped(columns: Sequence[I64]) -> RowGroups:
     rows = len(columns[0])
     if not rows:
         return RowGroups(np.empty(0, np.int64), np.empty(0, np.int64))
-    cells, size = _cells(columns, max(_SMALL, 2 * rows))
-    if cells is not None:
-        return RowGroups(*number_small(cells, size))
-    return RowGroups(*number_groups(np.stack(columns)))
-
-
-def _cells(columns: Sequence[I64], limit: int) -> tuple[I64 | None, int]:
-    """One small number for each combination of codes, if the codes are close together."""
-    cells, size = None, 1
-    for codes in columns:
-        low, high = int(codes.min()), int(codes.max())
-        size *= high - low + 1
-        if size > limit:
-            return None, size
-        if high > low:
-            cells = codes - low if cells is None else cells * (high - low + 1) + (codes - low)
-    return (np.zeros(len(columns[0]), np.int64) if cells is None else np.ascontiguousarray(cells)), size
+    ranges = [(int(codes.min()), int(codes.max())) for codes in columns]
+    varying = [(codes, low, high - low + 1) for codes, (low, high) in zip(columns, ranges, strict=True) if high > low]
+    size = prod(length for _, _, length in varying)
+    if size > max(_SMALL, 2 * rows):
+        return RowGroups(*number_groups(np.stack([codes for codes, _, _ in varying])))
+    cells = np.zeros(rows, np.int64)  # one small number for each combination of codes
+    for codes, low, length in varying:
+        cells = cells * length + (codes - low)
+    return RowGroups(*number_small(cells, size))
 
 
 def key_codes(values: pa.Array) -> list[I64]:

@@ -32,7 +32,7 @@ from watersmeet.store.kernels import (
 )
 
 F64 = NDArray[np.float64]
-OUT8 = types.Array(types.uint8, 1, "C")
+WHOLE = (types.uint8, types.uint16, types.int32, types.int64)  # values are kept in the first that holds them
 IN_F, OUT_F = read_only(types.float64), types.Array(types.float64, 1, "C")
 OUT_ROWS = types.Array(types.int64, 2, "C")
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -168,39 +168,35 @@ def fill_slots(known: Any, count: int, slots: I32) -> None:
         slots[slot] = key
 
 
-@njit(
-    types.Tuple((OUT64, types.Array(types.uint8, 1, "C"), INT))(IN32, IN64, OUT32, OUT64, INT), cache=CACHED, nogil=True
-)
-def meet_keys(ids: I32, counted: I64, places: I32, met: I64, found: int) -> tuple[I64, U8, int]:
-    """For each row the place of its key, in the order in which keys are met, and whether it counts; how many were met.
-
-    A row counts if it has a count above 0 (empty: all do). places[key] is -1 for a key that was not met so far."""
-    every = len(counted) == 0
-    at = np.zeros(len(ids), np.int64)
-    passing = np.zeros(len(ids), np.uint8)
+@njit(types.Tuple((OUT32, INT))(IN32, IN8, OUT32, OUT32, INT), cache=CACHED, nogil=True)
+def meet_keys(ids: I32, passing: U8, places: I32, met: I32, found: int) -> tuple[I32, int]:
+    """For each row that passes (of an empty mask: all) the place of its key, in the order in which keys are met; and
+    how many were met. places[key] is -1 for a key that was not met so far."""
+    every = len(passing) == 0
+    at = np.empty(len(ids), np.int32)
     for row in range(len(ids)):
-        if every or counted[row] > 0:
+        if every or passing[row]:
             place = places[ids[row]]
             if place < 0:
-                place = found
-                places[ids[row]] = found
+                place = np.int32(found)
+                places[ids[row]] = place
                 met[found] = ids[row]
                 found += 1
             at[row] = place
-            passing[row] = 1
-    return at, passing, found
+        else:
+            at[row] = 0
+    return at, found
 
 
-@njit(types.void(IN64, IN8, OUT64), cache=CACHED, nogil=True)
-def add_ones(ids: I64, valid: U8, out: I64) -> None:
-    every = len(valid) == 0
-    for row in range(len(ids)):
-        if every or valid[row]:
-            out[ids[row]] += 1
-
-
-@njit([types.void(IN64, IN8, IN64, OUT64), types.void(IN64, IN8, IN_F, OUT_F)], cache=CACHED, nogil=True)
-def add_values(ids: I64, valid: U8, values: Any, out: Any) -> None:
+@njit(
+    [
+        *(types.void(ids, IN8, read_only(kind), OUT64) for ids in (IN64, IN32) for kind in WHOLE),
+        *(types.void(ids, IN8, IN_F, OUT_F) for ids in (IN64, IN32)),
+    ],
+    cache=CACHED,
+    nogil=True,
+)
+def add_values(ids: Any, valid: U8, values: Any, out: Any) -> None:
     every = len(valid) == 0
     for row in range(len(ids)):
         if every or valid[row]:
@@ -217,8 +213,8 @@ def add_digits(ids: I64, valid: U8, values: I64, low: I64, high: I64) -> None:
             high[ids[row]] += values[row] >> 32
 
 
-@njit(types.void(IN64, IN8, IN64, types.boolean, OUT64), cache=CACHED, nogil=True)
-def take_extremes(ids: I64, valid: U8, values: I64, largest: bool, out: I64) -> None:
+@njit([types.void(ids, IN8, IN64, types.boolean, OUT64) for ids in (IN64, IN32)], cache=CACHED, nogil=True)
+def take_extremes(ids: Any, valid: U8, values: I64, largest: bool, out: I64) -> None:
     """The least or the largest value of each group; groups without a value are unchanged."""
     every = len(valid) == 0
     for row in range(len(ids)):
@@ -228,8 +224,8 @@ def take_extremes(ids: I64, valid: U8, values: I64, largest: bool, out: I64) -> 
                 out[group] = value
 
 
-@njit(types.void(IN64, IN8, IN64, IN_F, IN_F, OUT64, OUT_F, OUT_F), cache=CACHED, nogil=True)
-def add_moments(ids: I64, valid: U8, ns: I64, means: F64, squares: F64, n: I64, mean: F64, m2: F64) -> None:
+@njit([types.void(ids, IN8, IN64, IN_F, IN_F, OUT64, OUT_F, OUT_F) for ids in (IN64, IN32)], cache=CACHED, nogil=True)
+def add_moments(ids: Any, valid: U8, ns: I64, means: F64, squares: F64, n: I64, mean: F64, m2: F64) -> None:
     """Combine counts, means and sums of squared distances from the mean; a row's may be (1, value, 0)."""
     every = len(valid) == 0
     for row in range(len(ids)):

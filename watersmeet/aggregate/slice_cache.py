@@ -19,7 +19,7 @@ from watersmeet.aggregate.held import held_bytes
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.aggregate.sparse import Keep, SparseSlices
+from watersmeet.aggregate.sparse import Keep, PartsOf, SparseSlices
 from watersmeet.aggregate.sparse import fits as fits_sparse
 from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model.expression import Expression
@@ -171,7 +171,7 @@ class SliceCache:
     def _counting(self, keep: Keep) -> Keep:
         """The same; the keys that are left out were read as well."""
 
-        def counting(window: int, parts: pa.RecordBatch) -> np.ndarray | None:
+        def counting(window: int, parts: PartsOf) -> np.ndarray | None:
             wanted = keep(window, parts)
             if wanted is not None:
                 self.keys_read += len(wanted) - int(wanted.sum())

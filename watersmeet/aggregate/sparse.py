@@ -30,12 +30,12 @@ from watersmeet.aggregate.key_table import KeyTable
 from watersmeet.aggregate.slice_store import EARLIEST, SliceStore
 from watersmeet.model.types import has_code
 from watersmeet.store.codes import EVERY_ROW, fixed_width
-from watersmeet.store.kernels import I64, U8
+from watersmeet.store.kernels import I32, I64, U8
 
-Keep = Callable[[int, pa.RecordBatch], np.ndarray | None]  # window, parts of its keys -> which are wanted; None: all
+PartsOf = Callable[[Sequence[Accumulator]], pa.RecordBatch]  # of all keys of a window
+Keep = Callable[[int, PartsOf], np.ndarray | None]  # window, parts of its keys -> which are wanted; None: all
 _SMALL_CHUNK = 1 << 14  # rows
 _FEW = 1 << 12  # keys that are never too many
-_EVERY = np.empty(0, np.int64)  # stands for a count above 0 in each row
 _BEFORE_ALL = -(1 << 62)
 
 
@@ -91,7 +91,7 @@ class _Chunk:
             return self
         if present not in self._passing:
             (counts,) = self.values(present, slice(None))
-            chosen = np.flatnonzero(counts > 0)
+            chosen = np.flatnonzero(counts != 0)
             newest = begins = self.begins[chosen]
             if self.newest is not self.begins:
                 newest = self.newest[chosen]
@@ -99,7 +99,8 @@ class _Chunk:
         return self._passing[present]
 
     def values(self, part: Accumulator, some: slice) -> list[np.ndarray]:
-        """The columns of a part as numbers, of some rows; an extreme that is NULL is farther than any other."""
+        """The columns of a part as numbers, of some rows; an extreme that is NULL is farther than any other. A column
+        of zeros may be empty."""
         return [self._value(name, part)[some] for name in self.store.columns_of(part)]
 
     def _value(self, name: str, part: Accumulator) -> np.ndarray:
@@ -113,7 +114,7 @@ class _Chunk:
                 if column.null_count:
                     found = np.where(np.asarray(column.is_valid()), found, FARTHEST[part.function])
             else:
-                found = fixed_width(column, column.type.to_pandas_dtype())
+                found = _narrow(fixed_width(column, column.type.to_pandas_dtype()))
             self._values[name] = found
         return found
 
@@ -206,13 +207,10 @@ class SparseSlices:
         return min(rows, len(self._keys))
 
     def _window(self, back: _BackPass, window: int, keep: Keep | None) -> pa.RecordBatch:
-        parts = back.parts()
-        keys = back.keys()
-        if keep is not None:
-            wanted = keep(window, parts)
-            if wanted is not None:
-                chosen = np.flatnonzero(wanted)
-                parts, keys = parts.take(pa.array(chosen)), keys[chosen]
+        wanted = None if keep is None else keep(window, back.parts)
+        chosen = None if wanted is None else np.flatnonzero(wanted)
+        parts, keys = back.parts(back.wanted, chosen), back.keys()
+        keys = keys if chosen is None else keys[chosen]
         columns = [self._keys.column(at, keys) for at in range(len(self.store.keys))]
         return pa.RecordBatch.from_arrays(
             [*columns, *parts.columns], names=[*self.store.key_names, *parts.schema.names]
@@ -223,35 +221,38 @@ class _BackPass:
     """Totals of the keys that a pass has met, in the order in which it met them."""
 
     def __init__(self, store: SliceStore, parts: Sequence[Accumulator], places: np.ndarray, most: int) -> None:
-        self._store, self._places = store, places
-        self._met = np.empty(most, np.int64)
+        self._store, self._places, self.wanted = store, places, parts
+        self._met = np.empty(most, np.int32)
         self._found = 0
         self._totals = {part: _zeros(store, part, most) for part in parts}
 
     def add(self, chunk: _Chunk, some: slice, end: int) -> None:
         """Add those of some rows of a chunk whose newest member is before the end of the window."""
-        every = chunk.until < end
-        counted = _EVERY if every else (chunk.newest[some] < end).astype(np.int64)
-        at, passing, self._found = meet_keys(chunk.keys[some], counted, self._places, self._met, self._found)
+        passing = EVERY_ROW if chunk.until < end else (chunk.newest[some] < end).view(np.uint8)
+        at, self._found = meet_keys(chunk.keys[some], passing, self._places, self._met, self._found)
         for part, totals in self._totals.items():
             values = chunk.values(part, some)
             if part.function == "moments":
                 values = [*chunk.values(part.counted, some), *values]
-            _add(part, totals, values, at, EVERY_ROW if every else passing)
+            _add(part, totals, values, at, passing)
 
-    def keys(self) -> I64:
+    def keys(self) -> np.ndarray:
         return self._met[: self._found]
 
-    def parts(self) -> pa.RecordBatch:
-        """What the keys have, with the columns of the parts."""
+    def parts(self, wanted: Sequence[Accumulator], chosen: I64 | None = None) -> pa.RecordBatch:
+        """What the keys have, or some of them, with the columns of the parts."""
         names: list[str] = []
         columns: list[pa.Array] = []
-        for part, totals in self._totals.items():
+
+        def taken(total: np.ndarray) -> np.ndarray:
+            return total[: self._found].copy() if chosen is None else total[chosen]
+
+        for part in wanted:
             own = self._store.columns_of(part)
-            values = [total[: self._found].copy() for total in totals]
+            values = [taken(total) for total in self._totals[part]]
             names += own
             if part.function in FARTHEST:
-                known = self._totals[part.counted][0][: self._found] > 0
+                known = taken(self._totals[part.counted][0]) > 0
                 columns.append(value_of(values[0], known, self._store.schema.field(own[0]).type))
             elif part.function == "moments":
                 columns += [pa.array(each) for each in values[1:]]
@@ -279,11 +280,27 @@ def _zeros(store: SliceStore, part: Accumulator, most: int) -> list[np.ndarray]:
     return [np.zeros(most, store.schema.field(name).type.to_pandas_dtype()) for name in store.columns_of(part)]
 
 
-def _add(part: Accumulator, totals: list[np.ndarray], values: list[np.ndarray], at: I64, passing: U8) -> None:
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """The same integers in the smallest type of `WHOLE` that holds them, as most counts are small and memory is slow;
+    none where all are 0, as the high digits of most sums."""
+    if values.dtype != np.int64 or not len(values):
+        return values
+    low, high = values.min(), values.max()
+    if low == high == 0:
+        return values[:0].astype(np.uint8)
+    for kind in (np.uint8, np.uint16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
+
+
+def _add(part: Accumulator, totals: list[np.ndarray], values: list[np.ndarray], at: I32, passing: U8) -> None:
     if part.function in FARTHEST:
         take_extremes(at, passing, values[0], part.function == "max", totals[0])
     elif part.function == "moments":
-        add_moments(at, passing, *values, *totals)
+        if len(values[0]):
+            add_moments(at, passing, values[0].astype(np.int64), *values[1:], *totals)
     else:
         for total, each in zip(totals, values, strict=True):
-            add_values(at, passing, each, total)
+            if len(each):
+                add_values(at, passing, each, total)

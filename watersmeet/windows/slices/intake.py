@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,6 +30,8 @@ from watersmeet.windows.slices.caches import share_of
 from watersmeet.windows.slices.plan import reads_of
 
 WAITING_SHARE = 4  # of what windows may take, one part in so many is for slices that wait to be written
+_AT_ONCE = 1 << 17  # rows,
+_BYTES_AT_ONCE = 64 << 20  # or so much
 
 
 class Slicing:
@@ -39,6 +42,7 @@ class Slicing:
         self._made: dict[SliceStore, list[Bucket]] = {store: [] for store in slices}
         self._failures: dict[str, dict[str, int]] = {store.name: {} for store in self._made}
         self._expressions = [each for store in self._made for each in store.expressions]
+        self._added: list[tuple[pa.RecordBatch, I64, I64 | None]] = []  # rows that wait to be aggregated
         self._rows = self._calls = 0  # that were looked at, and batches of them
         self._most = share_of(order.rules.limits) // WAITING_SHARE
         self._waiting = 0  # bytes of what was aggregated and is not written
@@ -53,6 +57,21 @@ class Slicing:
         return any(store.spread for store in self._made)
 
     def add(self, rows: pa.RecordBatch, tau: I64, earliest: I64 | None = None) -> None:
+        added = [rows, *(each for each, _, _ in self._added)]
+        most = min(self._most or _BYTES_AT_ONCE, _BYTES_AT_ONCE)
+        if sum(each.num_rows for each in added) > _AT_ONCE or sum(each.nbytes for each in added) > most:
+            self._aggregate()
+        self._added.append((rows, tau, earliest))
+
+    def _aggregate(self) -> None:
+        """Few rows take nearly as long as many: those that were added are aggregated together."""
+        if not self._added:
+            return
+        batches, taus, oldest = zip(*self._added, strict=True)
+        self._added = []
+        rows = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        tau = np.concatenate(taus)
+        earliest = None if oldest[0] is None else np.concatenate(oldest)
         self._rows += rows.num_rows
         self._calls += 1
         arriving = Arriving(rows, self._expressions)
@@ -70,6 +89,7 @@ class Slicing:
 
     def finish(self, counts: Counters) -> Iterable[BucketInfo]:
         """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
+        self._aggregate()
         if any(self._failures.values()):
             for rule in self._order.rules.windows:
                 if failed := self._failed(rule):

@@ -159,10 +159,11 @@ class _Answering:
         usable = [each for each in self._wanted if not pieces[each.query.name] and self._is_usable(each)]
         for some in rounds(usable, self._cache_of, self._most):
             self._patience.look({each.query.name for each in some})
-            for at, (each, found) in enumerate(self._answered(some)):
-                self._take(each, found)
-                if at < len(some) - 1:  # only the last one may be in the next round too
-                    with self._report.counts.timed(RESULTS):
+            found = list(self._answered(some))
+            with self._report.counts.timed(RESULTS):
+                for at, (each, answer) in enumerate(found):
+                    self._take(each, answer)
+                    if at < len(some) - 1:  # only the last one may be in the next round too
                         self._files.close(each.query.name)
         for each in self._large:
             self._in_pieces.answer([each], INTO)
@@ -285,8 +286,7 @@ class _Answering:
         if failed := sum(found.failures.values()):
             self._report.counts.failed_values[name] += failed
         if found.rows is not None and found.rows.num_rows:
-            with self._report.counts.timed(RESULTS):
-                self._files.add(name, pa.Table.from_batches([found.rows]))
+            self._files.add(name, pa.Table.from_batches([found.rows]))
 
     def _cache_of(self, store: SliceStore) -> SliceCache:
         if store.name in self._ready:
