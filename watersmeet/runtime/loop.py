@@ -342,7 +342,7 @@ class TickLoop:
     def _held_by_workers(self, told: dict[str, int]) -> int:
         """The memory that workers keep for windows. Those that have ended tell nothing, and others take their place."""
         self._held = {name: size for name, size in self._held.items() if name not in told} | told
-        for name in list(self._held)[: -self.executor.parallelism]:
+        for name in list(self._held)[: -self.executor.parallelism if self.plan.windowed else None]:
             del self._held[name]
         return sum(self._held.values())
 

@@ -97,6 +97,8 @@ class Worker:
         if rules is None:
             yield
             return
+        if not rules.windows:
+            self._operators.forget()  # what was kept for queries that are gone
         limits: Limits = rules.limits
         with within_bounds(limits):
             if not self._owns_process or not limits.task_megabytes:
