@@ -6,11 +6,16 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.parquet_input import write_file
+from tests.support.waiting import eventually
 from watersmeet import Engine
 from watersmeet.cli.app import app
+from watersmeet.cli.dashboard import Picture
+from watersmeet.cli.tables import bytes_text
 from watersmeet.control.change_log import LoggedChange, append_entries
 from watersmeet.control.description import describe, write_description
 from watersmeet.control.stats import stats_of_home
@@ -145,3 +150,29 @@ def test_a_damaged_list_of_queries_is_said_to_be_damaged(engine: Engine) -> None
         shown = CliRunner().invoke(app, ["list", "--home", str(engine.home)])
         assert shown.exit_code == 1, shown.output
         assert "queries.json is damaged" in shown.output
+
+
+def test_what_windows_keep_is_counted_on_disk_and_in_memory(tmp_path: Path) -> None:
+    rows = [{"ts": 1_700_000_000_000_000 + 100_000 * at, "k": at % 500} for at in range(2000)]
+    times = pa.array([row["ts"] for row in rows], pa.timestamp("us", "UTC"))
+    write_file(tmp_path / "r", 0, pa.table({"ts": times, "k": pa.array([row["k"] for row in rows], pa.int64())}))
+    engine = Engine(home=tmp_path / "home", executor="local")
+    engine.sql(f"CREATE STREAM r (ts TIMESTAMP, k BIGINT) TIMESTAMP BY ts FROM parquet '{tmp_path / 'r'}'")
+    window = "[RANGE 20 SECONDS SLIDE 1 SECOND]"
+    engine.query("busy", f"SELECT k, count(*) AS n FROM r {window} GROUP BY k")
+    with engine:
+        engine.start()
+        eventually(lambda: engine.stats().memory_bytes)
+        stats = engine.stats()
+        (store,) = stats.stores
+        assert store.name.startswith("slices") and stats.state_bytes == store.bytes > 0
+        assert stats_of_home(engine.home).memory_bytes == stats.memory_bytes > 500 * 8
+        assert stats.as_json()["memory_bytes"] == stats.memory_bytes
+        shown = Picture(stats, stats, 1.0, {}).state_text
+        assert shown == f"state {bytes_text(store.bytes)} + {bytes_text(stats.memory_bytes)} in memory"
+        told = CliRunner().invoke(app, ["stats", "--home", str(engine.home)]).stdout
+        assert shown in told and store.name in told
+        engine.drop("busy")
+        engine.settle(0)
+        eventually(lambda: not engine.stats().memory_bytes)
+    assert stats_of_home(engine.home).memory_bytes == 0

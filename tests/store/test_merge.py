@@ -55,6 +55,25 @@ def test_the_number_of_buckets_grows_with_the_logarithm_of_the_ticks() -> None:
     assert len(buckets) <= 4 * FAN_IN
 
 
+def sliced(tick: int, rows: int, first: int | None = None, begin: int = 0, end: int = 0) -> BucketInfo:
+    """A large bucket of a slice store, of one tick or of all since the first, with slices from `begin` to `end`."""
+    return BucketInfo("s", f"f{tick}-{rows}", rows, 8 << 20, 0, begin, end, first or tick, tick)
+
+
+def test_large_buckets_of_slices_wait_unless_they_have_rows_of_the_same_slices_that_become_fewer() -> None:
+    apart = [sliced(tick, 100_000, begin=tick, end=tick + 1) for tick in range(1, 10)]
+    assert choose_merges(apart, {}, {"s"}) == []
+    together = [sliced(tick, 100_000) for tick in range(11, 20)]
+    (job,) = choose_merges(together, {}, {"s"})
+    assert job.inputs == tuple(together)
+    fewer = sliced(10, 100_000, first=7)
+    (job,) = choose_merges([fewer, *together], {}, {"s"})
+    assert set(together) <= set(job.inputs)
+    as_many = sliced(10, 400_000, first=7)
+    assert choose_merges([as_many, *together], {}, {"s"}) == []
+    assert choose_merges([as_many, *together], {}), "a store that is probed"
+
+
 def test_a_merge_keeps_the_live_rows_and_leaves_the_expired_ones(tmp_path: Path) -> None:
     inputs = []
     for number, taus in enumerate(([5, 1], [3, 9], [2])):

@@ -14,6 +14,7 @@ from watersmeet.runtime.exec.executor import Executor, Rank
 from watersmeet.runtime.exec.probing import Probing
 from watersmeet.runtime.tick.computation import compute_orders, computed
 from watersmeet.runtime.tick.orders import GatherReport, MergeOrder, MergeReport, raise_first
+from watersmeet.runtime.tick.overload import Overload
 from watersmeet.runtime.tick.tick import Tick
 from watersmeet.runtime.tick.whole_tick import TickOrder, TickReport
 from watersmeet.store.merge import MergeJob
@@ -109,10 +110,12 @@ class MergesBeside:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._begun: list[tuple[MergeOrder, Future[list[MergeReport]]]] = []
+        self._left: list[MergeOrder] = []  # for which there was too little memory: their buckets stay as they are
 
     @property
     def running(self) -> Iterator[MergeJob]:
-        return (job for order, _ in self._begun for job in order.jobs)
+        """Merges that are not to be begun: they run, or are left."""
+        return (job for order in (*self._left, *(order for order, _ in self._begun)) for job in order.jobs)
 
     def begin(self, order: MergeOrder) -> None:
         if order.tasks:
@@ -122,10 +125,12 @@ class MergesBeside:
         """The reports of merges that ended since the last tick, whose manifest this is."""
         done = [(order, future) for order, future in self._begun if future.done()]
         self._begun = [begun for begun in self._begun if begun not in done]
+        short = [begun for begun in done if isinstance(begun[1].exception(), Overload)]
+        self._left += [order for order, _ in short]
         standing = {bucket.file for bucket in manifest.buckets}
         merged = [
             report
-            for _, future in done
+            for _, future in (begun for begun in done if begun not in short)
             for report in future.result()
             # One that was overtaken (its inputs expired, and were deleted while it read them) is nothing.
             if report.failure is None or all(bucket.file in standing for bucket in report.job.inputs)

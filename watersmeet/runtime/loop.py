@@ -26,12 +26,14 @@ from watersmeet.io.positions import ahead, mixed, place_of, with_positions
 from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
-from watersmeet.runtime.exec.executor import Executor, Rank
+from watersmeet.runtime.exec.executor import TRIES, Executor, Rank
 from watersmeet.runtime.execution import Begun, Execution
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.commit import committed
+from watersmeet.runtime.tick.culprits import culprits
 from watersmeet.runtime.tick.failure import explain_failure, was_cut_off
 from watersmeet.runtime.tick.orders import GatherReport
+from watersmeet.runtime.tick.overload import Overload
 from watersmeet.runtime.tick.suspension import CONFINED, Confined, at_fault, is_new, log_suspensions, may_pass
 from watersmeet.runtime.tick.tick import Tick, spoke
 from watersmeet.runtime.tick.whole_tick import TickReport
@@ -39,6 +41,7 @@ from watersmeet.windows.life import WindowLife
 from watersmeet.windows.silence import Silence
 
 FOREVER = float("inf")  # seconds
+CAREFUL_TICKS = 50  # after one for which there was too little memory
 _CUT_OFF_AT_MOST = 3  # times in a tick
 
 
@@ -66,6 +69,7 @@ class TickLoop:
         self.execution = Execution(executor, self._tell)
         self._silence = Silence()
         self._held: dict[str, int] = {}  # bytes that workers keep for windows, those that told last at the end
+        self._careful_until = 0  # ticks before it take little memory
         self._flush = False  # whether the next tick closes all windows and decides all absences
         # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
         self._left = bool(WindowLife(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
@@ -204,7 +208,9 @@ class TickLoop:
             try:
                 return self._execute(begun, following)
             except CONFINED as problem:
-                if not may_pass(problem, tries) and not self._suspend_those_at_fault(problem, begun.tick):
+                if may_pass(problem, tries):
+                    self._careful_until = begun.tick.number + CAREFUL_TICKS
+                elif not self._is_without_fault(problem, begun, tries):
                     raise
             except SmallerBatch:
                 pass
@@ -214,8 +220,29 @@ class TickLoop:
             self._ahead = None  # it was gathered by the same plan
             begun, following = self._new(batch, self.manifest), lambda: None
 
-    def _suspend_those_at_fault(self, problem: Confined, tick: Tick) -> bool:
-        found = at_fault(problem, tick.queries)
+    def _is_without_fault(self, problem: Confined, begun: Begun, tries: int) -> bool:
+        """Suspend the queries at fault; whether the tick is to be repeated. Where a failure names none, the tick is
+        tried without some."""
+        found: set[str] | None = at_fault(problem, begun.tick.queries)
+        if not found and isinstance(problem, Overload) and self.replan is not None:
+            answered = {query.name for query in begun.tick.queries} - begun.tick.unanswered()
+            found = culprits(sorted(answered), lambda without: self._succeeds(begun.batch, without))
+            if found is None:
+                return tries <= TRIES
+        return self._suspend_those_at_fault(problem, found or set())
+
+    def _succeeds(self, batch: Batch | None, without: frozenset[str]) -> bool:
+        """Whether a tick can be made without some queries; nothing of it is committed."""
+        self._ahead = None
+        begun = self._new(batch, self.manifest)
+        begun.tick = replace(begun.tick, without=without, careful=True)
+        try:
+            self.execution.run(begun, lambda tick, gathered: None)
+        except (*CONFINED, SmallerBatch):
+            return False
+        return True
+
+    def _suspend_those_at_fault(self, problem: Confined, found: set[str]) -> bool:
         present = found & {query.name for query in self.plan.queries}  # one may have been dropped meanwhile
         if not found or present & self._suspending.keys() or self.replan is None:
             return False
@@ -266,6 +293,7 @@ class TickLoop:
             suspending=suspending,
             silent=self._silence.silent(plan.streams) if plan.windowed else frozenset(),
             flush=self._flush,
+            careful=before.tick < self._careful_until,
         )
         return Begun(batch, tick)
 
@@ -314,7 +342,7 @@ class TickLoop:
     def _held_by_workers(self, told: dict[str, int]) -> int:
         """The memory that workers keep for windows. Those that have ended tell nothing, and others take their place."""
         self._held = {name: size for name, size in self._held.items() if name not in told} | told
-        for name in list(self._held)[: -self.executor.parallelism]:
+        for name in list(self._held)[: -self.executor.parallelism if self.plan.windowed else None]:
             del self._held[name]
         return sum(self._held.values())
 

@@ -21,6 +21,7 @@ import duckdb
 from watersmeet.errors import RunError
 from watersmeet.model.limits import Limits
 
+OUT_OF_MEMORY = (MemoryError, duckdb.OutOfMemoryException)  # those of Arrow, NumPy and Numba are MemoryErrors
 _bounds: ContextVar[Limits] = ContextVar("bounds", default=Limits())  # noqa: B039 - it cannot be changed
 _LOOK = 0.1  # seconds between two looks at the clock
 

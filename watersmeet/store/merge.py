@@ -6,12 +6,14 @@ expired are left behind. A bucket that has reached `MAX_BYTES` is never merged a
 stays bounded, and whole buckets of that size expire in O(1).
 
 Stores that no probe reads, as those of slices, are read from one end, each bucket once: there larger buckets wait until
-there are `MANY` of a level. With windows of fewer ticks nothing is rewritten.
+there are `MANY` of a level. With windows of fewer ticks nothing is rewritten. But where slices are wider than ticks,
+buckets have rows of the same slices, and perhaps of the same keys: such buckets do not wait, until a merge has shown
+that their rows do not become fewer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -29,6 +31,7 @@ from watersmeet.store.retention import KEEP_ALL
 FAN_IN, MANY = 4, 32
 LARGE = 2  # the first level of larger buckets
 MAX_BYTES = 256 << 20
+_FEWER = 0.8  # of the rows of a tick
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class MergeJob:
 
 
 def choose_merges(
-    buckets: Iterable[BucketInfo], horizons: dict[str, int], unprobed: Collection[str] = ()
+    buckets: Sequence[BucketInfo], horizons: dict[str, int], unprobed: Collection[str] = ()
 ) -> list[MergeJob]:
     """The merges worth doing now; `unprobed` are the names of stores that no probe reads."""
     levels: dict[tuple[str, int, str, int], list[BucketInfo]] = {}
@@ -54,9 +57,26 @@ def choose_merges(
     jobs = [
         MergeJob(_within_limit(members), horizons.get(store, KEEP_ALL))
         for (store, _, _, level), members in levels.items()
-        if len(members) >= (MANY if level >= LARGE and store in unprobed else FAN_IN)
+        if len(members) >= FAN_IN
+        and (len(members) >= MANY or level < LARGE or store not in unprobed or _combine(members, buckets))
     ]
     return [job for job in jobs if len(job.inputs) > 1]
+
+
+def _combine(members: Sequence[BucketInfo], buckets: Sequence[BucketInfo]) -> bool:
+    """Whether the oldest members have rows of the same slices, and merged buckets of their store have clearly fewer
+    rows for a tick than the others; also where none is merged so far."""
+    some = members[:FAN_IN]
+    if max(each.tau_min for each in some) > min(each.tau_max for each in some):
+        return False
+    store = members[0].store
+    ticks = [(each.last_tick - each.first_tick + 1, each.rows) for each in buckets if each.store == store]
+    single = [rows for count, rows in ticks if count == 1]
+    merged = [(count, rows) for count, rows in ticks if count > 1]
+    if not merged or not single:
+        return True
+    mean = sum(rows for _, rows in merged) / sum(count for count, _ in merged)
+    return mean < _FEWER * sum(single) / len(single)
 
 
 def _within_limit(run: list[BucketInfo]) -> tuple[BucketInfo, ...]:

@@ -23,6 +23,7 @@ class Closing:
     buckets: tuple[BucketInfo, ...]  # of all stores, those of this tick too
     newest: Mapping[str, int]  # event times, after the tick
     spoke: frozenset[str]  # streams with rows in the tick
+    careful: bool = False  # memory was short: each query by itself
 
     @property
     def rules(self) -> Ruleset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 import pyarrow as pa
@@ -41,9 +41,13 @@ class Operators:
     def handlers(self) -> dict[type, Handler]:
         return {kind: handler for each in self._by_name.values() for kind, handler in each.handlers.items()}
 
-    def of_stream(self, order: WritingOrder, stream: str, task: str) -> Intake:
-        """Takes the rows of a stream into the stores of windows that are made of them."""
+    def of_stream(self, order: WritingOrder, stream: str, task: str, without: Collection[str] = ()) -> Intake:
+        """Takes the rows of a stream into the stores of windows that are made of them, for some query that is not
+        left out."""
         stores = order.rules.intakes.get(stream, {})
+        if without:
+            read = {store for rule in order.rules.windows if rule.query.name not in without for store, _ in rule.reads}
+            stores = {name: {each for each in found if each in read} for name, found in stores.items()}
         return _Intakes([self._by_name[name].intake(order, found, task) for name, found in stores.items()])
 
     def of_results(self, order: WritingOrder, rule: WindowRule, task: str) -> Intake:

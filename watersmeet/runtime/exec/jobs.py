@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,12 +12,14 @@ from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.failure import is_full, spark_has_ended
+from watersmeet.runtime.tick.overload import lost, says_no_memory
 from watersmeet.spark_reason import spark_reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext, TaskContext
     from pyspark.sql import DataFrame
 
+_CRASHED = "Python worker exited unexpectedly"
 _AT_A_TIME = 3  # jobs: the probes of a tick, its merges, the gathering of the next
 
 
@@ -41,7 +44,22 @@ class Jobs:
             return []
         # Elements other than numbers, left unread, would keep PySpark from using a Python worker again.
         numbers = self._context.parallelize(range(tasks), tasks)
-        return collected(numbers.mapPartitionsWithIndex(executing(packed, self._run)))
+        with noting_losses():
+            return collected(numbers.mapPartitionsWithIndex(executing(packed, self._run)))
+
+
+@contextlib.contextmanager
+def noting_losses() -> Iterator[None]:
+    """Tell tasks that have ended without an answer, or for lack of memory, from those that have failed otherwise."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as problem:
+        text = str(problem)
+        if _CRASHED in text or says_no_memory(text):
+            raise lost(f"a task failed: {spark_reason(problem)[:300]}") from problem
+        raise
 
 
 def collected(found: RDD[Any] | DataFrame, is_given_up: Callable[[], bool] = lambda: False) -> list[Any]:

@@ -28,6 +28,7 @@ from watersmeet.runtime.exec.executor import TRIES, Rank
 from watersmeet.runtime.exec.link import Listener, limit_waiting
 from watersmeet.runtime.exec.resident_task import ALIVE, END, Hello, resident
 from watersmeet.runtime.tick.failure import spark_has_ended
+from watersmeet.runtime.tick.overload import lost, says_no_memory
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,6 +38,18 @@ _LOOK = 1.0  # seconds between two looks at an idle resident, and at how many ar
 
 class Lost(Exception):
     """A resident is gone, or sends no heartbeat."""
+
+
+class Raised(Exception):
+    """A resident has told what its task raised."""
+
+
+def given_up(tries: int, problem: BaseException, reason: str) -> RunError:
+    """Why an order fails whose task was tried so often."""
+    if not isinstance(problem, Raised) or says_no_memory(reason):
+        return lost(f"a task failed {tries} times: {reason}")
+    hint = "correct the cause and run again with the same home: what was not committed is repeated"
+    return RunError(f"a task failed {tries} times", detail=reason, hint=hint)
 
 
 @dataclass(eq=False)
@@ -261,7 +274,7 @@ class Residents:
             with self._changed:  # before the next tick, which may follow at once
                 self._free.add(hello.attempt)
         if not done:
-            self._again(task, Lost(content))
+            self._again(task, Raised(content))
             return
         self._let_go(task)
         with self._changed:
@@ -282,14 +295,7 @@ class Residents:
                 return
         if not task.order.future.done():
             lines = [line for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-            task.order.future.set_exception(
-                self._failure
-                or RunError(
-                    f"a task failed {task.tries} times",
-                    detail=lines[-1].strip()[:500],
-                    hint="correct the cause and run again with the same home: what was not committed is repeated",
-                )
-            )
+            task.order.future.set_exception(self._failure or given_up(task.tries, problem, lines[-1].strip()[:500]))
 
     def _let_go(self, task: _Task) -> None:
         if task.order.rank == Rank.BESIDE:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.runtime.exec.by_spark import SparkColumns
 from watersmeet.runtime.exec.exchange import Blob
 from watersmeet.runtime.exec.executor import Rank
-from watersmeet.runtime.exec.jobs import Jobs, collected, task_name
+from watersmeet.runtime.exec.jobs import Jobs, collected, noting_losses, task_name
 from watersmeet.runtime.exec.open_targets import DeliverOrder
 from watersmeet.runtime.exec.plan_files import PlanFiles
 from watersmeet.runtime.exec.resident_pool import Residents
@@ -89,7 +89,8 @@ class SparkExecutor:
         for _ in range(order.exchanges):
             sent = blobs.partitionBy(partitions, lambda number: number)
             blobs = sent.mapPartitionsWithIndex(_exchange_step(packed, self.run, first=False))
-        return [pickle.loads(data) for _, (_, data) in collected(blobs)]
+        with noting_losses():
+            return [pickle.loads(data) for _, (_, data) in collected(blobs)]
 
     def compute(self, order: ComputeOrder) -> list[ComputeReport]:
         return self._columns.compute(order, self._plans.pack)

@@ -47,7 +47,7 @@ from watersmeet.runtime.tick.tick import Tick, walk_phases
 from watersmeet.runtime.tick.whole_tick import TickOrder, TickReport, WalkOrder
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.evaluate import close_databases
-from watersmeet.store.guard import memory, retains, within_bounds
+from watersmeet.store.guard import OUT_OF_MEMORY, memory, retains, within_bounds
 from watersmeet.store.merge import MAX_BYTES, merge
 from watersmeet.store.placement import Placement
 from watersmeet.windows.workers import Operators, window_orders
@@ -86,7 +86,7 @@ class Worker:
         with self._turn, self.limited(order):
             try:
                 return self._handlers[type(order)](order, task, name)
-            except MemoryError:
+            except OUT_OF_MEMORY:
                 self.release_memory()
                 raise
 
@@ -97,6 +97,8 @@ class Worker:
         if rules is None:
             yield
             return
+        if not rules.windows:
+            self._operators.forget()  # what was kept for queries that are gone
         limits: Limits = rules.limits
         with within_bounds(limits):
             if not self._owns_process or not limits.task_megabytes:
@@ -141,10 +143,10 @@ class Worker:
         declared = [column.name.lower() for column in stream.columns]
         corrupt = None if CORRUPT_COLUMN in declared else CORRUPT_COLUMN  # an ordinary column of Parquet files
         try:
-            intake = self._operators.of_stream(order, stream.name, name)
+            intake = self._operators.of_stream(order, stream.name, name, order.without)
             return Gather(order, rule, name, corrupt, intake).run(rows)
         except Exception as problem:
-            return GatherReport(stream.name, failure=as_failure(problem, order.home))
+            return GatherReport(stream.name, failure=self.as_failure(problem, order.home))
 
     # and walk the plan ---------------------------------------------------------------------------
 
@@ -197,7 +199,7 @@ class Worker:
 
     def as_failure(self, problem: Exception, home: str, queries: Collection[str] = ()) -> WatersmeetError:
         """`queries` are those that the work was for, if it was not for all."""
-        failure = out_of_memory(queries) if isinstance(problem, MemoryError) else as_failure(problem, home)
+        failure = out_of_memory(queries) if isinstance(problem, OUT_OF_MEMORY) else as_failure(problem, home)
         if isinstance(failure, Overload) and failure.may_pass:
             self.release_memory()
         return failure

@@ -34,6 +34,7 @@ from watersmeet.runtime.tick.orders import ProbeOrder, RowRange
 from watersmeet.runtime.tick.overload import out_of_memory
 from watersmeet.runtime.udf.predicate_calls import Calls
 from watersmeet.store.bucket import Bucket
+from watersmeet.store.guard import OUT_OF_MEMORY
 from watersmeet.store.kernels import I64
 
 ROWS_IN = 1 << 16
@@ -103,7 +104,7 @@ class Walk:
         """Take a step with partial results, and all the steps behind it that happen in this partition."""
         try:
             yield from self._resume(step, partial)
-        except MemoryError as problem:
+        except OUT_OF_MEMORY as problem:
             raise out_of_memory(self.order.rules.queries_of(step)) from problem
 
     def _resume(self, step: Step, partial: PartialResults) -> Iterator[Departure]:

@@ -55,6 +55,7 @@ class GatherOrder(WritingOrder):
     limits: dict[str, LimitAhead] = field(default_factory=dict)  # by stream
     work: tuple[tuple[Piece, ...], ...] = ()  # by task what to read; nothing where Spark hands rows over
     raised: dict[str, int] = field(default_factory=dict)  # by stream, the watermark to which silence has raised it
+    without: frozenset[str] = frozenset()  # queries that a tick which is not committed is tried without
 
     @property
     def tasks(self) -> int:

@@ -23,6 +23,18 @@ class Overload(RunError):
         return Overload.of, (self.queries, self.problem, self.may_pass, self.hint)
 
 
+def says_no_memory(reason: str) -> bool:
+    """Whether the text of an error is about memory of Python or of a library."""
+    return any(word in reason for word in ("MemoryError", "OutOfMemoryException", "bad_alloc"))
+
+
+def lost(problem: str) -> Overload:
+    """Tasks have ended without an answer, for whichever query: the system ends a process that takes too much memory."""
+    why = "perhaps for lack of memory (option task_memory)"
+    hint = "if the system has no memory left, lower the option task_memory, and run again with the same home"
+    return Overload.of((), f"{problem}, {why}", may_pass=True, hint=hint)
+
+
 def out_of_memory(queries: Collection[str]) -> Overload:
     """A task has no memory left for work that these queries share; none: for work that belongs to all."""
     hint = "raise the option task_memory, or drop queries, and run again with the same home"

@@ -57,6 +57,8 @@ class Tick:
     replaced: tuple[BucketInfo, ...] = ()  # buckets that this tick has written again with columns that Spark computed
     silent: frozenset[str] = frozenset()  # streams that do not hold back windows
     flush: bool = False  # close all windows, decide all absences
+    careful: bool = False  # memory was short: windows are made with little of it, for each query by itself
+    without: frozenset[str] = frozenset()  # queries that it is tried without, to find those at fault; not committed
 
     @property
     def number(self) -> int:
@@ -76,6 +78,7 @@ class Tick:
             sampled=keys,
             limits=limits,
             raised=dict(self.before.silent),
+            without=self.without,
         )
 
     def phases(self) -> list[int]:
@@ -89,7 +92,8 @@ class Tick:
 
     def unanswered(self, probed: Sequence[TaskReport] = ()) -> frozenset[str]:
         """The queries of the plan that get no results: they are suspended, or this tick suspends them."""
-        return suspended_names(self.queries, self.before).union(self.suspending, *(r.suspended for r in probed))
+        suspended = suspended_names(self.queries, self.before)
+        return suspended.union(self.suspending, self.without, *(report.suspended for report in probed))
 
     @cached_property
     def windowed(self) -> tuple[Query, ...]:
@@ -165,7 +169,8 @@ class Tick:
         large: list[MergeJob] = []
         total = 0
         unprobed = {store.name for store in self.rules.stores if not store.is_probed}
-        for job in sorted(choose_merges(free, alive, unprobed), key=lambda job: job.bytes):
+        jobs = [] if self.careful else choose_merges(free, alive, unprobed)
+        for job in sorted(jobs, key=lambda job: job.bytes):
             total += job.bytes
             (small if total < LARGE_MERGE else large).append(job)
         return self._merge_order(small), self._merge_order(large)
@@ -215,6 +220,7 @@ class Tick:
             buckets=(*self.standing(), *new, *(bucket for report in probed for bucket in report.kept)),
             newest=self.newest(gathered),
             spoke=frozenset(spoke(gathered)),
+            careful=self.careful,
         )
 
     def lightened(self) -> Tick:

@@ -97,7 +97,7 @@ class SlicesWorking:
 
     def _answer(self, order: SlicesOrder, task: int, name: str) -> list[TaskReport]:
         self._begin(order)
-        caches = KeptCaches() if order.flush else self._caches
+        caches = KeptCaches() if order.flush or order.careful else self._caches
         try:
             answering = _Answering(order, task, f"{name}-w{task}", self._host.opened, caches)
             report = answering.run()
@@ -105,7 +105,7 @@ class SlicesWorking:
             queries = [due.query for due in order.work[task][1]]
             return [TaskReport(failure=self._host.as_failure(problem, order.home, queries))]
         finally:
-            if order.flush:
+            if order.flush or order.careful:
                 self._caches.clear()  # slices that were final for it may get rows
         if answering.ran_out:
             self._host.release_memory()
@@ -168,7 +168,9 @@ class _Answering:
         for each in self._large:
             self._in_pieces.answer([each], INTO)
         for count in sorted(set(pieces.values()) - {0}):
-            self._in_pieces.answer([each for each in self._wanted if pieces[each.query.name] == count], count)
+            some = [each for each in self._wanted if pieces[each.query.name] == count]
+            for together in [[each] for each in some] if self._order.careful else [some]:
+                self._in_pieces.answer(together, count)
         with self._report.counts.timed(RESULTS):
             self._files.finish()
 
@@ -177,6 +179,8 @@ class _Answering:
 
     def _pieces_of_queries(self) -> dict[str, int]:
         """In how many pieces of its keys each query is answered; 0: from caches that are kept."""
+        if self._order.careful:
+            return {each.query.name: INTO for each in self._wanted}
         rows = {store: sum(info.rows for info in self._infos(store)) for each in self._wanted for store in each.stores}
         sizes = self._caches.sizes(rows, self._place, self._share)
         found = {}

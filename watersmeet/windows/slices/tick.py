@@ -20,6 +20,7 @@ class SlicesOrder(WritingOrder):
     horizons: dict[str, int]  # by slice store, the first slice that is needed
     work: tuple[tuple[int | None, tuple[DueWindows, ...]], ...]  # by task the partition (None: all), and what is due
     flush: bool = False  # slices that may still change are read
+    careful: bool = False  # memory was short: each query by itself, and nothing is kept
 
     @property
     def tasks(self) -> int:
@@ -74,5 +75,6 @@ class SlicesTicking:
                 horizons={name: horizon for name, horizon in life.horizons(life.opened).items() if name in stores},
                 work=tuple(work),
                 flush=life.flush,
+                careful=closing.careful,
             )
         ]
