@@ -79,6 +79,16 @@ def mix_codes(left: I64, right: I64) -> I64:
     return out
 
 
+@njit(types.Array(types.uint64, 1, "C")(IN64, OUT64), cache=CACHED, nogil=True)
+def hash_keys(codes: I64, groups: I64) -> NDArray[np.uint64]:
+    """A hash of each code; the first six bits of it are the key group, and `groups` counts the codes of each."""
+    out = np.empty(len(codes), np.uint64)
+    for row in range(len(codes)):
+        out[row] = _scramble(np.uint64(codes[row]) + GOLDEN)
+        groups[np.int64(out[row] >> np.uint64(58))] += 1
+    return out
+
+
 @njit(OUT32(IN64, INT), cache=CACHED, nogil=True)
 def partition_of(codes: I64, partitions: int) -> I32:
     """The partition of each code. Independent of the slot function, or every index would use 1/P of its slots."""
