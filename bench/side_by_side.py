@@ -1,4 +1,4 @@
-"""`bench/run three-way`, `advertising`, `nexmark`, `tpch-5`, `chain-20` and others: one workload, all systems, in one run."""
+"""`bench/run three-way`, `advertising`, `nexmark`, `tpch-5` and others: one workload, all systems, in one run."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from watersmeet.model import ColumnRef, Expression, KeyPart
 from watersmeet.model.expression import Literal, Operation, Sql
-from watersmeet.store.bucket import NO_DEADLINE, Bucket, verify_file
+from watersmeet.store.bucket import NO_DEADLINE, Bucket
+from watersmeet.store.bucket_file import verify_file
 from watersmeet.store.codes import encode
 from watersmeet.store.derived import Block, Derived
 from watersmeet.store.kernels import build_index, probe
@@ -42,6 +43,31 @@ def some_bucket() -> Bucket:
         }
     )
     return Bucket(rows, np.array([30, 10, 20, 40]))
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("begin", [0, 3])
+def test_event_times_that_are_a_column_stand_in_the_file_once(tmp_path: Path, begin: int, nulls: bool) -> None:
+    times = np.arange(1000, dtype=np.int64)
+    rows = pa.record_batch(
+        {
+            "other": pa.array(times + 1, pa.timestamp("us")),
+            "at": pa.array([None if nulls else 0, *range(1, 1000)], pa.timestamp("us", tz="UTC")),
+        }
+    ).slice(begin)
+    written = {
+        tau is times: Bucket(rows, tau[begin:]).write(
+            tmp_path, f"state/s/{tau is times}.bucket", Derived(), store="s", first_tick=1, last_tick=1
+        )
+        for tau in (times, times + 7)
+    }
+    same = not nulls or begin > 0
+    assert (written[True].bytes < written[False].bytes - 8 * (900 - begin)) == same
+    for info, tau in ((written[True], times), (written[False], times + 7)):
+        verify_file(tmp_path, info)
+        opened = Bucket.open(tmp_path, info)
+        assert opened.tau.tolist() == tau[begin:].tolist()
+        assert opened.rows.equals(rows)
 
 
 @pytest.mark.parametrize("derived", [Derived(), Derived((NUMBER, TEXT, BOTH), (FILTERS,))])
