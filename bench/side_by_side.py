@@ -1,4 +1,4 @@
-"""`bench/run three-way`, `nexmark`, `tpch-5`, `tpch-10`, `chain-20`: one workload, all systems, in one run."""
+"""`bench/run three-way`, `advertising`, `nexmark`, `tpch-5` and others: one workload, all systems, in one run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.comparing import SYSTEMS, Figures, Problem, compare, date_files
 from bench.report import show
-from bench.workloads import chain, nexmark, three_way, tpch
+from bench.workloads import advertising, chain, nexmark, three_way, tpch
 from bench.workloads.model import Workload
 
 ONE_QUERY = ("joint", "spark", "flink", "flink-multi", "pathway", "duckdb-loop", "duckdb")
@@ -22,6 +22,9 @@ WAYS_TO_SHARE = ("joint", "naive", "alone", "duckdb")
 
 WORKLOADS: dict[str, tuple[Callable[[Path, float], Workload], tuple[str, ...]]] = {
     "three-way": (three_way.make, ONE_QUERY),
+    "three-way-10": (partial(three_way.make, count=10), MANY),
+    "advertising": (advertising.make, ONE_QUERY),
+    "advertising-10": (partial(advertising.make, count=10), MANY),
     "nexmark": (nexmark.make, MANY),
     "tpch-5": (partial(tpch.make, count=5), MANY),
     "tpch-10": (partial(tpch.make, count=10), MANY),

@@ -25,6 +25,9 @@ Profile = Annotated[bool, typer.Option("--profile", help="also show where the ti
 
 HELP = {
     "three-way": "R ⋈ S ⋈ T with windows of 10 s: Watersmeet, Spark, Flink, Pathway, DuckDB.",
+    "three-way-10": "Ten of them that differ in windows, columns and filters: all systems, and ways to share.",
+    "advertising": "Impressions, clicks and purchases of advertisements: Watersmeet, Spark, Flink, Pathway, DuckDB.",
+    "advertising-10": "Ten of them that differ in windows, columns and filters: all systems, and ways to share.",
     "nexmark": "Nexmark's join queries q3, q8, q20 and q23: all systems.",
     "tpch-5": "Five random join queries over TPC-H with full history: all systems, and ways to share.",
     "tpch-10": "The same with ten queries.",

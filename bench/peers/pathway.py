@@ -19,7 +19,7 @@ import pathway as pw
 
 from bench.workloads.model import MICROS, Outcome, Query, Table, Workload
 
-KINDS = {"timestamp": int, "bigint": int, "string": str}
+KINDS = {"timestamp": int, "int": int, "bigint": int, "string": str}
 
 
 def inputs(workload: Workload) -> dict[str, Any]:

@@ -14,7 +14,7 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True)
 class Stream:
-    """`columns` maps names to `timestamp`, `bigint` or `string`; the event time is always `ts`."""
+    """`columns` maps names to `timestamp`, `int`, `bigint` or `string`; the event time is always `ts`."""
 
     name: str
     columns: dict[str, str]

@@ -59,7 +59,7 @@ def duckdb_conditions(query: Query) -> str:
 
 def flink_columns(kinds: dict[str, str]) -> str:
     """In the CSV files an event time is a number of microseconds."""
-    types = {"timestamp": "BIGINT", "bigint": "BIGINT", "string": "STRING"}
+    types = {"timestamp": "BIGINT", "int": "INT", "bigint": "BIGINT", "string": "STRING"}
     return ", ".join(f"`{name}` {types[kind]}" for name, kind in kinds.items())
 
 

@@ -1,4 +1,4 @@
-"""R(a) ⋈ S(a, b) ⋈ T(b, c), windows of 10 s, about one partner a probe, one query."""
+"""R(a) ⋈ S(a, b) ⋈ T(b, c), windows of 10 s, about one partner a probe: one query, or several that differ."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from bench.three_streams import COLUMNS, write_streams
 from bench.workloads.model import Query, Stream, Table, Workload
 
 WINDOW = 10
-QUERY = Query(
-    "q",
-    tuple(Table(name, name, WINDOW) for name in COLUMNS),
-    (("r.a", "s.a"), ("s.b", "t.b")),
-    ("r.id", "s.id", "t.id", "t.c"),
-)
+SELECTED = ("r.id", "s.id", "t.id", "t.c")
 
 
 def streams() -> tuple[Stream, ...]:
@@ -23,8 +18,28 @@ def streams() -> tuple[Stream, ...]:
     )
 
 
-def make(folder: Path, scale: float, rows: int = 200_000, ticks: int = 10, ticks_in_window: int = 2) -> Workload:
+def query(number: int, rows: int) -> Query:
+    """Number 0 is the join itself; the others have their windows and columns, and all but each third a filter.
+
+    Keys have values below `rows`."""
+    filters = ("", f"t.c < {rows // 2}", f"r.a > {rows // 2}")
+    return Query(
+        f"q{number}" if number else "q",
+        tuple(Table(name, name, WINDOW - number % 3 * 2) for name in COLUMNS),
+        (("r.a", "s.a"), ("s.b", "t.b")),
+        SELECTED[number % 3 :],
+        (filters[number % 3],) if number % 3 else (),
+    )
+
+
+QUERY = query(0, 0)
+
+
+def make(
+    folder: Path, scale: float, rows: int = 200_000, ticks: int = 10, ticks_in_window: int = 2, count: int = 1
+) -> Workload:
     """`rows` of each tick and stream."""
     rows = max(1000, int(rows * scale))
+    queries = tuple(query(number, rows * ticks_in_window) for number in range(count))
     write_streams(folder / "in", ticks, rows, ticks_in_window=ticks_in_window, window_seconds=WINDOW)
-    return Workload("three-way", str(folder / "in"), streams(), (QUERY,), {name: [rows] * ticks for name in COLUMNS})
+    return Workload("three-way", str(folder / "in"), streams(), queries, {name: [rows] * ticks for name in COLUMNS})

@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE
 from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home.manifest import load_newest
 from watersmeet.runtime.tick.failure import explain_failure
-from watersmeet.store.bucket import verify_file
+from watersmeet.store.bucket_file import verify_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

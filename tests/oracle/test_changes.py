@@ -19,7 +19,7 @@ from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.plans import plans
 from watersmeet.model import Query
-from watersmeet.store.bucket import verify_file
+from watersmeet.store.bucket_file import verify_file
 
 Answers = dict[str, Counter[tuple[object, ...]]]
 

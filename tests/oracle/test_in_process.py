@@ -18,7 +18,7 @@ from tests.support.examples import examples
 from tests.support.in_process import InProcess
 from tests.support.plans import no_indexes
 from watersmeet.home.counters import Reason
-from watersmeet.store.bucket import verify_file
+from watersmeet.store.bucket_file import verify_file
 
 
 def run_case(case: Case, home: Path) -> InProcess:

@@ -20,7 +20,7 @@ from watersmeet.runtime.exec import probing
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.tick import tick as tick_module
 from watersmeet.runtime.tick.tick import MIN_ROWS
-from watersmeet.store.bucket import verify_file
+from watersmeet.store.bucket_file import verify_file
 
 
 @given(st.data(), cases(max_queries=6, max_rows=20, max_ticks=6))

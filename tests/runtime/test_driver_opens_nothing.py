@@ -29,7 +29,7 @@ from watersmeet.runtime.exec import looking
 from watersmeet.runtime.exec import spark as spark_executor
 from watersmeet.runtime.exec.spark import SparkExecutor
 from watersmeet.runtime.tick import tick
-from watersmeet.store import bucket
+from watersmeet.store import bucket, bucket_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,8 +78,8 @@ class Guard:
         for where, name in (
             (bucket.Bucket, "open"),
             (bucket.Bucket, "write"),
-            (bucket, "_write_file"),
-            (bucket, "verify_file"),
+            (bucket, "write_file"),
+            (bucket_file, "verify_file"),
             (looking, "verify_file"),
             (folders, "StreamFile"),
             (folders.FilePiece, "read"),

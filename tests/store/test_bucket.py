@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from watersmeet.model import ColumnRef, Expression, KeyPart
 from watersmeet.model.expression import Literal, Operation, Sql
-from watersmeet.store.bucket import NO_DEADLINE, Bucket, verify_file
+from watersmeet.store.bucket import NO_DEADLINE, Bucket
+from watersmeet.store.bucket_file import verify_file
 from watersmeet.store.codes import encode
 from watersmeet.store.derived import Block, Derived
-from watersmeet.store.kernels import build_index, probe
+from watersmeet.store.kernels import BLOCK, PAIRS, build_index, probe, slot_bits
 from watersmeet.store.packed import packed
 
 N, S = ColumnRef("n", "int"), ColumnRef("s", "string")
@@ -42,6 +43,31 @@ def some_bucket() -> Bucket:
         }
     )
     return Bucket(rows, np.array([30, 10, 20, 40]))
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("begin", [0, 3])
+def test_event_times_that_are_a_column_stand_in_the_file_once(tmp_path: Path, begin: int, nulls: bool) -> None:
+    times = np.arange(1000, dtype=np.int64)
+    rows = pa.record_batch(
+        {
+            "other": pa.array(times + 1, pa.timestamp("us")),
+            "at": pa.array([None if nulls else 0, *range(1, 1000)], pa.timestamp("us", tz="UTC")),
+        }
+    ).slice(begin)
+    written = {
+        tau is times: Bucket(rows, tau[begin:]).write(
+            tmp_path, f"state/s/{tau is times}.bucket", Derived(), store="s", first_tick=1, last_tick=1
+        )
+        for tau in (times, times + 7)
+    }
+    same = not nulls or begin > 0
+    assert (written[True].bytes < written[False].bytes - 8 * (900 - begin)) == same
+    for info, tau in ((written[True], times), (written[False], times + 7)):
+        verify_file(tmp_path, info)
+        opened = Bucket.open(tmp_path, info)
+        assert opened.tau.tolist() == tau[begin:].tolist()
+        assert opened.rows.equals(rows)
 
 
 @pytest.mark.parametrize("derived", [Derived(), Derived((NUMBER, TEXT, BOTH), (FILTERS,))])
@@ -207,3 +233,26 @@ def test_the_probe_loop_finds_what_nested_loops_find(
         if left[i] == codes[j] and valid[j] and common[i][j] and max(latest[i], tau[j]) <= min(deadline[i], ends[j])
     ]
     assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("room", [100, 5000, 1 << 20])
+@pytest.mark.parametrize("window", [3, 10_000])
+def test_slots_with_more_rows_than_a_probe_takes_at_a_time(room: int, window: int) -> None:
+    chance = np.random.default_rng(room + window)
+    codes, tau = chance.integers(0, 3, 2 * PAIRS + 77) ** 4, np.sort(chance.integers(0, 5000, 2 * PAIRS + 77))
+    left, latest = chance.integers(0, 4, BLOCK + 44) ** 4, chance.integers(0, 5000, BLOCK + 44)
+    none, rows = np.empty(0, np.uint8), len(codes)
+    starts, order = packed(*build_index(codes, none, np.empty(0, np.int32), slot_bits(rows)), rows)
+    found, row, at = [], 0, -1
+    while row < len(left):
+        outs = [np.empty(room, kind) for kind in (np.int32, np.int32, np.int64, np.int64, np.uint8)]
+        count, row, at = probe(
+            *(left, latest, latest + window, none, row, at),
+            *(starts, order, codes, tau, NO_DEADLINE, none, window, *outs),
+        )
+        found += list(zip(*(out[:count].tolist() for out in outs[:4]), strict=True))
+    near = np.abs(latest[:, None] - tau) <= window
+    assert found == [
+        (one, other, max(latest[one], tau[other]), min(latest[one], tau[other]) + window)
+        for one, other in np.argwhere((left[:, None] == codes) & near).tolist()
+    ]

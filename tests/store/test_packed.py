@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.model import ColumnRef, KeyPart
-from watersmeet.store.bucket import MAGIC, Bucket
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.bucket_file import MAGIC
 from watersmeet.store.derived import Derived
 from watersmeet.store.kernels import build_index, slot_bits
 from watersmeet.store.packed import BLOCK, packed, row_at, slot_bounds, slots_in, width_of

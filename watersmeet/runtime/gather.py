@@ -119,7 +119,8 @@ class Gather:
         if not self._waiting:
             return
         table = pa.Table.from_batches([batch for batch, _ in self._waiting]).combine_chunks()
-        tau = np.concatenate([tau for _, tau in self._waiting])
+        times = [tau for _, tau in self._waiting]
+        tau = times[0] if len(times) == 1 else np.concatenate(times)
         self._waiting = []
         begin = 0
         for rows in table.to_batches():  # one, unless its text is longer than an array of Arrow can be (2 GB)

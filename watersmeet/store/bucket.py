@@ -2,23 +2,16 @@
 
 Invariants
  1. A bucket file never changes after it was written. Its name is new for every attempt to write it, so a
-    late write of a dead process can only make a file that no manifest names.
+    late write of a dead process can only make a file that no manifest names (store/bucket_file.py).
  2. The rows stand in columns, as one Arrow record batch; `tau` is their event time in microseconds, never
     NULL. The rows of a bucket belong to one partition of one layout of the store.
  3. Everything else in the file is derived from the rows: an index for a key, the codes of a key, the query sets of
     a block of filters. A part that is missing (a query came after the bucket) is derived when it is first needed.
  4. `BucketInfo` repeats size and checksum, so that a torn or exchanged file is found before it is used.
-
-File: sections, each aligned to 64 bytes, a JSON directory of them, its length, and a magic word.
 """
 
 from __future__ import annotations
 
-import json
-import mmap
-import os
-import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from watersmeet import points
-from watersmeet.errors import StateError, restore_hint
-from watersmeet.home.files import make_private, private
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import HIDDEN, KeyPart
+from watersmeet.store.bucket_file import read_file, write_file
 from watersmeet.store.codes import EVERY_ROW, Codes, combine, encode
 from watersmeet.store.derived import BITS, TAU, Block, Derived, Key
 from watersmeet.store.evaluate import evaluate
@@ -40,18 +31,14 @@ from watersmeet.store.kernels import I32, I64, build_index, slot_bits
 from watersmeet.store.packed import packed
 from watersmeet.store.scan import index_of_few, is_few
 
-MAGIC = b"WMBUCKT2"
-_BEFORE = b"WMBUCKT1"  # its indexes were not packed; they are made again
 _STARTS, _ORDER = "starts ", "order "
 FOLDED = "folded "  # begins the name of a section that tells which of several blocks want a row
 SORTED = "sorted "  # and of one with the rows in the order of a key
 _FORGOTTEN = (BITS, FOLDED, SORTED)  # sections that are derived for some plans only
 _CODES, _VALID = "codes ", "valid "
 _BY_ROW = (BITS, _CODES, _VALID)  # sections with one value for each row, whatever the other rows are
-_ALIGN = 64
 MOST_PASSES = 32  # over the rows of a bucket for a key, which cost more than an index
 NO_DEADLINE = np.empty(0, np.int64)
-_TAIL = struct.Struct("<I8s")
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -76,14 +63,6 @@ class SortedIndex:
 
 def key_text(key: Key) -> str:
     return " & ".join(f"{part.expression.text}:{part.type}" for part in key)
-
-
-def damaged(path: Path, why: str) -> StateError:
-    return StateError(
-        f"the state file {path} is damaged: {why}",
-        detail="The engine does not start with damaged state. Nothing was changed.",
-        hint=restore_hint("the file"),
-    )
 
 
 class Bucket:
@@ -114,28 +93,10 @@ class Bucket:
 
     @classmethod
     def open(cls, home: Path, info: BucketInfo) -> Bucket:
-        path = home / info.file
-        try:
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size != info.bytes:
-                    raise damaged(path, f"it has {size} bytes, the manifest has {info.bytes}")
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError:
-            raise damaged(path, "it is missing") from None
-        length, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
-        if magic not in (MAGIC, _BEFORE):
-            raise damaged(path, "it does not have the end of a bucket file")
-        directory = json.loads(mapped[size - _TAIL.size - length : size - _TAIL.size])
-        whole = pa.py_buffer(mapped)
-        begin, stop = directory["rows"]
-        batches = list(pa.ipc.open_stream(pa.BufferReader(whole.slice(begin, stop - begin))))
-        sections = {
-            name: np.frombuffer(whole.slice(begin, stop - begin), dtype) if stop > begin else np.empty(0, dtype)
-            for name, (dtype, begin, stop) in directory["sections"].items()
-            if magic == MAGIC or not name.startswith((_STARTS, _ORDER))
-        }
-        return cls(batches[0], sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
+        rows, sections, is_current = read_file(home / info.file, info.bytes)
+        if not is_current:
+            sections = {name: one for name, one in sections.items() if not name.startswith((_STARTS, _ORDER))}
+        return cls(rows, sections.pop("tau"), sections.pop("deadline", NO_DEADLINE), sections)
 
     def keep(self, chosen: np.ndarray) -> Bucket:
         """Some rows, with the query sets and codes that are known of them."""
@@ -267,7 +228,7 @@ class Bucket:
                     sections[_VALID + name] = index.codes.valid
         for part in derived.sorted_by:
             sections[_sorted_name(part)] = self.sorted_by(part).order
-        size, checksum = _write_file(home / file, self.rows, sections)
+        size, checksum = write_file(home / file, self.rows, sections)
         return self.info(file, size, checksum, **identity)
 
     def info(self, file: str, size: int, checksum: int, **identity: Any) -> BucketInfo:
@@ -319,52 +280,3 @@ def _sorted_name(part: KeyPart) -> str:
 def _is_own_code(key: Key) -> bool:
     """Whether the column's own buffer is the array of codes, so that storing them again is waste."""
     return len(key) == 1 and key[0].column is not None and key[0].type in ("bigint", "timestamp", "timestamp_ntz")
-
-
-def _write_file(path: Path, rows: pa.RecordBatch, sections: dict[str, np.ndarray]) -> tuple[int, int]:
-    checksum, position = 0, 0
-    make_private(path.parent)
-    with open(path, "xb", opener=private) as file:
-
-        def put(data: Any) -> tuple[int, int]:
-            nonlocal checksum, position
-            padding = bytes(-position % _ALIGN)
-            for piece in (padding, data):
-                file.write(piece)
-                checksum = zlib.crc32(piece, checksum)
-                position += len(memoryview(piece).cast("B"))
-            return position - len(memoryview(data).cast("B")), position
-
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_batch(rows)
-        directory: dict[str, Any] = {"rows": put(sink.getvalue()), "sections": {}}
-        points.reach("bucket.write", path)
-        for name, array in sections.items():
-            if len(array):
-                directory["sections"][name] = (array.dtype.str, *put(np.ascontiguousarray(array)))
-            else:
-                directory["sections"][name] = (array.dtype.str, position, position)
-        listed = json.dumps(directory).encode()
-        for piece in (listed, _TAIL.pack(len(listed), MAGIC)):
-            file.write(piece)
-            checksum = zlib.crc32(piece, checksum)
-            position += len(piece)
-    points.reach("bucket.written", path)
-    return position, checksum
-
-
-def verify_file(home: Path, info: BucketInfo) -> None:
-    """Compare a bucket file with what the manifest says of it, byte for byte (by checksum)."""
-    path = home / info.file
-    checksum = 0
-    try:
-        if path.stat().st_size != info.bytes:
-            raise damaged(path, f"it has {path.stat().st_size} bytes, the manifest has {info.bytes}")
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                checksum = zlib.crc32(chunk, checksum)
-    except FileNotFoundError:
-        raise damaged(path, "it is missing") from None
-    if checksum != info.checksum:
-        raise damaged(path, "its checksum is not the one in the manifest")

@@ -42,6 +42,8 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 BISECT_FROM = 8
+BLOCK, PAIRS = 256, 1024  # partial results, and pairs of them and stored rows, that a probe takes at a time
+AHEAD = 4
 SPARE = 3  # slots for each key, so that few keys share one
 
 
@@ -76,6 +78,16 @@ def mix_codes(left: I64, right: I64) -> I64:
     out = np.empty(len(left), np.int64)
     for row in range(len(left)):
         out[row] = np.int64(_scramble(np.uint64(left[row]) * GOLDEN ^ _scramble(np.uint64(right[row]) + GOLDEN)))
+    return out
+
+
+@njit(types.Array(types.uint64, 1, "C")(IN64, OUT64), cache=CACHED, nogil=True)
+def hash_keys(codes: I64, groups: I64) -> NDArray[np.uint64]:
+    """A hash of each code; the first six bits of it are the key group, and `groups` counts the codes of each."""
+    out = np.empty(len(codes), np.uint64)
+    for row in range(len(codes)):
+        out[row] = _scramble(np.uint64(codes[row]) + GOLDEN)
+        groups[np.int64(out[row] >> np.uint64(58))] += 1
     return out
 
 
@@ -197,6 +209,9 @@ def probe(
     of a materialized store brings its own, no later than t + window. Each match satisfies
     max(latest, t) <= min(deadline, stored deadline), and some query wants both rows: their sets have a common bit.
     Empty `sets` want every row; empty `stored_sets` ask nothing of the stored rows.
+
+    Rows are taken by blocks, in three loops: which slots, which stored rows have the code, which of them are wanted.
+    None of them branches by row (what is written is kept by moving on), so the processor reads ahead.
     """
     found = 0
     room = len(out_left)
@@ -205,44 +220,59 @@ def probe(
     with_sets = len(sets) > 0
     with_stored_sets = len(stored_sets) > 0
     own_deadline = len(stored_deadline) > 0
-    for row in range(begin_row, len(codes)):
-        if with_sets and sets[row] == 0:
-            continue
-        code = codes[row]
-        slot = np.int64((np.uint64(code) * GOLDEN) >> shift)
-        at, stop = slot_bounds(starts, fine, slot)
-        if at == stop:
-            continue
-        earliest = latest[row] - window
-        last = deadline[row]
-        if row == begin_row and begin_at >= 0:
-            at = begin_at
-        elif stop - at > BISECT_FROM:
-            at = first_from(order, width, stored_tau, at, stop, earliest)
-        while at < stop:
-            stored = row_at(order, width, at)
-            # The code first: reading the time of a stranger in the slot would be one more cache miss.
-            if stored_codes[stored] == code:
+    asking, low, high = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    pair_row, pair_at = np.empty(PAIRS + AHEAD, np.int64), np.empty(PAIRS + AHEAD, np.int64)
+    pair_stored = np.empty(PAIRS, np.int64)
+    for block in range(begin_row, len(codes), BLOCK):
+        asked = 0  # rows whose slot is not empty
+        for row in range(block, min(block + BLOCK, len(codes))):
+            at, stop = slot_bounds(starts, fine, np.int64((np.uint64(codes[row]) * GOLDEN) >> shift))
+            asking[asked], low[asked], high[asked] = row, at, stop
+            asked += at < stop and not (with_sets and sets[row] == 0)
+        if block == begin_row and begin_at >= 0 and asked:
+            low[0] = begin_at
+        done = 0
+        while done < asked:
+            pairs = 0
+            while done < asked and pairs < PAIRS:
+                row, at, stop = asking[done], low[done], high[done]
+                if stop - at > BISECT_FROM:
+                    at = first_from(order, width, stored_tau, at, stop, latest[row] - window)
+                    stop = first_from(order, width, stored_tau, at, stop, deadline[row] + 1)
+                count = min(stop - at, PAIRS - pairs)
+                for one in range(AHEAD):  # most slots have fewer rows: what is too much is overwritten
+                    pair_row[pairs + one], pair_at[pairs + one] = row, at + one
+                for one in range(AHEAD, count):
+                    pair_row[pairs + one], pair_at[pairs + one] = row, at + one
+                pairs += count
+                low[done], high[done] = at + count, stop
+                done += at + count == stop
+            equal = 0
+            for pair in range(pairs):
+                row, at = pair_row[pair], pair_at[pair]
+                stored = row_at(order, width, at)
+                pair_row[equal], pair_at[equal], pair_stored[equal] = row, at, stored
+                # The code first: reading the time of a stranger in the slot would be one more cache miss.
+                equal += stored_codes[stored] == codes[row]
+            for pair in range(equal):
+                row, stored = pair_row[pair], pair_stored[pair]
                 tau = stored_tau[stored]
-                if tau > last:
-                    break
                 until = stored_deadline[stored] if own_deadline else tau + window
-                if tau >= earliest and until >= latest[row]:
-                    wanted = True
-                    if with_sets:
-                        common = sets[row] & stored_sets[stored] if with_stored_sets else sets[row]
-                        wanted = common != 0
+                wanted = tau >= latest[row] - window and tau <= deadline[row] and until >= latest[row]
+                if with_sets:
+                    common = sets[row] & stored_sets[stored] if with_stored_sets else sets[row]
+                    wanted = wanted and common != 0
+                if found == room:
                     if wanted:
-                        if found == room:
-                            return found, row, at
-                        out_left[found] = row
-                        out_row[found] = stored
-                        out_latest[found] = max(latest[row], tau)
-                        out_deadline[found] = min(last, until)
-                        if with_sets:
-                            out_sets[found] = common
-                        found += 1
-            at += 1
+                        return found, row, pair_at[pair]
+                    continue
+                out_left[found] = row
+                out_row[found] = stored
+                out_latest[found] = max(latest[row], tau)
+                out_deadline[found] = min(deadline[row], until)
+                if with_sets:
+                    out_sets[found] = common
+                found += wanted
     return found, len(codes), -1
 
 

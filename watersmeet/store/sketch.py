@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watersmeet.store.codes import Codes
-from watersmeet.store.kernels import I64
+from watersmeet.store.kernels import hash_keys
 
 KEYS = 512
 GROUPS = 64
@@ -31,7 +31,6 @@ U64 = NDArray[np.uint64]
 F64 = NDArray[np.float64]
 
 _EVERYTHING = float(2**64)
-_GOLDEN, _MIX1, _MIX2 = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 class SketchJoin(NamedTuple):
@@ -108,12 +107,12 @@ def sketch(codes: Codes, rows: int) -> Sketch:
     weight = rows / len(values) if rows else 1.0
     if len(codes.valid):
         values = values[codes.valid[:SKETCH_ROWS] != 0]
-    hashes = _hash(values)
-    groups = np.bincount((hashes >> np.uint64(58)).astype(np.int64), minlength=GROUPS).astype(np.float64) * weight
+    counts = np.zeros(GROUPS, np.int64)
+    hashes = hash_keys(np.ascontiguousarray(values), counts)
+    groups = counts.astype(np.float64) * weight
     small = hashes
     if len(hashes) > 8 * KEYS:  # sorting all of them would be most of the work
-        limit = np.partition(hashes, 4 * KEYS)[4 * KEYS]
-        small = hashes[hashes <= limit]
+        small = hashes[hashes <= np.uint64(4 * KEYS * (2**64 // len(hashes)))]
         if len(np.unique(small)) <= KEYS:
             small = hashes
     return _sketch(float(rows), small, np.full(len(small), weight), groups, _EVERYTHING)
@@ -127,11 +126,3 @@ def _sketch(rows: float, hashes: U64, counts: F64, groups: F64, threshold: float
         threshold = min(threshold, float(keys[KEYS]))
     chosen = keys[:KEYS].astype(np.float64) < threshold
     return Sketch(rows, keys[:KEYS][chosen], weights[:KEYS][chosen], groups, threshold)
-
-
-def _hash(codes: I64) -> U64:
-    with np.errstate(over="ignore"):
-        value = codes.astype(np.uint64) + _GOLDEN
-        value = (value ^ (value >> np.uint64(30))) * _MIX1
-        value = (value ^ (value >> np.uint64(27))) * _MIX2
-        return value ^ (value >> np.uint64(31))

@@ -28,7 +28,7 @@ from watersmeet.home.manifest import load, load_earlier, load_newest
 from watersmeet.home.recovery import recover
 from watersmeet.runtime.exec.local import LocalExecutor
 from watersmeet.runtime.exec.looking import verify
-from watersmeet.store.bucket import verify_file
+from watersmeet.store.bucket_file import verify_file
 
 SIGKILLED = -9
 FAILED = 1

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home.manifest import BucketInfo, Manifest
 from watersmeet.runtime.exec.executor import Executor
-from watersmeet.store.bucket import Bucket, verify_file
+from watersmeet.store.bucket import Bucket
+from watersmeet.store.bucket_file import verify_file
 
 SAMPLED_ROWS = 1000
 
