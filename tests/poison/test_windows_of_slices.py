@@ -16,6 +16,7 @@ from watersmeet import Engine
 from watersmeet.aggregate import arriving
 from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
+from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.runtime.emit import patience
@@ -287,3 +288,23 @@ def test_many_windows_of_long_keys_in_little_memory(spark: SparkSession, tmp_pat
     assert found.count() == 119
     assert found.select("n").distinct().count() == 1
     engine.stop()
+
+
+def test_memory_that_is_short_for_all_windows_together_suspends_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick is repeated with care: each query by itself."""
+    failed = 0
+
+    def failing(due: Sequence[DueQuery], *given: Any) -> Any:
+        nonlocal failed
+        if len(due) > 1:
+            failed += 1
+            raise MemoryError
+        return rounds(due, *given)
+
+    monkeypatch.setattr(task, "rounds", failing)
+    run = run_beside(tmp_path / "home", "")
+    live(run)
+    assert failed == 2, "once in each life: the ticks after it are careful too"
+    run.check()
