@@ -92,7 +92,7 @@ class WindowedRun:
         query = build_query(name, asked.sql, self.streams, backfill=backfill)
         assert query.is_windowed
         if kind:
-            (form,) = (each for each in query.forms if each.kind == kind)
+            (form,) = (each for each in query.forms or (query.form,) if each.kind == kind)
             query = replace(query, form=form, forms=(form,))
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
