@@ -1,8 +1,8 @@
 """In which form each windowed query is computed: the one in which it is computed already, or the cheapest one.
 
 A form is kept, because what its windows need is in the stores of its operator: with another one, the windows that are
-open would be lost; all forms that read the rows of windows are one in this. The plan remembers forms, and so does the home (`slices.json`). Queries that it answered when they
-had one form are not among them; they stay in that one.
+open would be lost; all forms that read the rows of windows are one in this. The plan remembers forms, and so does the
+home (`slices.json`). Queries that it answered when they had one form are not among them; they stay in that one.
 """
 
 from __future__ import annotations
