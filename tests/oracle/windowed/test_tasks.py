@@ -3,16 +3,21 @@ windows change to Spark and back: another DuckDB stands for Spark."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from tests.oracle.windowed.queries import declaration, rows
 from tests.support.duckdb_windows import DuckdbWindows
-from tests.support.windowed import Asked, WindowedRun
+from tests.support.parquet_input import write_file
+from tests.support.windowed import Asked, WindowedRun, in_windows, plain
+from watersmeet import Engine
+from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.counters import TASK_JOBS, TASK_ROWS, TASK_WINDOWS
 from watersmeet.home.files import write_whole
@@ -162,3 +167,28 @@ def test_bounds_of_windows(tmp_path: Path) -> None:
     write_whole(tmp_path / layout.STOP, "")
     with pytest.raises(Stopped):
         bounds("another").check()
+
+
+def test_without_spark(tmp_path: Path) -> None:
+    """What only Spark computes is rejected, all else has the one form that is left."""
+    arriving = next(ticks(3, 1))
+    for name, piece in arriving.items():
+        (tmp_path / name).mkdir()
+        write_file(tmp_path / name, 0, piece)
+    with Engine(home=tmp_path / "home", executor="local") as engine:
+        engine.sql(declaration(2, folder=tmp_path))
+        for name, asked in QUERIES.items():
+            assert [form.kind for form in engine.query(name, asked.sql).query.forms] == ["task"]
+        with pytest.raises(
+            ModelError, match="its windows are computed by Spark, and with executor=local there is none"
+        ):
+            engine.query("middle", f"SELECT median(v) AS m FROM r {TUMBLING}")
+        engine.run_once(flush=True)
+        assert engine.newest.suspended == {}
+        for name, asked in QUERIES.items():
+            query = engine[name].query
+            tables = {stream: arriving[stream] for stream in query.streams}
+            with duckdb.connect() as connection:
+                connection.execute("SET TimeZone = 'UTC'")
+                found = connection.sql(f"FROM '{engine[name].folder}/*.parquet'").fetchall()
+            assert Counter(map(plain, found)) == in_windows(query.grid, asked.oracle, tables, 1 << 60), name
