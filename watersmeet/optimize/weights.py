@@ -114,8 +114,8 @@ SHIPPED = Weights(
     window_value=0.045,
     window_job=500_000.0,
     window_row=1.0,
-    task_window=12_000.0,
-    task_row=0.2,
+    task_window=8_000.0,
+    task_row=0.02,
 )
 # With `executor=local` a tick wakes no other processes, and no order travels. The command gave about 12 ms on a busy
 # machine; the tick is set lower, because the other weights come from a quiet one. To be measured again.

@@ -74,7 +74,7 @@ def by_spark(run: WindowedRun) -> list[int]:
 def test_each_window_equals_the_batch_query(tmp_path: Path, partitions: int) -> None:
     run = run_of(tmp_path / "home", partitions)
     for number, arriving in enumerate(ticks(partitions, 7)):
-        run.tick(arriving, {2: "window.after", 4: "manifest.linked"}.get(number, ""))
+        run.tick(arriving, {2: "window.computed", 4: "manifest.linked"}.get(number, ""))
         if number == 3:
             run.partitions = 4 - partitions
             run.restart()
@@ -82,7 +82,7 @@ def test_each_window_equals_the_batch_query(tmp_path: Path, partitions: int) -> 
             run.drop("few")
             run.add("late", Asked(*(text.replace("SELECT", "SELECT 1 AS one,", 1) for text in QUERIES["few"].pair)))
     run.check()
-    run.flush(killed="window.after")
+    run.flush(killed="window.computed")
     run.check()
     assert not by_spark(run) or not any(by_spark(run))
     done = run.manifest.totals.done
@@ -95,9 +95,9 @@ def test_what_takes_long_is_left_to_the_next_ticks(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(in_tasks, "_MOST", 2)
     run = run_of(tmp_path / "home", 1)
     for number, arriving in enumerate(ticks(5, 4)):
-        run.tick(arriving, "window.after" if number == 2 else "")
+        run.tick(arriving, "window.computed" if number == 2 else "")
     assert run.loop.waits
-    run.settle(killed="window.after")
+    run.settle(killed="window.computed")
     run.check()
     run.flush()
     run.check()
@@ -109,7 +109,7 @@ def test_windows_that_are_too_large_go_to_spark(tmp_path: Path, limit: int, monk
     monkeypatch.setattr(in_tasks, "rows_fit", lambda size, megabytes: size < 200)
     run = run_of(tmp_path / "home", 1, windows_per_tick=limit)
     for number, arriving in enumerate(ticks(7, 5)):
-        run.tick(arriving, "window.after" if number == 3 else "")
+        run.tick(arriving, "window.computed" if number == 3 else "")
     run.settle()
     run.flush()
     run.check()
@@ -146,6 +146,22 @@ def test_a_window_without_memory_concerns_its_query_alone(tmp_path: Path) -> Non
     assert list(run.manifest.suspended) == ["large"]
     assert "option task_memory" in run.manifest.suspended["large"].reason
     assert run.found("few", run.lives["few"].query) == {(2998,): 1}
+
+
+def test_a_window_with_too_many_results_concerns_its_query_alone(tmp_path: Path) -> None:
+    """What DuckDB gives as it goes is interrupted, too."""
+    declared = "CREATE STREAM r (ts TIMESTAMP, v BIGINT) TIMESTAMP BY ts FROM parquet 'nowhere'"
+    run = WindowedRun(tmp_path / "home", declared, settings={"window_seconds": 0.2, "max_matches": 0})
+    joined = "FROM r [TUMBLE 1 SECOND] x CROSS JOIN r [TUMBLE 1 SECOND] y CROSS JOIN r [TUMBLE 1 SECOND] z"
+    run.add("slow", Asked(f"SELECT x.v {joined} WHERE x.v + y.v + z.v < 0", ""), kind="task")
+    run.add("many", Asked(f"SELECT x.v {joined}", ""), kind="task")
+    run.add("few", Asked("SELECT v FROM r [TUMBLE 1 SECOND] WHERE v > 1498", ""), kind="task")
+    numbers = pa.array(range(1500), pa.int64())
+    run.tick({"r": pa.table({"ts": numbers.cast(pa.timestamp("us", "UTC")), "v": numbers})})
+    run.flush()
+    assert set(run.manifest.suspended) == {"slow", "many"}
+    assert all("option window_seconds" in each.reason for each in run.manifest.suspended.values())
+    assert run.found("few", run.lives["few"].query) == {(1499,): 1}
 
 
 def test_bounds_of_windows(tmp_path: Path) -> None:

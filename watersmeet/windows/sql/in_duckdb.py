@@ -24,6 +24,7 @@ from watersmeet.store.evaluate import CAREFUL
 from watersmeet.store.guard import End, bounded
 
 BLOCK = 65_536  # rows of results at a time
+_NO_MEMORY = "Out of Memory"
 _SHARE = 4  # DuckDB has so much less memory than a task,
 _ROWS_SHARE = 4  # and the rows of a window are at most so much less than that
 
@@ -101,9 +102,12 @@ def results(
             finally:
                 for view in rows:
                     connection.unregister(view)
-    except (duckdb.OutOfMemoryException, MemoryError):
-        close_windows()
-        raise NoMemory("a task has no memory for its windows (option task_memory)") from None
-    except (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException):
-        close_windows()  # such a database answers nothing more
+    except (duckdb.Error, OSError, MemoryError) as problem:  # an OSError is one of DuckDB, in a stream of results
+        if limit.is_over:
+            raise limit.problem from None
+        if isinstance(problem, MemoryError) or _NO_MEMORY in str(problem):
+            close_windows()
+            raise NoMemory("a task has no memory for its windows (option task_memory)") from None
+        if isinstance(problem, duckdb.FatalException | duckdb.InternalException | duckdb.ConnectionException):
+            close_windows()  # such a database answers nothing more
         raise

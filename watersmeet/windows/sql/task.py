@@ -167,7 +167,7 @@ class _Computing:
                         of_stream = [info for info in infos if info.store == stream]
                         cut[stream] = self._rows.of(stream, of_stream, start, end)
                 self._answer(name, start, end, cut)
-            points.reach("window.after")
+            points.reach("window.computed")
             self.report.counts.done[TASK_JOBS] += 1
             self.report.counts.done[TASK_ROWS] += count
 
