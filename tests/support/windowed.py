@@ -47,6 +47,10 @@ class Asked:
     sql: str
     oracle: str
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.sql, self.oracle
+
 
 @dataclass
 class Life:
@@ -92,7 +96,7 @@ class WindowedRun:
         query = build_query(name, asked.sql, self.streams, backfill=backfill)
         assert query.is_windowed
         if kind:
-            (form,) = (each for each in query.forms if each.kind == kind)
+            (form,) = (each for each in query.forms or (query.form,) if each.kind == kind)
             query = replace(query, form=form, forms=(form,))
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
@@ -112,6 +116,14 @@ class WindowedRun:
         windowed = (life.query for life in self.lives.values() if life.active)
         active, _ = divided((*windowed, *(query for query, _ in self.beside.values())), manifest)
         return tuple(active)
+
+    def use(self, name: str, kind: str) -> None:
+        """The query is computed in another of its forms."""
+        life = self.lives[name]
+        forms = build_query(name, life.asked.sql, self.streams).forms
+        (form,) = (each for each in forms if each.kind == kind)
+        life.query = replace(life.query, form=form, forms=(form,))
+        self._adopt()
 
     def drop(self, name: str) -> None:
         self.lives[name].active = False

@@ -1,14 +1,15 @@
 """In which form each windowed query is computed: the one in which it is computed already, or the cheapest one.
 
 A form is kept, because what its windows need is in the stores of its operator: with another one, the windows that are
-open would be lost. The plan remembers forms, and so does the home (`slices.json`). Queries that it answered when they
-had one form are not among them; they stay in that one.
+open would be lost; all forms that read the rows of windows are one in this. The plan remembers forms, and so does the
+home (`slices.json`). Queries that it answered when they had one form are not among them; they stay in that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from watersmeet.model import Query
@@ -33,13 +34,22 @@ def with_chosen_forms(
 def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice) -> Form:
     if len(query.forms) <= 1:
         return query.form
-    if stored.has_first_forms or (query.name in stored.answered and query.name not in stored.forms):
-        return next(form for form in query.forms if form.kind not in _LATER)
     kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
+    if stored.has_first_forms or (query.name in stored.answered and query.name not in stored.forms):
+        kept = next(form for form in query.forms if form.kind not in _LATER)
+    candidates = query.forms
     if kept is not None and not (query.backfill and kept.join is not None):  # with BACKFILL it is another query
-        return kept
+        # Those that read the rows of windows have nothing else to keep.
+        candidates = tuple(filter(partial(_reads_rows, query), query.forms)) if _reads_rows(query, kept) else (kept,)
+    if len(candidates) == 1:
+        return candidates[0]
     prices = prices_of(query, facts, of_join)
-    return min(query.forms, key=lambda form: prices[form.kind])
+    return min(candidates, key=lambda form: prices[form.kind])
+
+
+def _reads_rows(query: Query, form: Form) -> bool:
+    operator = operator_of(query.in_form(form))
+    return operator is not None and operator.reads_rows
 
 
 def prices_of(query: Query, facts: TickFacts, of_join: JoinPrice) -> dict[str, float]:
