@@ -18,6 +18,7 @@ from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.runtime.emit import patience
 from watersmeet.store import filters
 from watersmeet.store.evaluate import Evaluated, evaluate
 from watersmeet.store.guard import ExpressionError
@@ -132,7 +133,7 @@ def test_a_query_that_is_dropped_while_its_windows_are_made(
 
     monkeypatch.setattr(task, "BYTES", 1)
     monkeypatch.setattr(task, "answers", noting)
-    monkeypatch.setattr(task, "dropped", signs)
+    monkeypatch.setattr(patience, "dropped", signs)
     victim = f"SELECT window_start, k, count(*) AS n FROM r [RANGE 20 SECONDS SLIDE 1 SECOND] GROUP BY k{having}"
     run = run_beside(tmp_path / "home", victim)
     live(run)
