@@ -27,7 +27,7 @@ from watersmeet.home.manifest import load_newest
 
 pytestmark = pytest.mark.long
 
-TICKS, ROWS = 1000, 10_000
+TICKS, ROWS = 1000, 4000
 LIMIT = 3 << 30
 TASK_MEMORY = 1024
 FULL = 200  # ticks after which all windows are full, and all that is kept is there
