@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.model.types import SHORT_DECIMAL_DIGITS, arrow_type
+from watersmeet.store.gathering import taken
 from watersmeet.store.kernels import I64, U8, hash_bytes, mix_codes
 
 EVERY_ROW = np.empty(0, np.uint8)  # stands for a mask of ones
@@ -26,7 +27,7 @@ class Codes(NamedTuple):
     valid: U8 = EVERY_ROW  # EVERY_ROW: no NULL among the keys
 
     def take(self, rows: np.ndarray) -> Codes:
-        return Codes(self.values[rows], self.valid[rows] if len(self.valid) else self.valid)
+        return Codes(taken(self.values, rows), taken(self.valid, rows) if len(self.valid) else self.valid)
 
 
 def encode(values: pa.Array, declared: str) -> Codes:

@@ -1,4 +1,4 @@
-"""Values of rows in many buckets, in the order of their references: one pass, wherever the rows are stored."""
+"""Values of rows in the order of references to them, from one array or from those of many buckets, in one pass."""
 
 from __future__ import annotations
 
@@ -39,6 +39,44 @@ _value_at: Any = intrinsic(_load)
 def _gather(addresses: Any, numbers: I32, rows: I32, out: Any) -> None:
     for at in range(len(out)):
         out[at] = _value_at(addresses[numbers[at]], np.int64(rows[at]), out)
+
+
+@njit(
+    [
+        types.void(read_only(word), read_only(row), types.Array(word, 1, "C"))
+        for word in _OF_WIDTH.values()
+        for row in (types.int32, types.int64)
+    ],
+    cache=CACHED,
+    nogil=True,
+)
+def _take(values: Any, rows: Any, out: Any) -> None:
+    for at in range(len(rows)):
+        out[at] = values[rows[at]]
+
+
+@njit(types.void(IN32, types.Array(types.boolean, 1, "C")), cache=CACHED, nogil=True)
+def _mark(numbers: I32, out: Any) -> None:
+    for at in range(len(numbers)):
+        out[numbers[at]] = True
+
+
+def taken(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """values[rows] of numbers, without the detour by way of a wider index; no row is negative."""
+    out = np.empty(len(rows), values.dtype)
+    word = f"u{values.itemsize}"
+    _take(np.ascontiguousarray(values).view(word), np.ascontiguousarray(rows), out.view(word))
+    return out
+
+
+def numbers_in(numbers: I32) -> list[int]:
+    """The different ones of small numbers, in order."""
+    if not len(numbers):
+        return []
+    seen = np.zeros(int(numbers.max()) + 1, bool)
+    _mark(numbers, seen)
+    found: list[int] = np.flatnonzero(seen).tolist()
+    return found
 
 
 def gathered(arrays: Mapping[int, np.ndarray], numbers: I32, rows: I32, dtype: np.dtype) -> np.ndarray:

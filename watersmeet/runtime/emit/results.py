@@ -113,7 +113,7 @@ class Results:
         for bit in bits:
             query = end.queries[bit]
             if query not in self.suspended:
-                wanted = None if sets is None else np.flatnonzero(sets & sets.dtype.type(1 << bit))
+                wanted = None if sets is None else np.flatnonzero((sets & sets.dtype.type(1 << bit)) != 0)
                 if not takers or not _are_same(wanted, takers[-1][0]):
                     takers.append((wanted, []))
                 takers[-1][1].append(query)
@@ -147,7 +147,7 @@ class Results:
     def materialize(self, end: Materialize, partial: PartialResults, path: ProbePath) -> None:
         with self.counts.timed(KEEPING):
             sets = partial.sets.get(end.group)
-            found = _taken(_bare(partial), None if sets is None else np.flatnonzero(sets))
+            found = _taken(_bare(partial), None if sets is None else np.flatnonzero(sets != 0))
             if len(found):
                 self._rows.add((path, end, (end.store,)), found)
 

@@ -11,7 +11,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.runtime.probe.partial_results import Refs
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.store.bucket import Bucket
-from watersmeet.store.gathering import gathered
+from watersmeet.store.gathering import gathered, numbers_in
 
 
 class OpenBuckets:
@@ -67,8 +67,7 @@ class TickBuckets:
     def gather(self, store: str, refs: Refs, read: Callable[[Bucket], np.ndarray], dtype: type) -> np.ndarray:
         """One value for each reference, from the array that `read` finds in a bucket."""
         arrays: dict[int, np.ndarray] = {
-            number: np.ascontiguousarray(read(self.at(store, number)), dtype)
-            for number in np.flatnonzero(np.bincount(refs.bucket)).tolist()
+            number: np.ascontiguousarray(read(self.at(store, number)), dtype) for number in numbers_in(refs.bucket)
         }
         return gathered(arrays, refs.bucket, refs.row, np.dtype(dtype))
 

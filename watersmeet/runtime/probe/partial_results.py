@@ -10,6 +10,7 @@ import numpy as np
 from watersmeet.plan.ruleset import Lookup
 from watersmeet.store.codes import Codes
 from watersmeet.store.filters import Words
+from watersmeet.store.gathering import taken
 from watersmeet.store.kernels import I32, I64
 
 
@@ -21,7 +22,7 @@ class Refs:
     row: I32
 
     def take(self, rows: np.ndarray) -> Refs:
-        return Refs(self.bucket[rows], self.row[rows])
+        return Refs(taken(self.bucket, rows), taken(self.row, rows))
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class PartialResults:
     def take(self, rows: np.ndarray) -> PartialResults:
         return PartialResults(
             tuple(refs.take(rows) for refs in self.members),
-            self.latest[rows],
-            self.deadline[rows],
+            taken(self.latest, rows),
+            taken(self.deadline, rows),
             {lookup: codes.take(rows) for lookup, codes in self.codes.items()},
-            {group: words[rows] for group, words in self.sets.items()},
+            {group: taken(words, rows) for group, words in self.sets.items()},
         )
 
 

@@ -14,7 +14,7 @@ from watersmeet.runtime.probe.open_buckets import TickBuckets
 from watersmeet.runtime.probe.partial_results import Refs
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.evaluate import evaluate
-from watersmeet.store.gathering import WIDTHS, gathered
+from watersmeet.store.gathering import WIDTHS, gathered, numbers_in
 
 
 class RowPlacement:
@@ -22,7 +22,7 @@ class RowPlacement:
 
     def __init__(self, refs: Refs) -> None:
         self.refs = refs
-        self.numbers: list[int] = np.flatnonzero(np.bincount(refs.bucket)).tolist()
+        self.numbers = numbers_in(refs.bucket)
 
     def columns(self, stores: TickBuckets, store: str, names: list[str]) -> pa.Table:
         if not self.numbers:
