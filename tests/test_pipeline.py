@@ -78,6 +78,8 @@ def test_without_spark_a_query_has_the_forms_that_need_none() -> None:
         [form.kind for form in each.with_query(each.query("q", windowed)).queries["q"].forms]
         for each in (by_spark, local)
     ]
-    assert kinds == [["pair rows", "batch"], ["pair rows"]]
+    assert kinds == [["pair rows", "task", "batch"], ["pair rows", "task"]]
+    backfilled = local.with_query(local.query("q", windowed, backfill=True)).queries["q"]
+    assert [form.kind for form in backfilled.forms] == ["task"], "results among stored rows are not found"
     with pytest.raises(ModelError, match="its windows are computed by Spark, and with executor=local there is none"):
-        local.with_query(local.query("q", windowed, backfill=True))  # results among stored rows are not found
+        local.with_query(local.query("q", "SELECT median(a) AS m FROM r [TUMBLE 1 SECOND]"))

@@ -16,7 +16,7 @@ from tests.oracle.windowed.test_slices import POINTS, randoms
 from tests.support.declarations import streams_of
 from tests.support.examples import examples
 from tests.support.windowed import SECOND, Asked, WindowedRun
-from watersmeet.model.forms import PairRows, WindowSql
+from watersmeet.model.forms import PairRows, TaskSql, WindowSql
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.query_results import QueryResults
 from watersmeet.sql import build_query
@@ -128,7 +128,8 @@ def test_what_gives_rows_and_what_does_not() -> None:
         "SELECT x.v FROM r [TUMBLE 1 MINUTE] x, r [TUMBLE 1 MINUTE] y WHERE x.k = y.k AND x.v < y.v",
     ]
     for text in fits:
-        assert [form.kind for form in build_query("q", text, streams).forms] == [PairRows.kind, WindowSql.kind], text
+        kinds = [form.kind for form in build_query("q", text, streams).forms]
+        assert kinds == [PairRows.kind, TaskSql.kind, WindowSql.kind], text
     for text in (
         f"SELECT DISTINCT x.v, y.w {JOIN} LIMIT 3",
         f"SELECT x.v {JOIN} LIMIT 3",
