@@ -20,7 +20,7 @@ from tests.support.deaths import Died, dying_at
 from tests.support.declarations import streams_of
 from tests.support.split_batch import split_batch
 from watersmeet.adapt.origins_file import recall_windows, remember_windows
-from watersmeet.adapt.plan_keeper import divided
+from watersmeet.adapt.plan_keeper import divided, first_windows, without_left_forms
 from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
 from watersmeet.io.sinks import prepare_folder, result_folder
@@ -67,6 +67,7 @@ class WindowedRun:
     tasks: int = 1
     settings: dict[str, Any] = field(default_factory=dict)  # other options
     drivers: tuple[Callable[[Executor], Driving], ...] = DRIVERS
+    build: Callable[..., Query] = build_query
     lives: dict[str, Life] = field(default_factory=dict)
     beside: dict[str, tuple[Query, str]] = field(default_factory=dict)  # continuous queries, with DuckDB's text
     accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -89,16 +90,13 @@ class WindowedRun:
     def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "", kind: str = "") -> None:
         """With BACKFILL the streams have to be retained for so long that all their rows are stored. The query has its
         form of this kind, or the one that the planner chooses."""
-        query = build_query(name, asked.sql, self.streams, backfill=backfill)
+        query = self.build(name, asked.sql, self.streams, backfill=backfill)
         assert query.is_windowed
-        if kind:
-            (form,) = (each for each in query.forms if each.kind == kind)
-            query = replace(query, form=form, forms=(form,))
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
         self.lives[name] = Life(asked, replace(query, addition=addition), first)
         prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
-        self._adopt()
+        self._adopt({name: kind} if kind else {})
 
     def add_continuous(self, name: str, asked: Asked) -> None:
         """A query without windows, before any row; the streams of DuckDB's text are `all_…`."""
@@ -117,11 +115,24 @@ class WindowedRun:
         self.lives[name].active = False
         self._adopt()
 
-    def _adopt(self) -> None:
-        active = self._active(self.manifest)
-        before, options = self.plan, self._options()
-        stored = StoredWindows(complete=self.manifest.complete)
-        self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, active=before, stored=stored)
+    def change(self, kind: str) -> None:
+        """Let queries that have a form of this kind, and have left their last one, change to it."""
+        self._adopt({name: kind for name, life in self.lives.items() if kind in kinds_of(life.query)})
+
+    @property
+    def leaving(self) -> dict[str, int]:
+        """By query that is leaving a form, the first window of its new one."""
+        assert self.plan is not None
+        return first_windows(self.plan, self.manifest)
+
+    def _adopt(self, changed: dict[str, str] | None = None) -> None:
+        before, options, manifest = self.plan, self._options(), self.manifest
+        active = self._active(manifest)
+        stored = StoredWindows(complete=manifest.complete)
+        following = without_left_forms(before, manifest) if before else None
+        self.plan = make_plan(
+            CHANGE, tuple(self.streams.values()), active, options, active=following, stored=stored, changed=changed
+        )
         known = before.windows.remembered if before else StoredWindows()
         remember_windows(self.home, known.joined(self.plan.windows.remembered), known)
         self.loop.adopt(self.plan)
@@ -133,7 +144,7 @@ class WindowedRun:
         named = {bucket.file for one in kept for bucket in one.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
-        remembered = recall_windows(self.home, lambda name, text: build_query(name, text, self.streams))
+        remembered = recall_windows(self.home, lambda name, text: self.build(name, text, self.streams))
         stored = replace(remembered, complete=manifest.complete, answered=frozenset(manifest.windows))
         options = self._options()
         active = self._active(manifest)
@@ -232,6 +243,11 @@ class WindowedRun:
     def _expected(self, life: Life) -> Counter[tuple[object, ...]]:
         read, tables = [self.streams[name] for name in life.query.streams], self._tables(life.query)
         return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first, read[0].time)
+
+
+def kinds_of(query: Query) -> list[str]:
+    """The kinds of the forms that a query could be computed in."""
+    return [form.kind for form in query.forms or (query.form,)]
 
 
 def _as_read(stream: Stream) -> pa.Table:

@@ -1,8 +1,10 @@
 """In which form each windowed query is computed: the one in which it is computed already, or the cheapest one.
 
-A form is kept, because what its windows need is in the stores of its operator: with another one, the windows that are
-open would be lost. The plan remembers forms, and so does the home (`slices.json`). Queries that it answered when they
-had one form are not among them; they stay in that one.
+A form is kept until another one is cheaper by more than the change costs (`plan/proposals.py`). Then the query has two
+rules for a while: what the open windows need is in the stores of the form that it leaves, and that form answers them;
+the new one answers the windows that begin after all rows so far (`windows/life.py`). The plan remembers both, and so
+does the home (`slices.json`). Queries that it answered when they had one form are not among them; they are in that one
+until a change pays.
 """
 
 from __future__ import annotations
@@ -39,6 +41,16 @@ def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: Join
         return kept
     prices = prices_of(query, facts, of_join)
     return min(query.forms, key=lambda form: prices[form.kind])
+
+
+def leaving_queries(queries: Sequence[Query], stored: StoredWindows) -> tuple[Query, ...]:
+    """Those that change their form, in the one that they leave."""
+    found = []
+    for query in queries:
+        kind = stored.leaving.get(query.name, query.form.kind)
+        if kind != query.form.kind and not query.backfill:  # with BACKFILL it is another query, and has no windows yet
+            found += [query.in_form(form) for form in query.forms if form.kind == kind]
+    return tuple(found)
 
 
 def prices_of(query: Query, facts: TickFacts, of_join: JoinPrice) -> dict[str, float]:

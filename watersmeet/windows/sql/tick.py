@@ -65,7 +65,7 @@ def occupied_order(closing: Closing) -> OccupiedOrder:
 
 def batch_order(closing: Closing, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
     """A window that has rows, in some of these buckets."""
-    rule = closing.rules.window[query]
+    rule = closing.rule(query)
     asking, (form,) = rule.query, rule.details
     found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
     for bucket in buckets:
