@@ -83,7 +83,9 @@ def test_the_form_follows_the_data(tmp_path: Path, form: str) -> None:
     told = [one.reason for one in decisions(tmp_path / "home") if ": from" in one.reason]
     assert told[0] == "q: from factorized to pairs"
     assert len(told) == 1 if not form else len(told) > 1, "a choice by price is made once"
-    assert shown[0].startswith("It changes from factorized to pairs: pairs computes the windows that begin at 1970-01-01")
+    assert shown[0].startswith(
+        "It changes from factorized to pairs: pairs computes the windows that begin at 1970-01-01"
+    )
     known = recall(tmp_path / "home")
     assert known is not None and frozenset((("x", "id"), ("y", "id"))) in known.selectivities
     if not form:
