@@ -29,6 +29,14 @@ def run_of(folder: str, lateness: int, partitions: int, limit: int = 16, retaine
     )
 
 
+def two_rows(random: Random) -> Asked:
+    """A join of two streams that gives rows."""
+    length, slide = random.choice([(10, 5), (7, 2), (9, 3)])
+    window = f" [RANGE {length} SECONDS SLIDE {slide} SECONDS]"
+    text = "SELECT {} AS b, x.s, y.w FROM r{} x JOIN t{} y ON x.k = y.k WHERE x.v > 0"
+    return Asked(text.format("window_start", window, window), text.format("{start}", "", ""))
+
+
 @settings(max_examples=examples(30))
 @given(randoms, st.sampled_from([1, 3]), st.sampled_from([FEW, SOME, MANY]), st.sampled_from([1, 16]))
 def test_forms_change_every_few_ticks(random: Random, partitions: int, keys: str, limit: int) -> None:
@@ -39,7 +47,7 @@ def test_forms_change_every_few_ticks(random: Random, partitions: int, keys: str
         names = iter(f"q{at}" for at in range(1000))
 
         def add(backfill: bool = False, addition: str = "") -> None:
-            asked = random.choice([one_stream, two_streams, two_streams])(random)
+            asked = random.choice([one_stream, two_streams, two_streams, two_rows])(random)
             kinds = kinds_of(in_every_form("q", asked.sql, run.streams))
             first = "" if backfill else random.choice(kinds)  # one that is filled has the form that can be
             run.add(next(names), asked, backfill, addition, first)
@@ -52,7 +60,8 @@ def test_forms_change_every_few_ticks(random: Random, partitions: int, keys: str
             arriving = {"r": rows(random, "r", now, 5), "t": rows(random, "t", now + random.choice([0, 8]), 5)}
             run.tick(arriving, random.choice(POINTS) if random.random() < 0.1 else "")
             if random.random() < 0.5:
-                run.change(random.choice(["slices", "factorized", "pairs", "task", "batch"]))
+                present = [kind for life in run.lives.values() for kind in kinds_of(life.query)]
+                run.change(random.choice(sorted(set(present))))
             event, active = random.random(), [name for name, life in run.lives.items() if life.active]
             if event < 0.1:
                 add(backfill=random.random() < 0.3, addition=f"x{number}")
