@@ -74,9 +74,9 @@ def changes(old: Statistics, new: Statistics) -> list[Change]:
         found.append((log(value / before), f"{_equality(pair)} finds"))
     for name, share in new.filters.items():
         found.append((log(share / old.passing(name)), f"{name[0]} passes {name[1]} with"))
-    for name, slices in new.slices.items():
-        if name in old.slices:
-            found.append((log(slices.keys / old.slices[name].keys), f"{slices.title}: a window has"))
+    for store, slices in new.slices.items():
+        if store in old.slices:
+            found.append((log(slices.keys / old.slices[store].keys), f"{slices.title}: a window has"))
     return sorted(found, key=lambda change: (-abs(change[0]), change[1]))
 
 
