@@ -287,7 +287,13 @@ def windows(folder: Path) -> dict[str, float]:
     }
     runs = [_windowed(folder, name, scale, 20) for name, scale in [("distinct values", 0.1), *chosen.items()]]
     runs = runs[1:]  # the first one had to compile the loops
-    return {**explained(runs, stages.SLICING), **explained(runs, stages.WINDOWS)}
+    scales = [("tasks", 0.1), ("tasks", 6.0), ("TPC-H, tasks", 0.1), ("TPC-H, tasks", 1.0)]
+    by_tasks = [_windowed(folder, name, scale, 20) for name, scale in scales]
+    return {
+        **explained(runs, stages.SLICING),
+        **explained(runs, stages.WINDOWS),
+        **explained(by_tasks, stages.TASK_WINDOWS),
+    }
 
 
 def windows_by_spark(folder: Path) -> dict[str, float]:

@@ -120,7 +120,7 @@ class Options:
     task_memory: int = _option(4096, "megabytes of memory that a Spark task may have; 0: no limit", _at_least(0))
     window_seconds: float = _option(
         600.0,
-        "seconds that Spark may take for the windows of a query in a tick; beyond them it is suspended; 0: no limit",
+        "seconds that windows from rows may take for a query in a tick; beyond them it is suspended; 0: no limit",
         _at_least(0),
     )
     windows_per_tick: int = _option(

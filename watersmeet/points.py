@@ -37,6 +37,7 @@ POINTS = {
     "bucket.written": "about: the path of a bucket that is complete",
     "results.write": "about: the path of a result file of which a part is written",
     "results.written": "about: the path of a result file that is complete",
+    "window.computed": "the results of one window that it has computed from rows",
     "target.open": "a target is about to be opened, to deliver results",
     "target.stepped_back": "a tick hangs, and its number is taken back (Kafka)",
     "target.cleared": "what hung of it is gone, and nothing of it is delivered again (Kafka)",

@@ -90,10 +90,12 @@ WINDOWED: dict[str, Callable[..., Script]] = {
     "factorized": partial(_three_streams, queries={"f": FACTORIZED, "g": BY_KEY}),
     "aggregates of a join": partial(_three_streams, queries={"j": OF_JOIN}),
     "Spark, each fifth tick": partial(_three_streams, queries={"m": MEDIAN.format(5)}, ticks=40),
-    "Spark, two queries": partial(_three_streams, queries={"m": MEDIAN.format(2), "t": RANKED}, ticks=30),
+    "Spark and tasks": partial(_three_streams, queries={"m": MEDIAN.format(2), "t": RANKED}, ticks=30),
+    "tasks": partial(_three_streams, queries={"t": RANKED}, ticks=30),
     "joins and slices": partial(
         _three_streams, queries={"f": FACTORIZED, "j": OF_JOIN}, more=query_sql("q", 5), rows=10_000
     ),
     "TPC-H, slices and factorized": partial(_tpch, names=("q1", "q3", "q6", "q8", "q9", "q10", "q12", "q14")),
+    "TPC-H, tasks": partial(_tpch, names=("q4", "q5", "q7", "q17", "q18", "q19")),
     "TPC-H, all": partial(_tpch, names=tuple(f"q{at}" for at in range(1, 20)), ticks=16),
 }

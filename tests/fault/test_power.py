@@ -23,7 +23,13 @@ from tests.support.faults.small_world import OUTSIDE, TICKS, Rows, SmallWorld, e
 from watersmeet.errors import StateError
 from watersmeet.points import POINTS
 
-ELSEWHERE = {"window.after", "delivery.known", "order.read", "phase.between"}  # no Spark, target or materialized store
+ELSEWHERE = {
+    "window.after",
+    "window.computed",
+    "delivery.known",
+    "order.read",
+    "phase.between",
+}  # no Spark, target or materialized store
 OF_A_RUN = {name for name in POINTS if not name.startswith(("resident.", "target.", "recover."))} - ELSEWHERE
 Passes = dict[int, list[int | None]]  # by the number of a pass through a point: seeds, None for what was synced alone
 RARE = {"discard.between"}  # two passes in a run

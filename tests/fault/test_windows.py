@@ -1,4 +1,5 @@
-"""Kills while windows are computed: each is answered once, by slices, by Spark, by results of a join, or by two."""
+"""Kills while windows are computed: each is answered once, by slices, by Spark, from results of a join, from rows in
+tasks, or by two forms one after the other."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ GRIDS = {
     "per_customer": (("orders",), SlidingWindow(8 * SECOND, 4 * SECOND)),
     "payers": (("payments",), SlidingWindow(6 * SECOND, 6 * SECOND)),
     "soon_paid": (("orders", "payments"), SlidingWindow(6 * SECOND, 3 * SECOND)),
+    "largest": (("orders",), SlidingWindow(6 * SECOND, 3 * SECOND)),
 }
 CHANGED = SlidingWindow(8 * SECOND, 4 * SECOND)
 
@@ -31,6 +33,8 @@ def test_windows_survive_kills(victim: Callable[..., Victim]) -> None:
     # The engine dies when Spark has computed a window that is not committed; then a task dies with a result file half
     # written, and the engine between two renames.
     home.killed_at("window.after:1")
+    # A task dies that has computed a window, and another one computes it again.
+    home.killed_at("window.computed:2", "manifest.draft:3")
     home.killed_at("results.write:2", "publish.between:1")
     home.finish()
     check_windows(home)

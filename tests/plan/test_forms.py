@@ -62,6 +62,24 @@ def test_a_form_is_kept_whatever_it_costs(query: Query, tmp_path: Path) -> None:
     assert kind(planned(query, StoredWindows(forms={"q": "gone"}))) == ("slices", "slices"), "there is no such form"
 
 
+def test_forms_that_read_rows_are_chosen_anew_in_every_plan() -> None:
+    """They keep nothing else, so that nothing is lost with a change."""
+    query = PIPELINE.query(
+        "q", "SELECT price FROM bids [TUMBLE 1 HOUR] EXCEPT SELECT auction FROM bids [TUMBLE 1 HOUR]"
+    )
+    assert [form.kind for form in query.forms] == ["task", "batch"]
+    plan = planned(query, StoredWindows(forms={"q": "batch"}))
+    assert kind(plan) == ("task", "task")
+    shown = plan.rendered()
+    (window,) = shown.windows
+    assert (window.kind, list(window.prices)) == ("task", ["task", "batch"])
+    assert 0 < (window.prices["task"] or 0) < (window.prices["batch"] or 0)
+    assert "by DuckDB in a task over the rows of each window (class task)" in explain(shown)
+    by_spark = replace(query, form=query.forms[1], forms=query.forms[1:])
+    assert kind(planned(by_spark, plan.windows.remembered)) == ("batch", "sql")
+    assert not plan.rules.stream_stores["bids"].only_wanted, "windows are computed from all rows"
+
+
 def test_a_home_of_an_earlier_version_has_first_forms(tmp_path: Path) -> None:
     """What its open windows need is in the stores of these, whatever others would cost."""
     query = JOINED.query("q", BY_SELLER)

@@ -149,8 +149,9 @@ def windowed_differences(on_spark: SparkSide, streams: dict[str, Stream], texts:
     given: dict[str, str] = {}
     for text, query in built.items():
         assert query.is_windowed
-        if isinstance(query.form, WindowSql):
-            given[text] = query.form.text
+        form = query.forms[-1] if query.forms else query.form
+        if isinstance(form, WindowSql):
+            given[text] = form.text
         else:
             found[text] = Counter(_numbers(row) for row in answers(query, rows, 0))
     found |= dict(zip(given, on_spark.results(list(given.values())), strict=True))

@@ -47,6 +47,10 @@ class Asked:
     sql: str
     oracle: str
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.sql, self.oracle
+
 
 @dataclass
 class Life:
@@ -69,6 +73,7 @@ class WindowedRun:
     drivers: tuple[Callable[[Executor], Driving], ...] = DRIVERS
     build: Callable[..., Query] = build_query
     lives: dict[str, Life] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)  # of the forms that queries are to have
     beside: dict[str, tuple[Query, str]] = field(default_factory=dict)  # continuous queries, with DuckDB's text
     accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
@@ -96,7 +101,8 @@ class WindowedRun:
         first = None if backfill or not known else query.grid.beginning(max(known))
         self.lives[name] = Life(asked, replace(query, addition=addition), first)
         prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
-        self._adopt({name: kind} if kind else {})
+        self.kinds |= {name: kind} if kind else {}
+        self._adopt()
 
     def add_continuous(self, name: str, asked: Asked) -> None:
         """A query without windows, before any row; the streams of DuckDB's text are `all_…`."""
@@ -111,13 +117,21 @@ class WindowedRun:
         active, _ = divided((*windowed, *(query for query, _ in self.beside.values())), manifest)
         return tuple(active)
 
+    def use(self, name: str, kind: str) -> None:
+        """The query is computed in another of its forms."""
+        life = self.lives[name]
+        (form,) = (each for each in life.query.forms if each.kind == kind)
+        life.query, self.kinds[name] = life.query.in_form(form), kind
+        self._adopt()
+
     def drop(self, name: str) -> None:
         self.lives[name].active = False
         self._adopt()
 
     def change(self, kind: str) -> None:
         """Let queries that have a form of this kind, and have left their last one, change to it."""
-        self._adopt({name: kind for name, life in self.lives.items() if kind in kinds_of(life.query)})
+        self.kinds |= {name: kind for name, life in self.lives.items() if kind in kinds_of(life.query)}
+        self._adopt()
 
     @property
     def leaving(self) -> dict[str, int]:
@@ -125,13 +139,13 @@ class WindowedRun:
         assert self.plan is not None
         return first_windows(self.plan, self.manifest)
 
-    def _adopt(self, changed: dict[str, str] | None = None) -> None:
+    def _adopt(self) -> None:
         before, options, manifest = self.plan, self._options(), self.manifest
         active = self._active(manifest)
         stored = StoredWindows(complete=manifest.complete)
         following = without_left_forms(before, manifest) if before else None
         self.plan = make_plan(
-            CHANGE, tuple(self.streams.values()), active, options, active=following, stored=stored, changed=changed
+            CHANGE, tuple(self.streams.values()), active, options, active=following, stored=stored, changed=self.kinds
         )
         known = before.windows.remembered if before else StoredWindows()
         remember_windows(self.home, known.joined(self.plan.windows.remembered), known)
@@ -148,7 +162,8 @@ class WindowedRun:
         stored = replace(remembered, complete=manifest.complete, answered=frozenset(manifest.windows))
         options = self._options()
         active = self._active(manifest)
-        self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
+        streams = tuple(self.streams.values())
+        self.plan = make_plan(AT_ONCE, streams, active, options, stored=stored, changed=self.kinds)
         remember_windows(self.home, self.plan.windows.remembered, remembered)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
         self.loop.execution.windows = ClosingWindows(executor, self.drivers)

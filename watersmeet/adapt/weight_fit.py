@@ -51,6 +51,10 @@ DONE: Mapping[str, Mapping[str, str]] = {  # by stage, what is done there and it
         stages.WINDOW_JOBS: "window_job",
         stages.WINDOW_ROWS: "window_row",
     },
+    stages.TASK_WINDOWS: {
+        stages.TASK_JOBS: "task_window",
+        stages.TASK_ROWS: "task_row",
+    },
 }
 
 

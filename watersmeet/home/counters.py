@@ -11,7 +11,7 @@ from time import thread_time_ns
 
 # Stages of tasks, and what they do
 GATHER, RESULTS, KEEPING = "gather", "results", "keeping"
-SLICING, WINDOWS, SPARK_WINDOWS = "slicing", "windows", "windows by Spark"
+SLICING, WINDOWS, SPARK_WINDOWS, TASK_WINDOWS = "slicing", "windows", "windows by Spark", "windows from rows"
 ROWS, INDEX_ENTRIES, FILTER_BITS = "rows", "index entries", "filter bits"
 RESULT_ROWS, RESULT_BYTES, RESULT_FILES = "result rows", "result bytes", "result files"
 KEPT_ROWS, KEPT_ENTRIES, KEPT_FILES = "kept rows", "kept index entries", "kept files"
@@ -19,6 +19,7 @@ SLICED_ROWS, SLICED_VALUES = "sliced rows", "sliced values"  # values: those of 
 SLICE_VALUES, SLICE_CALLS = "slice values", "slice calls"
 READINGS, READ_VALUES = "readings of slices", "values of windows"
 WINDOW_JOBS, WINDOW_ROWS = "windows by Spark", "rows of windows by Spark"
+TASK_JOBS, TASK_ROWS = "windows from rows", "rows of windows"
 
 
 class Reason(StrEnum):

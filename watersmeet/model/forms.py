@@ -9,13 +9,14 @@ For every window of a windowed query, what the batch query over the rows of the 
     JoinAggregates        the same over the results of a continuous join, each at the event time of its newest member
     PairAggregates        the same over the results of a join, each in the windows that contain all its members
     PairRows              the results of a join themselves, in the same windows
+    TaskSql               everything else that is proven: DuckDB, in a task, over the rows of the window
     WindowSql             everything else: Spark SQL over the rows of the window
 
 The four kinds of aggregates end in the same step. The combined partials are a small relation: key i is the column
 `k<i>`, partial i the columns that `PartialAggregate.columns` names, and there are `window_start` and `window_end`. The
 outputs, HAVING and ORDER BY are expressions over this relation (columns without a row's name); those of PairRows are
-expressions over the outputs of its join and the ends of the window, and outputs of a WindowSql are columns of its
-result.
+expressions over the outputs of its join and the ends of the window, and outputs of a TaskSql or WindowSql are columns
+of its result.
 """
 
 from __future__ import annotations
@@ -227,11 +228,33 @@ class PairRows:
 
 @dataclass(frozen=True)
 class View:
-    """The rows of a stream in a window, as Spark SQL names them."""
+    """The rows of a stream in a window, as the SQL over them names them."""
 
     name: str
     stream: str
     columns: tuple[str, ...]  # those that are read
+
+
+@dataclass(frozen=True)
+class TaskSql:
+    """SQL of DuckDB over the rows of a window, made anew from the checked tree.
+
+    It reads the variables `window_start` and `window_end`, which are microseconds; so one text serves every window."""
+
+    kind: ClassVar[str] = "task"
+    join: ClassVar[JoinForm | None] = None
+
+    text: str
+    views: tuple[View, ...]
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(view.stream for view in self.views))
+
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        return ()
 
 
 @dataclass(frozen=True)
@@ -257,7 +280,7 @@ class WindowSql:
         return ()
 
 
-Form = JoinForm | SliceAggregates | FactorizedAggregates | JoinAggregates | PairRows | WindowSql
+Form = JoinForm | SliceAggregates | FactorizedAggregates | JoinAggregates | PairRows | TaskSql | WindowSql
 
 
 def _given(expressions: Iterable[Expression | None]) -> tuple[Expression, ...]:

@@ -14,7 +14,7 @@ class Limits:
     expression_seconds: float = 0.0  # for an expression on a block of rows
     expression_megabytes: int = 0  # of DuckDB's memory, for the expressions of a task
     task_megabytes: int = 0  # of a Spark task's own memory
-    window_seconds: float = 0.0  # for the windows that Spark computes
+    window_seconds: float = 0.0  # for the windows that are computed from rows
     windows: int = 0  # that Spark computes, of all queries; the rest waits for the next ticks
 
 

@@ -158,10 +158,11 @@ def make_plan(
     known = stored or StoredWindows()
     if active:
         known = replace(active.windows.remembered, complete=known.complete)
-    known = known.changed({**_forced(queries, options.research.form), **(changed or {})})
+    wanted = {**_forced(queries, options.research.form), **(changed or {})}
+    known = known.changed(wanted)
     nothing = problem_of((), options, statistics or Statistics())
     facts, of_join = facts_of(nothing, options.partitions), partial(price_of_join, problem=nothing)
-    queries, suspended = (with_chosen_forms(some, known, facts, of_join) for some in (queries, suspended))
+    queries, suspended = (with_chosen_forms(some, known, facts, of_join, wanted) for some in (queries, suspended))
     leaving = leaving_queries(queries, known)
     computed = (*queries, *leaving)
     all_rows = streams_with_all_rows(computed, suspended)

@@ -19,7 +19,7 @@ from watersmeet.plan.estimate import facts_of
 from watersmeet.plan.grouping import Groups
 from watersmeet.plan.planner import EPOCH, Plan, compiled_plan, joined_plan, price_of_join, problem_of
 from watersmeet.plan.ruleset import Ruleset
-from watersmeet.windows.choose import prices_of
+from watersmeet.windows.choose import prices_of, reads_rows
 from watersmeet.windows.table import streams_with_all_rows, with_windows
 
 
@@ -94,7 +94,8 @@ def _other_forms(request: PlanRequest, problem: Problem) -> dict[str, str]:
             continue
         prices = prices_of(query, facts, partial(price_of_join, problem=problem))
         kept, best = query.form.kind, min(kinds, key=lambda kind: prices[kind])
-        both = query.grid.range / facts.progress(query)
+        free = all(reads_rows(query, form) for form in query.forms if form.kind in (kept, best))
+        both = 0.0 if free else query.grid.range / facts.progress(query)
         ticks = max(PAYBACK * request.options.epoch, both)
         if Comparison(prices[kept], prices[best], ticks, price=both * prices[best]).pays:
             found[query.name] = best

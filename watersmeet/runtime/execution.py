@@ -66,7 +66,7 @@ class Execution:
         raise_first(report.merged)
         raise_first(report.probed)
         began = time.perf_counter()
-        report.probed += self.windows.by_spark(tick, report.gathered)
+        report.probed += self.windows.by_spark(tick, report.gathered, report.probed)
         gathering, rest = report.seconds
         report.seconds = gathering, rest + time.perf_counter() - began
         return report
@@ -92,7 +92,7 @@ class Execution:
         gather_ahead(tick, gathered)
         probed = self._probing.probe(tick, gathered)
         probed += self.windows.by_tasks(tick, gathered, probed)
-        probed += self.windows.by_spark(tick, gathered)
+        probed += self.windows.by_spark(tick, gathered, probed)
         merged = merging.result()
         raise_first(merged)
         seconds = at_gathered - began, time.perf_counter() - at_gathered

@@ -15,6 +15,7 @@ from watersmeet.model.stream import check_name
 from watersmeet.sql.bind import ExpressionCheck
 from watersmeet.sql.limits import check_aliases, check_length, check_tokens, check_windows
 from watersmeet.sql.lower.continuous import continuous_join, join_aggregates, pair_aggregates
+from watersmeet.sql.lower.duckdb_text import task_sql
 from watersmeet.sql.lower.factors import factorized_aggregates
 from watersmeet.sql.lower.flatten import flattened
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
@@ -115,16 +116,25 @@ def _of_windows(lowering: Lowering, query: ResolvedQuery) -> tuple[Forms, str]:
         reason = f"It joins {len(factorized.members)} aliases."
         return (factorized, *_pairs(lowering, query)), reason
     except DoesNotFit as problem:
-        rows = _rows(lowering, query)
-        reason = "" if rows else f"Spark computes each window from its rows, because {problem}."
-        return (*rows, window_sql(lowering, query)), reason
+        forms, reason = _over_rows(lowering, query, str(problem))
+        pairs = _pair_rows(lowering, query)
+        return (*pairs, *forms), "" if pairs else reason
 
 
-def _rows(lowering: Lowering, query: ResolvedQuery) -> Forms:
+def _pair_rows(lowering: Lowering, query: ResolvedQuery) -> Forms:
     try:
         return (pair_rows(lowering, query),)
     except DoesNotFit:
         return ()
+
+
+def _over_rows(lowering: Lowering, query: ResolvedQuery, reason: str) -> tuple[Forms, str]:
+    by_spark = window_sql(lowering, query)
+    try:
+        return (task_sql(lowering, query), by_spark), f"Each window is computed from its rows, because {reason}."
+    except DoesNotFit as problem:
+        also = f", and a task does not compute them, because {problem}" if str(problem) != reason else ""
+        return (by_spark,), f"Spark computes each window from its rows, because {reason}{also}."
 
 
 def _pairs(lowering: Lowering, query: ResolvedSelect) -> Forms:

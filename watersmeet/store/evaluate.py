@@ -22,7 +22,7 @@ from watersmeet.store.guard import End, ExpressionError, bounded, bounds, end_of
 # It makes x > -1 of x + 1 > 0, which then no longer overflows.
 _REWRITING = "expression_rewriter"
 # What these compute once for several places would be computed outside of TRY or of the branch that asks for it.
-_HASTY = f"{_REWRITING},common_subexpressions,in_clause,statistics_propagation,regex_range"
+CAREFUL = f"{_REWRITING},common_subexpressions,in_clause,statistics_propagation,regex_range"
 _BROKEN = (
     duckdb.FatalException,
     duckdb.InternalException,
@@ -38,7 +38,7 @@ def _connection(careful: bool, megabytes: int) -> duckdb.DuckDBPyConnection:
     # Threads of Py4J keep modules alive past the end; DuckDB then complains about a connection left behind.
     atexit.register(_connection.cache_clear)
     limit = {"memory_limit": f"{megabytes}MB"} if megabytes else {}
-    return connect({"disabled_optimizers": _HASTY if careful else _REWRITING, **limit})
+    return connect({"disabled_optimizers": CAREFUL if careful else _REWRITING, **limit})
 
 
 def close_databases() -> None:

@@ -40,6 +40,11 @@ class End:
     def is_over(self) -> bool:
         return self.clock() >= self.at
 
+    @property
+    def problem(self) -> Exception:
+        """What is raised then."""
+        return TimeoutError(f"it took more than {bounds().expression_seconds:g} seconds (option expression_seconds)")
+
 
 NEVER = End(lambda: 0.0, math.inf)
 
@@ -77,24 +82,24 @@ class _Watched:
 
 
 class _Watch:
-    """A thread that interrupts an evaluation whose time is over. One for the process: evaluations take turns, and to
-    start a thread for each would take longer than many of them do."""
+    """A thread that interrupts evaluations whose time is over. One for the process: to start a thread for each would
+    take longer than many of them do."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._watched: _Watched | None = None
+        self._watched: list[_Watched] = []
         self._process = 0  # in which the thread runs: a fork has none
 
     def begin(self, watched: _Watched) -> None:
         with self._turn:
-            self._watched = watched
+            self._watched.append(watched)
             if self._process != os.getpid():
                 self._process = os.getpid()
                 threading.Thread(target=self._look, name="watersmeet expressions", daemon=True).start()
 
-    def end(self) -> None:
+    def end(self, watched: _Watched) -> None:
         with self._turn:
-            self._watched = None
+            self._watched.remove(watched)
 
     def _look(self) -> None:
         while True:
@@ -103,10 +108,10 @@ class _Watch:
 
     def _interrupt(self) -> None:
         with self._turn:  # so that what is interrupted is what was watched
-            watched = self._watched
-            if watched is not None and watched.end.is_over:
-                watched.over = True
-                watched.connection.interrupt()
+            for watched in self._watched:
+                if watched.end.is_over:
+                    watched.over = True
+                    watched.connection.interrupt()
 
 
 _watch = _Watch()
@@ -148,11 +153,10 @@ def bounded(connection: duckdb.DuckDBPyConnection, end: End) -> Iterator[None]:
         yield
     except duckdb.InterruptException:
         if watched.over:
-            seconds = bounds().expression_seconds
-            raise TimeoutError(f"it took more than {seconds:g} seconds (option expression_seconds)") from None
+            raise end.problem from None
         raise
     finally:
-        _watch.end()
+        _watch.end(watched)
 
 
 class _Memory:

@@ -2,22 +2,23 @@
 
 A form is kept until another one is cheaper by more than the change costs (`plan/proposals.py`). Then the query has two
 rules for a while: what the open windows need is in the stores of the form that it leaves, and that form answers them;
-the new one answers the windows that begin after all rows so far (`windows/life.py`). The plan remembers both, and so
-does the home (`slices.json`). Queries that it answered when they had one form are not among them; they are in that one
-until a change pays.
+the new one answers the windows that begin after all rows so far (`windows/life.py`). Forms that read the rows of
+windows have nothing else to keep: among them the cheapest is taken in every plan. The plan remembers forms, and so does
+the home (`slices.json`). Queries that it answered when they had one form are not among them; they begin in that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from watersmeet.model import Query
 from watersmeet.model.forms import Form, PairRows
 from watersmeet.windows.costs import RESULTS, TickFacts
 from watersmeet.windows.protocol import StoredWindows
-from watersmeet.windows.table import cost_of, planned_windows
+from watersmeet.windows.table import cost_of, operator_of, planned_windows
 
 _LATER = (PairRows.kind,)  # forms that queries have had since homes remember forms
 # Of the join below the windows of a query alone: its cost in a tick, and how many results it has.
@@ -25,22 +26,38 @@ JoinPrice = Callable[[Query], tuple[float, float]]
 
 
 def with_chosen_forms(
-    queries: Sequence[Query], stored: StoredWindows, facts: TickFacts, of_join: JoinPrice
+    queries: Sequence[Query],
+    stored: StoredWindows,
+    facts: TickFacts,
+    of_join: JoinPrice,
+    wanted: Collection[str] = (),
 ) -> tuple[Query, ...]:
-    """The queries, each in the form that is kept for it or in its cheapest one; of equal ones, the first."""
-    return tuple(query.in_form(_chosen(query, stored, facts, of_join)) for query in queries)
+    """The queries, each in the form that is kept for it or in its cheapest one; of equal ones, the first. Those that
+    are `wanted` in the one that is kept have no other."""
+    return tuple(query.in_form(_chosen(query, stored, facts, of_join, query.name in wanted)) for query in queries)
 
 
-def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice) -> Form:
+def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice, is_wanted: bool) -> Form:
     if len(query.forms) <= 1:
         return query.form
-    if stored.has_first_forms or (query.name in stored.answered and query.name not in stored.forms):
-        return next(form for form in query.forms if form.kind not in _LATER)
     kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
+    if stored.has_first_forms or (query.name in stored.answered and query.name not in stored.forms):
+        kept = next(form for form in query.forms if form.kind not in _LATER)
+    candidates = query.forms
     if kept is not None and not (query.backfill and kept.join is not None):  # with BACKFILL it is another query
-        return kept
+        # Those that read the rows of windows have nothing else to keep.
+        is_free = reads_rows(query, kept) and not is_wanted
+        candidates = tuple(filter(partial(reads_rows, query), query.forms)) if is_free else (kept,)
+    if len(candidates) == 1:
+        return candidates[0]
     prices = prices_of(query, facts, of_join)
-    return min(query.forms, key=lambda form: prices[form.kind])
+    return min(candidates, key=lambda form: prices[form.kind])
+
+
+def reads_rows(query: Query, form: Form) -> bool:
+    """Whether a query is computed from the rows of its windows in this form."""
+    operator = operator_of(query.in_form(form))
+    return operator is not None and operator.reads_rows
 
 
 def leaving_queries(queries: Sequence[Query], stored: StoredWindows) -> tuple[Query, ...]:

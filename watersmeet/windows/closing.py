@@ -46,6 +46,11 @@ class Closing:
         found = self.windows.due(self.newest, self.spoke) if self.answered else []
         return [(due, self.rule(due.query)) for due in found if due.query in self.answered]
 
+    def of_streams(self, query: str) -> list[BucketInfo]:
+        """The buckets of the streams of a windowed query."""
+        streams = self.rules.window[query].query.streams
+        return [bucket for bucket in self.buckets if bucket.store in streams]
+
     def inside(self, due: DueWindows, rule: WindowRule) -> list[BucketInfo]:
         """The buckets of its stores that may have rows of windows that are due."""
         grid, stores = rule.query.grid, {store for store, _ in rule.reads}

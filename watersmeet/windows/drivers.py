@@ -16,8 +16,8 @@ from watersmeet.windows.workers import fills, window_orders
 class Driving(Protocol):
     """The part of an operator that starts jobs of Spark."""
 
-    def drive(self, closing: Closing) -> list[TaskReport]:
-        """Compute the windows that are due."""
+    def drive(self, closing: Closing, by_tasks: Sequence[TaskReport]) -> list[TaskReport]:
+        """Compute the windows that are due, and what tasks have left to Spark."""
 
     def close(self) -> None: ...
 
@@ -37,11 +37,11 @@ class ClosingWindows:
     def by_tasks(self, tick: Tick, gathered: Sequence[GatherReport], probed: Sequence[TaskReport]) -> list[TaskReport]:
         return self._executed(window_orders(tick.closing(gathered, probed))) if tick.windowed else []
 
-    def by_spark(self, tick: Tick, gathered: Sequence[GatherReport]) -> list[TaskReport]:
+    def by_spark(self, tick: Tick, gathered: Sequence[GatherReport], probed: Sequence[TaskReport]) -> list[TaskReport]:
         if not tick.windowed:
             return []
         closing = tick.closing(gathered)
-        return [report for driver in self.drivers for report in driver.drive(closing)]
+        return [report for driver in self.drivers for report in driver.drive(closing, probed)]
 
     def close(self) -> None:
         for driver in self.drivers:

@@ -12,9 +12,9 @@ from watersmeet.windows.costs import TickFacts, WindowCosts
 from watersmeet.windows.pairs.plan import PairsPlanning
 from watersmeet.windows.protocol import Planned, Planning, StoredWindows
 from watersmeet.windows.slices.plan import SlicesPlanning
-from watersmeet.windows.sql.plan import SqlPlanning
+from watersmeet.windows.sql.plan import SqlPlanning, TaskPlanning
 
-OPERATORS: tuple[Planning, ...] = (SlicesPlanning(), PairsPlanning(), SqlPlanning())
+OPERATORS: tuple[Planning, ...] = (SlicesPlanning(), PairsPlanning(), TaskPlanning(), SqlPlanning())
 
 
 def operator_of(query: Query) -> Planning | None:

@@ -15,10 +15,10 @@ from watersmeet.store.kernels import I64
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.pairs.task import PairsWorking
 from watersmeet.windows.slices.task import SlicesWorking
-from watersmeet.windows.sql.task import SqlWorking
+from watersmeet.windows.sql.task import SqlWorking, TaskSqlWorking
 from watersmeet.windows.working import Handler, Host, Intake, Working
 
-OPERATORS: tuple[type[Working], ...] = (SlicesWorking, PairsWorking, SqlWorking)
+OPERATORS: tuple[type[Working], ...] = (SlicesWorking, PairsWorking, TaskSqlWorking, SqlWorking)
 
 
 def fills(closing: Closing) -> list[Order]:

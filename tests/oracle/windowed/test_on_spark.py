@@ -15,7 +15,7 @@ from tests.oracle.windowed.queries import declaration, rows
 from tests.support.parquet_input import write_file
 from tests.support.windowed import SECOND, in_windows, plain
 from watersmeet import Engine
-from watersmeet.model.forms import FactorizedAggregates, PairRows, SliceAggregates, WindowSql
+from watersmeet.model.forms import FactorizedAggregates, PairRows, SliceAggregates, TaskSql, WindowSql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,10 +36,10 @@ QUERIES = {
     ),
     "without_partner": (
         "SELECT window_start, x.k, x.s, y.w FROM r {w} x LEFT JOIN t {w} y ON x.k = y.k AND y.w > 0",
-        WindowSql,
+        TaskSql,
     ),
     "rows": ("SELECT window_start, x.s, y.w, x.v + y.w AS n FROM r {w} x JOIN t {w} y ON x.k = y.k", PairRows),
-    "best": ("SELECT window_end, s, d FROM r {w} WHERE d = (SELECT max(d) FROM r {w})", WindowSql),
+    "best": ("SELECT window_end, s, d FROM r {w} WHERE d = (SELECT max(d) FROM r {w})", TaskSql),
 }
 
 

@@ -51,7 +51,7 @@ def rows(random: Random, at: int, seconds: int, count: int = 20) -> pa.Table:
 def run_of(home: Path, partitions: int, limit: int) -> WindowedRun:
     run = WindowedRun(home, DECLARED, partitions, settings={"windows_per_tick": limit}, drivers=(DuckdbWindows,))
     for name, asked in QUERIES.items():
-        run.add(name, asked)
+        run.add(name, asked, kind="slices" if name == "healthy" else "batch")
         assert isinstance(run.lives[name].query.form, WindowSql) == (name != "healthy")
     return run
 

@@ -123,7 +123,7 @@ def test_random_queries(query: Build, session: Any, streams: dict[str, Stream]) 
             wrong.append(f"{sql}\n  {mine} here, {found} in Spark")
     assert not wrong, "\n".join(wrong[:10])
     assert kinds["rejected"] < RANDOM / 3, kinds
-    assert min(kinds["slices"], kinds["batch"]) > 0, kinds
+    assert min(kinds["slices"], kinds["task"]) > 0, kinds
 
 
 @pytest.mark.parametrize("workload", CLASSES)

@@ -14,9 +14,9 @@ CLASSES = {
     "tpch": {
         **dict.fromkeys(("q1", "q6"), "slices"),
         **dict.fromkeys(("q3", "q8", "q9", "q10", "q12", "q14"), "factorized"),
-        **dict.fromkeys(("q4", "q5", "q7", "q17", "q18", "q19"), "batch"),
+        **dict.fromkeys(("q4", "q5", "q7", "q17", "q18", "q19"), "task"),
     },
-    "nexmark": {**dict.fromkeys(("q11", "q15", "q16", "q17"), "slices"), **dict.fromkeys(("q5", "q7", "q8"), "batch")},
+    "nexmark": {**dict.fromkeys(("q11", "q15", "q16", "q17"), "slices"), **dict.fromkeys(("q5", "q7", "q8"), "task")},
 }
 
 

@@ -51,15 +51,16 @@ RECOVERY_POINTS = ("recover.publish", "recover.clear")
 TWIN, TWIN_OF = "twin", "paid"  # with --twin, a query like another that fails when its folder is lost
 GUEST = "guest"  # a query like these that comes and goes
 OUTSIDE = "stock"  # the query that writes outside the home, where recovery has to look too
-# Windowed queries: one of slices, one that Spark computes, one of the results of a join
+# Windowed queries: of slices, by Spark, of the results of a join, and by tasks from rows
 WINDOWED = {
     "per_customer": "SELECT window_start, customer, count(*) AS n, sum(v) AS s FROM orders {} GROUP BY customer",
     "payers": "SELECT window_start, count(DISTINCT customer) AS n, median(v) AS m FROM payments {}",
     "soon_paid": "SELECT window_start, o.id, p.id AS by, p.v FROM orders {0} o JOIN payments {0} p "
     "ON o.customer = p.customer AND o.v < p.v",
+    "largest": "SELECT window_start, customer, v FROM orders {0} WHERE v = (SELECT max(v) FROM orders {0})",
 }
 WINDOWS = {"per_customer": "[RANGE 8 SECONDS SLIDE 4 SECONDS]", "payers": "[TUMBLE 6 SECONDS]"}
-WINDOWS["soon_paid"] = "[RANGE 6 SECONDS SLIDE 3 SECONDS]"
+WINDOWS |= dict.fromkeys(("soon_paid", "largest"), "[RANGE 6 SECONDS SLIDE 3 SECONDS]")
 SPENT = "spent"  # one that has two forms, with --forms
 WINDOWED_JOIN = (
     "SELECT {2} AS w, o.customer, count(*) AS n, sum(p.v) AS s FROM orders{0} o JOIN payments{1} p "

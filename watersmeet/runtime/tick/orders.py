@@ -134,6 +134,7 @@ class TaskReport:
     suspended: dict[str, str] = field(default_factory=dict)  # queries that cannot be answered, and why
     left: dict[str, int] = field(default_factory=dict)  # by query, the first due window that is left to the next tick
     held: tuple[str, int] | None = None  # the worker, and the bytes that it keeps for windows of the next ticks
+    for_spark: dict[str, list[int]] = field(default_factory=dict)  # by query, windows that are too large for a task
     failure: WatersmeetError | None = None
 
 

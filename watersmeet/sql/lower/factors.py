@@ -12,7 +12,7 @@ from watersmeet.sql.lower.final import FinalBuilder, some_row
 from watersmeet.sql.lower.join_conditions import FactorizedJoin, Side
 from watersmeet.sql.lower.join_partials import JoinPartials
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
-from watersmeet.sql.lower.spark_text import is_constant
+from watersmeet.sql.lower.relational_text import is_constant
 from watersmeet.sql.resolve.resolved import ResolvedSelect
 from watersmeet.sql.spark_types import INTEGERS
 

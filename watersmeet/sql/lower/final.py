@@ -27,7 +27,7 @@ class FinalBuilder:
         self._check = lowering.check
         self._keys = {bare(node): key_column(at, kind) for at, (node, kind) in enumerate(keys)}
         self._combine = combine
-        self._typing = _LastTyping(lowering.site, self._leaf)
+        self._typing = FewRowsTyping(lowering.site, self._leaf)
 
     def _leaf(self, node: Scalar) -> Expression | None:
         key = self._keys.get(bare(node))
@@ -65,7 +65,7 @@ class FinalBuilder:
         return proven(self._check, node, self._typing)
 
 
-class _LastTyping(Typing):
+class FewRowsTyping(Typing):
     """Typing of the last step: of its few rows, quotients of decimals are computed here and not by Spark."""
 
     def call(self, node: Call, arguments: list[Expression]) -> Expression:

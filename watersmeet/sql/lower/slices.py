@@ -12,7 +12,7 @@ from watersmeet.sql.functions.rendering import sql
 from watersmeet.sql.lower.combine import MOMENTS, PartialList, combined, plain_name
 from watersmeet.sql.lower.final import FinalBuilder, checked, proven, some_row
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
-from watersmeet.sql.lower.spark_text import is_constant
+from watersmeet.sql.lower.relational_text import is_constant
 from watersmeet.sql.resolve.resolved import Bound, Nested, ResolvedSelect, Scan, WindowEnd
 from watersmeet.sql.resolve.typing import only_spark
 from watersmeet.sql.spark_types import FLOATS, Unsupported, is_numeric

@@ -2,35 +2,26 @@
 quoted names.
 
 What raises in Spark (ANSI) is written in the form that is NULL instead, where Spark has one: try_add, TRY_CAST. The two
-ends of the window are parameters. A LIMIT decides ties by all outputs, so that the result depends on the rows alone.
+ends of the window are parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from watersmeet.model import ColumnRef, Output
 from watersmeet.model.forms import View, WindowSql
 from watersmeet.model.types import canonical_type
 from watersmeet.sql import tree
 from watersmeet.sql.lower.lowering import Lowering
-from watersmeet.sql.resolve.resolved import (
-    Bound,
-    Nested,
-    ResolvedQuery,
-    ResolvedSelect,
-    ResolvedSource,
-    Scan,
-    Subselect,
-    WindowEnd,
-    all_nodes,
-    scans,
-)
+from watersmeet.sql.lower.relational_text import Named, RelationalText, direction, is_constant, views_of
+from watersmeet.sql.resolve.resolved import Bound, Nested, ResolvedQuery, ResolvedSelect, WindowEnd
 from watersmeet.sql.resolve.typing import SparkTyping
 from watersmeet.sql.site import in_backticks
 from watersmeet.sql.spark_types import nested, wider
 from watersmeet.sql.syntax import WITH_UNIT
-from watersmeet.sql.tree import Aggregate, Call, Over, Scalar, SortKey, bare
+from watersmeet.sql.tree import Aggregate, Call, Over, Scalar
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 _OPERATORS = {
@@ -46,21 +37,12 @@ _TRIED = {
     **{"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod", "mod": "try_mod"},
     **{"element_at": "try_element_at", "sum": "try_sum", "avg": "try_avg", "mean": "try_avg", "any": "bool_or"},
 }
-_JOINS = {
-    **{"cross": "CROSS JOIN", "inner": "INNER JOIN", "left": "LEFT OUTER JOIN", "right": "RIGHT OUTER JOIN"},
-    **{"full": "FULL OUTER JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"},
-}
 
 
 def window_sql(lowering: Lowering, query: ResolvedQuery) -> WindowSql:
     """The query as Spark SQL over one view for each stream, with the columns that it reads."""
-    read = {scan.label: scan for scan in scans(query)}
-    columns: dict[str, dict[str, None]] = {scan.stream: {} for scan in read.values()}
-    for node in all_nodes(query):
-        if isinstance(node, Bound) and node.relation in read:
-            columns[read[node.relation].stream][node.column] = None
-    views = tuple(View(f"rows_of_{stream}", stream, tuple(read)) for stream, read in columns.items())
-    text = _Writer({view.stream: view.name for view in views}, lowering.resolver.typing).query(query)
+    views = views_of(query)
+    text = _Writer(views, lowering.resolver.typing).query(query)
     if "${" in text:  # literals have none
         site = lowering.site
         site.fail((0, len(site.text)), "a name with ${ is not supported where Spark computes windows", hint="rename it")
@@ -68,78 +50,42 @@ def window_sql(lowering: Lowering, query: ResolvedQuery) -> WindowSql:
     return WindowSql(text, views, outputs)
 
 
-class _Writer:
-    def __init__(self, views: Mapping[str, str], typing: SparkTyping) -> None:
-        self._views = views
+class _Writer(RelationalText):
+    joins: ClassVar[Mapping[str, str]] = {
+        **{"cross": "CROSS JOIN", "inner": "INNER JOIN", "left": "LEFT OUTER JOIN", "right": "RIGHT OUTER JOIN"},
+        **{"full": "FULL OUTER JOIN", "semi": "LEFT SEMI JOIN", "anti": "LEFT ANTI JOIN"},
+    }
+
+    def __init__(self, views: Sequence[View], typing: SparkTyping) -> None:
+        super().__init__(views)
         self._typing = typing
 
     # Queries -------------------------------------------------------------------------------------
 
-    def query(self, query: ResolvedQuery) -> str:
-        if query.limit is None and not query.offset:
-            return self._plain(query)
-        prefix = "s"
-        while any(output.label.lower().startswith(prefix) for output in query.outputs):
-            prefix += "_"
-        shown = ", ".join(in_backticks(output.label) for output in query.outputs)
-        if isinstance(query, ResolvedSelect) and not query.distinct:
-            inner = self._select(query, self._sorting(prefix, [self._value(each.value) for each in query.order]))
-        else:  # what it is ordered by is a matter of its outputs
-            sorting = self._sorting(prefix, [self._of_outputs(query, each.value) for each in query.order])
-            inner = f"SELECT {shown}{sorting} FROM ({self._plain(query)})"
-        order = [_direction(f"`{prefix}{at}`", each) for at, each in enumerate(query.order)]
-        order += [in_backticks(output.label) for output in query.outputs]
-        limit = f" LIMIT {query.limit}" if query.limit is not None else ""
-        offset = f" OFFSET {query.offset}" if query.offset else ""
-        return f"SELECT {shown} FROM ({inner}) ORDER BY {', '.join(order)}{limit}{offset}"
+    def quoted(self, name: str) -> str:
+        return in_backticks(name)
 
-    def _sorting(self, prefix: str, values: list[str]) -> str:
-        return "".join(f", {value} AS `{prefix}{at}`" for at, value in enumerate(values))
+    def condition(self, node: Scalar) -> str:
+        return self.value(node)
 
-    def _of_outputs(self, query: ResolvedQuery, value: Scalar) -> str:
-        if isinstance(query, ResolvedSelect):
-            place = [bare(known) for known in query.values].index(bare(value))
-            return in_backticks(query.outputs[place].label)
-        return self._value(value)
-
-    def _plain(self, query: ResolvedQuery) -> str:
-        """Without ORDER BY and LIMIT."""
-        if isinstance(query, ResolvedSelect):
-            return self._select(query, "")
-        # The names of outputs are those of the left side.
-        left, right = self.query(query.left), self.query(query.right)
-        listed = ", ".join(
-            f"{in_backticks(one.label)} AS {in_backticks(output.label)}"
-            for one, output in zip(query.left.outputs, query.outputs, strict=True)
-        )
-        return f"SELECT {listed} FROM (({left}) {query.operator} ({right}))"
-
-    def _select(self, query: ResolvedSelect, more: str) -> str:
-        pairs = zip(query.values, query.outputs, strict=True)
-        listed = ", ".join(f"{self._value(value)} AS {in_backticks(output.label)}" for value, output in pairs)
-        text = f"SELECT {'DISTINCT ' if query.distinct else ''}{listed}{more}"
+    def select(self, query: ResolvedSelect, more: Named = ()) -> str:
+        named = [(output.label, value) for output, value in zip(query.outputs, query.values, strict=True)]
+        listed = ", ".join(f"{self.value(value)} AS {in_backticks(name)}" for name, value in (*named, *more))
+        text = f"SELECT {'DISTINCT ' if query.distinct else ''}{listed}"
         if query.source is not None:
-            text += f" FROM {self._source(query.source)}"
+            text += f" FROM {self.source(query.source)}"
         if query.where is not None:
-            text += f" WHERE {self._value(query.where)}"
+            text += f" WHERE {self.value(query.where)}"
         if query.group is not None:
-            keys = [self._value(key) for key in query.group if not is_constant(key)]
+            keys = [self.value(key) for key in query.group if not is_constant(key)]
             text += f" GROUP BY {', '.join(keys or [_end(False)])}"
         if query.having is not None:
-            text += f" HAVING {self._value(query.having)}"
+            text += f" HAVING {self.value(query.having)}"
         return text
-
-    def _source(self, source: ResolvedSource) -> str:
-        if isinstance(source, Scan):
-            return f"{in_backticks(self._views[source.stream])} AS {in_backticks(source.label)}"
-        if isinstance(source, Subselect):
-            return f"({self.query(source.query)}) AS {in_backticks(source.label)}"
-        text = f"({self._source(source.left)} {_JOINS[source.kind]} {self._source(source.right)}"
-        return f"{text} ON {self._value(source.on)})" if source.on is not None else f"{text})"
 
     # Scalars -------------------------------------------------------------------------------------
 
-    def _value(self, node: Scalar) -> str:
+    def value(self, node: Scalar) -> str:
         match node:
             case Bound():
                 return (
@@ -158,19 +104,19 @@ class _Writer:
             case Nested():
                 return self._nested(node)
             case tree.Parenthesized():
-                return self._value(node.inner)
+                return self.value(node.inner)
             case tree.CastTo():
-                return f"TRY_CAST({self._value(node.value)} AS {canonical_type(node.type)})"
+                return f"TRY_CAST({self.value(node.value)} AS {canonical_type(node.type)})"
             case tree.Field():
-                return f"{self._value(node.value)}.{in_backticks(node.name)}"
+                return f"{self.value(node.value)}.{in_backticks(node.name)}"
         return _constant(node)
 
     def _call(self, node: Call) -> str:
         name = node.name.lower()
         first, *others = node.arguments or (tree.Null(),)
         if name == "-" and not others:
-            return f"(-{self._value(first)})"
-        written = [self._value(each) for each in node.arguments]
+            return f"(-{self.value(first)})"
+        written = [self.value(each) for each in node.arguments]
         if name == "item":
             is_array = nested(self._typing.typed(first).type)[0] == "array"
             return f"{'get' if is_array else 'try_element_at'}({', '.join(written)})"
@@ -196,20 +142,20 @@ class _Writer:
     def _aggregate(self, node: Aggregate) -> str:
         name = _TRIED.get(node.name, node.name)
         if node.name in ("min_by", "max_by"):  # rows that tie are ordered by the value itself
-            value, by = (self._value(each) for each in node.arguments)
+            value, by = (self.value(each) for each in node.arguments)
             listed = f"{value}, CASE WHEN {by} IS NOT NULL THEN struct({by}, {value}) END"
         else:
-            listed = ", ".join("*" if isinstance(each, tree.Star) else self._value(each) for each in node.arguments)
+            listed = ", ".join("*" if isinstance(each, tree.Star) else self.value(each) for each in node.arguments)
         text = f"{name}({'DISTINCT ' if node.distinct else ''}{listed})"
-        return f"{text} FILTER (WHERE {self._value(node.filter)})" if node.filter is not None else text
+        return f"{text} FILTER (WHERE {self.value(node.filter)})" if node.filter is not None else text
 
     def _over(self, node: Over) -> str:
         called = self._aggregate(Aggregate(node.name, node.arguments, False, node.filter))
         parts = []
         if node.partition:
-            parts.append(f"PARTITION BY {', '.join(self._value(each) for each in node.partition)}")
+            parts.append(f"PARTITION BY {', '.join(self.value(each) for each in node.partition)}")
         if node.order:
-            keys = [_direction(self._value(each.value), each) for each in node.order]
+            keys = [direction(self.value(each.value), each) for each in node.order]
             parts.append(f"ORDER BY {', '.join(keys)}")
         return f"{called} OVER ({' '.join(parts)})"
 
@@ -217,12 +163,7 @@ class _Writer:
         query = self.query(node.query)
         if node.kind == "exists":
             return f"EXISTS ({query})"
-        return f"({self._value(node.value)} IN ({query}))" if node.value is not None else f"({query})"
-
-
-def is_constant(node: Scalar) -> bool:
-    """Whether it is the same for all rows of a window."""
-    return not any(isinstance(each, Bound | Nested | Aggregate | Over) for each in node.walk())
+        return f"({self.value(node.value)} IN ({query}))" if node.value is not None else f"({query})"
 
 
 def _operator(name: str, written: list[str], node: Call) -> str:
@@ -265,10 +206,6 @@ def _constant(node: Scalar) -> str:
 
 def _end(end: bool) -> str:
     return f"timestamp_micros(:window_{'end' if end else 'start'})"
-
-
-def _direction(text: str, order: SortKey) -> str:
-    return f"{text} {'DESC' if order.descending else 'ASC'} NULLS {'FIRST' if order.nulls_first else 'LAST'}"
 
 
 def _string(value: str) -> str:

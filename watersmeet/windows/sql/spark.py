@@ -64,9 +64,17 @@ class SparkWindows:
         self._turns = Turns()
         self._jobs: WindowJobs | None = None
 
-    def drive(self, closing: Closing) -> list[TaskReport]:
-        if not closing.has(SQL):
-            return []
+    def drive(self, closing: Closing, by_tasks: Sequence[TaskReport]) -> list[TaskReport]:
+        large = [
+            [batch_order(closing, query, start, closing.of_streams(query)) for start in starts]
+            for report in by_tasks
+            for query, starts in report.for_spark.items()
+            if query not in report.suspended
+        ]
+        found = self._own(closing) if closing.has(SQL) else []
+        return [*found, *(self.compute(large) if large else [])]
+
+    def _own(self, closing: Closing) -> list[TaskReport]:
         order = occupied_order(closing)
         found = self._executor.submit(order).result() if order.asked else []
         for problem in found:

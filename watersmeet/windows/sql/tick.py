@@ -12,7 +12,7 @@ from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.runtime.tick.orders import Order, WritingOrder
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.life import DueWindows
-from watersmeet.windows.sql.plan import SQL
+from watersmeet.windows.sql.plan import SQL, TASK
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,39 @@ class SqlTicking:
         return ()
 
 
+@dataclass(frozen=True)
+class RowsOrder(WritingOrder):
+    """Windows that tasks compute from their rows: for each task what is due, and the buckets that may have rows."""
+
+    work: tuple[tuple[tuple[DueWindows, tuple[BucketInfo, ...]], ...], ...]
+
+    @property
+    def tasks(self) -> int:
+        return len(self.work)
+
+
+class TaskSqlTicking:
+    def fills(self, closing: Closing) -> Sequence[Order]:
+        return ()
+
+    def orders(self, closing: Closing) -> Sequence[Order]:
+        """One order. Queries that read the same streams have the same task: it reads the rows of a window once."""
+        together: dict[tuple[str, ...], list[tuple[DueWindows, tuple[BucketInfo, ...]]]] = {}
+        for due, rule in closing.due(TASK):
+            buckets = tuple(closing.inside(due, rule))
+            if buckets:
+                together.setdefault(tuple(sorted(rule.query.streams)), []).append((due, buckets))
+        work: list[list[tuple[DueWindows, tuple[BucketInfo, ...]]]] = [[] for _ in range(closing.rules.partitions)]
+        for group in sorted(together.values(), key=_bytes, reverse=True):
+            min(work, key=_bytes).extend(group)
+        listed = tuple(tuple(each) for each in work if each)
+        return [RowsOrder(closing.home, closing.tick, closing.attempt, closing.rules, work=listed)]
+
+
+def _bytes(group: Iterable[tuple[DueWindows, tuple[BucketInfo, ...]]]) -> int:
+    return sum(info.bytes for _, infos in group for info in infos)
+
+
 def occupied_order(closing: Closing) -> OccupiedOrder:
     """Which of the windows that are due have rows."""
     asked = [(due, rule.query.grid, tuple(closing.inside(due, rule))) for due, rule in closing.due(SQL)]
@@ -65,8 +98,8 @@ def occupied_order(closing: Closing) -> OccupiedOrder:
 
 def batch_order(closing: Closing, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
     """A window that has rows, in some of these buckets."""
-    rule = closing.rule(query)
-    asking, (form,) = rule.query, rule.details
+    asking = closing.rule(query).query
+    (form,) = (each for each in asking.forms or (asking.form,) if isinstance(each, WindowSql))
     found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
     for bucket in buckets:
         if bucket.tau_min < asking.grid.end(start) and bucket.tau_max >= start:
