@@ -7,8 +7,8 @@ from watersmeet.model import ColumnRef, Output, member_column
 from watersmeet.model.forms import END, START, PairRows
 from watersmeet.sql.lower.continuous import JoinLowering, any_column
 from watersmeet.sql.lower.lowering import DoesNotFit, Lowering
-from watersmeet.sql.lower.slices import Rows
 from watersmeet.sql.lower.relational_text import is_constant
+from watersmeet.sql.lower.slices import Rows
 from watersmeet.sql.resolve.resolved import (
     Nested,
     ResolvedJoin,
