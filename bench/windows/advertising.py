@@ -15,6 +15,7 @@ STREAMS = (
 KEYS = ("campaign", "site", "substring(site, 1, 2)", "person")
 FILTERS = ("", "price > 800", "price < 200", "campaign < 100", "campaign % 2 = 0", "site LIKE 'a%'", "person % 10 = 3")
 VALUES = ("count(*)", "sum(price)", "max(price)", "avg(price)")
+FEW_PERSONS = 1_000
 JOINED = ("count(*)", "sum(c.cost)", "max(c.cost)", "sum(i.price)")
 
 
@@ -31,12 +32,14 @@ class Question:
     having: str = ""
     joins: bool = False
     grouped: bool = True  # otherwise it gives rows: key and value of each
+    only_counts: bool = False  # Watersmeet writes no rows
 
     @property
     def watersmeet(self) -> str:
         bracket = f"[RANGE {self.range} SECONDS SLIDE {self.slide} SECONDS]"
+        name = f"{self.name} INTO count" if self.only_counts else self.name
         return (
-            f"CREATE QUERY {self.name} AS SELECT window_start AS w, {self.key} AS k, {self.value} AS v "
+            f"CREATE QUERY {name} AS SELECT window_start AS w, {self.key} AS k, {self.value} AS v "
             f"FROM {self._source(bracket)}{self._tail()};\n"
         )
 
@@ -108,3 +111,16 @@ def aggregations_of_join(count: int = 10, seed: int = 28) -> tuple[Question, ...
 def rows_of_join(slide: int) -> Question:
     """Impressions with their clicks in the same window of ten seconds."""
     return Question("rows", 10, slide, "i.id", "c.cost", joins=True, grouped=False)
+
+
+def aggregations_by_person(count: int, persons: int, seed: int = 28) -> tuple[Question, ...]:
+    """Sliding aggregations by one key; with many keys the busy ones are asked for."""
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        slide = chance.randint(1, 5)
+        length = slide * chance.randint(1, 10 // slide)
+        value, where = chance.choice(VALUES), chance.choice(FILTERS)
+        having = "count(*) >= 5" if persons > FEW_PERSONS else ""
+        found.append(Question(f"q{number}", length, slide, "person", value, where, having))
+    return tuple(found)

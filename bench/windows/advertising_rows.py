@@ -19,7 +19,7 @@ PERSONS, SITES, CAMPAIGNS = 1_000_000, 5_000, 1_000
 CLICKED = 0.33
 
 
-def write_rows(folder: Path, ticks: int, rows: int, seed: int = 28, fan_out: int = 1) -> None:
+def write_rows(folder: Path, ticks: int, rows: int, seed: int = 28, fan_out: int = 1, persons: int = PERSONS) -> None:
     """`fan_out`: so many impressions have the same id, and so many clicks too."""
     chance = np.random.default_rng(seed)
     for name in ("impressions", "clicks"):
@@ -35,7 +35,7 @@ def write_rows(folder: Path, ticks: int, rows: int, seed: int = 28, fan_out: int
         impressions = {
             "ts": _instants(at),
             "id": ids,
-            "person": _zipf(chance, PERSONS, rows),
+            "person": _zipf(chance, persons, rows),
             "site": sites[_zipf(chance, SITES, rows)],
             "campaign": _zipf(chance, CAMPAIGNS, rows).astype(np.int32),
             "price": chance.integers(1, 1000, rows),

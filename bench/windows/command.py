@@ -13,13 +13,14 @@ from rich.table import Table
 
 from bench.report import write_json
 from bench.scratch import in_scratch
-from bench.windows import ads, inputs, joins, running, tpch
+from bench.windows import ads, grid, inputs, joins, running, tpch
 from bench.windows import rows as rows_of_joins
 from bench.windows.advertising import aggregations, aggregations_of_join, rows_of_join
 from bench.windows.running import Run
 from bench.windows.workload import Aggregation, Workload, drawn, sliding_sum
 
-PARTS = ("sum", "many", "joins", "tpch", "state", "ads", "ads-join", "ads-fan-out", "rows")
+PARTS = ("sum", "many", "joins", "tpch", "state", "ads", "ads-join", "ads-fan-out", "rows", "grid")
+CARDINALITIES = [5, 1_000, 100_000, 1_000_000]
 WARM_UP = 4  # ticks that do not count
 SLIDES = (10, 2)  # of the join that gives rows
 SAMPLE = 2  # queries of many that Spark runs; it shares nothing, so that the others cost as much
@@ -31,6 +32,9 @@ def windows(
     ticks: int = 14,
     keys: Annotated[int, typer.Option(help="of the single sum")] = 1_000,
     counts: Annotated[list[int], typer.Option("--queries", help="numbers of aggregations")] = [1, 10, 100, 1000],  # noqa: B006
+    cardinalities: Annotated[
+        list[int], typer.Option("--cardinality", help="numbers of keys of the grid")
+    ] = CARDINALITIES,
     orders: Annotated[int, typer.Option(help="of a window, in the queries of TPC-H")] = 4_000,
     known: Annotated[bool, typer.Option(help="ads-join begins with statistics, as after a first life")] = True,
     peers: Annotated[str, typer.Option(help="systems to compare with, of spark and flink, or none")] = "spark flink",
@@ -52,6 +56,8 @@ def windows(
             figures[part] = in_scratch(lambda folder: _state(folder, ticks, rows, keys))
         elif part == "rows":
             figures[part] = [each for slide in SLIDES for each in _rows(slide, ticks, rows, peers.split())]
+        elif part == "grid":
+            figures[part] = grid.show(grid.measured(ticks, rows, counts, cardinalities), rows)
         else:
             figures[part] = in_scratch(partial(_ads, part, ticks, rows, known))
         write_json("windows-" + part, {"parts": {part: figures[part]}})

@@ -181,9 +181,12 @@ OPENED = (
 )
 
 
-def plan_of_rows(stored: StoredWindows | None = None, backfill: bool = False) -> Plan:
-    query = replace(JOINED.query("q", OPENED), backfill=backfill)
-    return make_plan(AT_ONCE, tuple(JOINED.streams.values()), [query], Options(), Statistics(), stored=stored)
+def plan_of_rows(
+    stored: StoredWindows | None = None, backfill: bool = False, known: Statistics | None = None, text: str = OPENED
+) -> Plan:
+    query = replace(JOINED.query("q", text), backfill=backfill)
+    streams = tuple(JOINED.streams.values())
+    return make_plan(AT_ONCE, streams, [query], Options(), known or Statistics(), stored=stored)
 
 
 def test_results_of_a_join_are_kept_though_nothing_is_known_of_it() -> None:
@@ -193,6 +196,20 @@ def test_results_of_a_join_are_kept_though_nothing_is_known_of_it() -> None:
     assert kind(plan_of_rows(backfill=True)) == ("batch", "sql"), "results among stored rows are not found"
     shown = explain(plan_of_rows().rendered())
     assert "(class pair rows)" in shown and "Alone it would take pair rows" in shown and "batch" in shown
+
+
+def test_results_have_a_price_in_each_form() -> None:
+    """A hundred partners for each row have to be found by Spark too; few rows in seldom windows cost it a job."""
+    ends = frozenset((("bids", "auction"), ("auctions", "id")))
+    for rows, partners in ((1_000, 100), (10, 0.1)):
+        known = Statistics(
+            sizes={"bids": 60.0 * rows, "auctions": 60.0 * rows},
+            selectivities={ends: partners / (60 * rows)},
+            arrivals={"bids": float(rows), "auctions": float(rows)},
+            progress={"bids": 1.0, "auctions": 1.0},
+        )
+        plan = plan_of_rows(known=known)
+        assert kind(plan) == ("pair rows", "pairs"), plan.prices
 
 
 def test_open_windows_of_an_earlier_version_stay_by_spark() -> None:

@@ -16,8 +16,10 @@ from watersmeet import Engine
 from watersmeet.aggregate import arriving
 from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
+from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.runtime.emit import patience
 from watersmeet.store import filters
 from watersmeet.store.evaluate import Evaluated, evaluate
 from watersmeet.store.guard import ExpressionError
@@ -44,6 +46,10 @@ HEALTHY = {
     "joined": Asked(
         f"SELECT window_start, x.k, count(*) AS n FROM r {WINDOW} x JOIN t {WINDOW} y ON x.k = y.k GROUP BY x.k",
         "SELECT {start}, x.k, count(*) FROM r x JOIN t y ON x.k = y.k GROUP BY x.k",
+    ),
+    "rows": Asked(
+        f"SELECT window_start, x.v, y.v AS w FROM r {WINDOW} x JOIN t {WINDOW} y ON x.k = y.k WHERE x.v < 3",
+        "SELECT {start}, x.v, y.v FROM r x JOIN t y ON x.k = y.k WHERE x.v < 3",
     ),
 }
 VICTIM = "victim"
@@ -132,7 +138,7 @@ def test_a_query_that_is_dropped_while_its_windows_are_made(
 
     monkeypatch.setattr(task, "BYTES", 1)
     monkeypatch.setattr(task, "answers", noting)
-    monkeypatch.setattr(task, "dropped", signs)
+    monkeypatch.setattr(patience, "dropped", signs)
     victim = f"SELECT window_start, k, count(*) AS n FROM r [RANGE 20 SECONDS SLIDE 1 SECOND] GROUP BY k{having}"
     run = run_beside(tmp_path / "home", victim)
     live(run)
@@ -282,3 +288,23 @@ def test_many_windows_of_long_keys_in_little_memory(spark: SparkSession, tmp_pat
     assert found.count() == 119
     assert found.select("n").distinct().count() == 1
     engine.stop()
+
+
+def test_memory_that_is_short_for_all_windows_together_suspends_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick is repeated with care: each query by itself."""
+    failed = 0
+
+    def failing(due: Sequence[DueQuery], *given: Any) -> Any:
+        nonlocal failed
+        if len(due) > 1:
+            failed += 1
+            raise MemoryError
+        return rounds(due, *given)
+
+    monkeypatch.setattr(task, "rounds", failing)
+    run = run_beside(tmp_path / "home", "")
+    live(run)
+    assert failed == 2, "once in each life: the ticks after it are careful too"
+    run.check()

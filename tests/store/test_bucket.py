@@ -245,11 +245,23 @@ def test_slots_with_more_rows_than_a_probe_takes_at_a_time(room: int, window: in
     starts, order = packed(*build_index(codes, none, np.empty(0, np.int32), slot_bits(rows)), rows)
     found, row, at = [], 0, -1
     while row < len(left):
-        outs = [np.empty(room, kind) for kind in (np.int32, np.int32, np.int64, np.int64, np.uint8)]
-        count, row, at = probe(
-            *(left, latest, latest + window, none, row, at),
-            *(starts, order, codes, tau, NO_DEADLINE, none, window, *outs),
+        outs: Any = [np.empty(room, kind) for kind in (np.int32, np.int32, np.int64, np.int64, np.uint8)]
+        given: Any = (
+            left,
+            latest,
+            latest + window,
+            none,
+            row,
+            at,
+            starts,
+            order,
+            codes,
+            tau,
+            NO_DEADLINE,
+            none,
+            window,
         )
+        count, row, at = probe(*given, *outs)
         found += list(zip(*(out[:count].tolist() for out in outs[:4]), strict=True))
     near = np.abs(latest[:, None] - tau) <= window
     assert found == [

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.aggregate.held import Held
 from watersmeet.aggregate.kernels import fill_slots, number_keys
 from watersmeet.model.types import has_code, type_of_arrow
 from watersmeet.store.codes import encode
@@ -40,9 +39,6 @@ class KeyTable:
     @property
     def nbytes(self) -> int:
         return int(self._values.nbytes) + self._codes.nbytes + self._slots.nbytes
-
-    def held(self) -> tuple[Held, ...]:
-        return self._values, self._codes, self._slots
 
     def numbers(self, keys: pa.RecordBatch) -> np.ndarray:
         """The number of the key of each row; new keys get new numbers."""

@@ -25,7 +25,6 @@ from watersmeet.aggregate.block_kernels import (
     paired_moments,
 )
 from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes, value_of
-from watersmeet.aggregate.held import Held
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.types import has_code
 from watersmeet.store.codes import fixed_width
@@ -75,9 +74,11 @@ class Matrix:
         empty = cls(store, longest)
         return 8 * slices * keys * (len(empty._prefix) + len(empty._blocks) * empty._levels)
 
-    def held(self) -> tuple[Held, ...]:
-        """What it has in memory."""
-        return self._keys, *self._prefix.values(), *self._blocks.values()
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        tables = (*self._prefix.values(), *self._blocks.values())
+        return int(self._keys.nbytes) + sum(table.nbytes for table in tables)
 
     @property
     def most_keys(self) -> int:

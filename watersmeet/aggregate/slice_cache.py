@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
-from watersmeet.aggregate.held import held_bytes
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.aggregate.matrix import Matrix, fits
 from watersmeet.aggregate.slice_store import SliceStore
@@ -119,7 +118,7 @@ class SliceCache:
     @property
     def nbytes(self) -> int:
         """The memory that it takes; of mapped buckets nothing."""
-        return held_bytes(self._form.held())
+        return self._form.nbytes
 
     @property
     def row_bytes(self) -> int:

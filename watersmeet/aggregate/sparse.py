@@ -14,7 +14,7 @@ oldest member besides that of the newest. They become final with the newest, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,7 +24,7 @@ import pyarrow as pa
 from watersmeet.aggregate.accumulate import FARTHEST, normalized
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.grouping import ordered_codes, value_of
-from watersmeet.aggregate.held import Held
+from watersmeet.aggregate.held import own_bytes
 from watersmeet.aggregate.kernels import add_moments, add_values, meet_keys, take_extremes
 from watersmeet.aggregate.key_table import KeyTable
 from watersmeet.aggregate.slice_store import EARLIEST, SliceStore
@@ -80,10 +80,17 @@ class _Chunk:
     def renumbered(self, numbers: np.ndarray) -> _Chunk:
         return _Chunk(self.store, self.rows, self.begins, self.newest, numbers[self.keys])
 
-    def held(self) -> Iterator[Held]:
-        yield from (self.rows, self.begins, self.newest, self.keys, *self._values.values())
-        for passing in self._passing.values():
-            yield from passing.held()
+    @cached_property
+    def _own_bytes(self) -> int:
+        rows = own_bytes(self.rows) if self.chosen is None else 0  # those of `passing` are the same
+        arrays = {id(each): each for each in (self.begins, self.newest, self.keys)}
+        return rows + sum(each.nbytes for each in arrays.values() if each.flags.writeable)  # not mapped
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes; of mapped rows nothing."""
+        made = sum(each.nbytes for each in self._values.values() if each.base is None or self.chosen is not None)
+        return self._own_bytes + made + sum(each.nbytes for each in self._passing.values())
 
     def passing(self, present: Accumulator) -> _Chunk:
         """The rows with something that `present` counts: a pass over them does not look at the others."""
@@ -138,11 +145,10 @@ class SparseSlices:
         """The size of a key on average."""
         return self._keys.nbytes // max(1, len(self._keys))
 
-    def held(self) -> Iterator[Held]:
-        """What it has in memory or mapped."""
-        yield from (*self._keys.held(), self._places)
-        for chunk in self._chunks:
-            yield from chunk.held()
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes; of mapped rows nothing."""
+        return self._keys.nbytes + self._places.nbytes + sum(chunk.nbytes for chunk in self._chunks)
 
     def extend(self, rows: pa.RecordBatch, newest: I64) -> None:
         """Append rows of slices that are final; a key may be in a slice several times."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
-from watersmeet.aggregate.held import Held
+from watersmeet.aggregate.held import own_bytes
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
@@ -55,9 +55,10 @@ class SliceTree:
         """The number of rows of all slices."""
         return len(self._levels[0].nodes)
 
-    def held(self) -> list[Held]:
-        """What it has in memory or mapped."""
-        return [each for level in self._levels for each in (level.rows, level.nodes)]
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes; of mapped rows nothing."""
+        return sum(own_bytes(level.rows) + level.nodes.nbytes for level in self._levels)
 
     @property
     def most_keys(self) -> int:

@@ -17,6 +17,7 @@ from math import inf
 from watersmeet.model import Query
 from watersmeet.model.forms import Form, PairRows
 from watersmeet.windows.costs import RESULTS, TickFacts
+from watersmeet.windows.pairs.plan import in_windows
 from watersmeet.windows.protocol import StoredWindows
 from watersmeet.windows.table import cost_of, operator_of, planned_windows
 
@@ -82,5 +83,18 @@ def _price(query: Query, facts: TickFacts, of_join: JoinPrice) -> float:
             return inf  # results of a join are aggregated when they are found, and nowhere else
         cost, results = of_join(query)
         facts = replace(facts, joined={query.name: results})
+    if query.join is None:
+        cost += _made_results(query, facts, of_join)
     costs = cost_of(planned_windows([query], StoredWindows(), facts.partitions).rules, facts)
     return cost + costs.total - costs.by_stage.get(RESULTS, 0.0)  # which are the same in every form
+
+
+def _made_results(query: Query, facts: TickFacts, of_join: JoinPrice) -> float:
+    """What it takes to make, from the rows of windows, the results of a join that another form finds one by one."""
+    found = next((query.in_form(form) for form in query.forms if form.kind == PairRows.kind), None)
+    operator = operator_of(query)
+    if found is None or operator is None:
+        return 0.0
+    _, results = of_join(found)
+    each = facts.weights.window_row if operator.needs_spark else facts.weights.result_row
+    return in_windows(found, results) * each

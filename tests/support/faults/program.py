@@ -51,7 +51,7 @@ RECOVERY_POINTS = ("recover.publish", "recover.clear")
 TWIN, TWIN_OF = "twin", "paid"  # with --twin, a query like another that fails when its folder is lost
 GUEST = "guest"  # a query like these that comes and goes
 OUTSIDE = "stock"  # the query that writes outside the home, where recovery has to look too
-# Windowed queries: of slices, by Spark, of the results of a join, and by tasks from rows
+# Windowed queries: of slices, by Spark, of the results of a join, and of rows in tasks
 WINDOWED = {
     "per_customer": "SELECT window_start, customer, count(*) AS n, sum(v) AS s FROM orders {} GROUP BY customer",
     "payers": "SELECT window_start, count(DISTINCT customer) AS n, median(v) AS m FROM payments {}",

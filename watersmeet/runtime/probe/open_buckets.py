@@ -11,6 +11,7 @@ from watersmeet.home.manifest import BucketInfo
 from watersmeet.runtime.probe.partial_results import Refs
 from watersmeet.runtime.tick.orders import ProbeOrder
 from watersmeet.store.bucket import Bucket
+from watersmeet.store.gathering import gathered
 
 
 class OpenBuckets:
@@ -65,11 +66,11 @@ class TickBuckets:
 
     def gather(self, store: str, refs: Refs, read: Callable[[Bucket], np.ndarray], dtype: type) -> np.ndarray:
         """One value for each reference, from the array that `read` finds in a bucket."""
-        out: np.ndarray = np.empty(len(refs.row), dtype)
-        for number in np.flatnonzero(np.bincount(refs.bucket)):
-            chosen = refs.bucket == number
-            out[chosen] = read(self.at(store, int(number)))[refs.row[chosen]]
-        return out
+        arrays: dict[int, np.ndarray] = {
+            number: np.ascontiguousarray(read(self.at(store, number)), dtype)
+            for number in np.flatnonzero(np.bincount(refs.bucket)).tolist()
+        }
+        return gathered(arrays, refs.bucket, refs.row, np.dtype(dtype))
 
     def times(self, store: str, refs: Refs, prefix: str) -> np.ndarray:
         """The event time of a member of each row."""

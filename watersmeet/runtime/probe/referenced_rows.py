@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,35 +12,61 @@ from watersmeet.model import KeyPart
 from watersmeet.plan.ruleset import kept_name
 from watersmeet.runtime.probe.open_buckets import TickBuckets
 from watersmeet.runtime.probe.partial_results import Refs
+from watersmeet.store.codes import fixed_width
 from watersmeet.store.evaluate import evaluate
+from watersmeet.store.gathering import WIDTHS, gathered
 
 
 class RowPlacement:
-    """References sorted by bucket once, so that each column is taken from each bucket in one go."""
+    """References to rows of a store, from which columns are put together."""
 
     def __init__(self, refs: Refs) -> None:
         self.refs = refs
-        self.numbers = np.flatnonzero(np.bincount(refs.bucket))
-        if len(self.numbers) > 1:
-            narrow = refs.bucket.astype(np.uint16) if self.numbers[-1] < 1 << 16 else refs.bucket
-            self.order = np.argsort(narrow, kind="stable")  # a radix sort for 16 bits
-            self.bounds = np.searchsorted(refs.bucket[self.order], self.numbers)
-            self.back = np.empty(len(self.order), np.int64)
-            self.back[self.order] = np.arange(len(self.order))
+        self.numbers: list[int] = np.flatnonzero(np.bincount(refs.bucket)).tolist()
 
     def columns(self, stores: TickBuckets, store: str, names: list[str]) -> pa.Table:
-        if len(self.numbers) == 0:
+        if not self.numbers:
             return pa.Table.from_batches([stores.at(store, 0).rows.select(names).slice(0, 0)])
-        if len(self.numbers) == 1:
-            rows = stores.at(store, int(self.numbers[0])).rows.select(names)
-            return pa.Table.from_batches([rows.take(pa.array(self.refs.row))])
-        sorted_rows = self.refs.row[self.order]
-        ends = [*self.bounds[1:], len(sorted_rows)]
+        batches = {number: stores.at(store, number).rows for number in self.numbers}
+        others = [name for name in names if not all(_is_simple(batch.column(name)) for batch in batches.values())]
+        found = dict(zip(others, self._taken(batches, others).columns, strict=True)) if others else {}
+        arrays = [found[name] if name in found else self._gathered(batches, name) for name in names]
+        return pa.table(arrays, names)
+
+    def _gathered(self, batches: dict[int, pa.RecordBatch], name: str) -> pa.Array:
+        columns = {number: batch.column(name) for number, batch in batches.items()}
+        kind = columns[self.numbers[0]].type
+        width = np.dtype(f"u{kind.bit_width // 8}")
+        arrays = {number: fixed_width(column, width) for number, column in columns.items()}
+        values = gathered(arrays, self.refs.bucket, self.refs.row, width)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+    def _taken(self, batches: dict[int, pa.RecordBatch], names: list[str]) -> pa.Table:
+        """The columns of any type, by references sorted by bucket: each is taken from each bucket in one go."""
+        if len(batches) == 1:
+            return pa.Table.from_batches([batches[self.numbers[0]].select(names).take(pa.array(self.refs.row))])
+        rows, bounds, back = self._sorted
         pieces = [
-            stores.at(store, int(number)).rows.select(names).take(pa.array(sorted_rows[begin:end]))
-            for number, begin, end in zip(self.numbers, self.bounds, ends, strict=True)
+            batches[number].select(names).take(pa.array(rows[begin:end]))
+            for number, begin, end in zip(self.numbers, bounds, [*bounds[1:], len(rows)], strict=True)
         ]
-        return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(self.back))
+        return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(back))
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows by bucket, where each bucket begins, and where each reference is found."""
+        narrow = self.refs.bucket.astype(np.uint16) if self.numbers[-1] < 1 << 16 else self.refs.bucket
+        order = np.argsort(narrow, kind="stable")  # a radix sort for 16 bits
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return self.refs.row[order], np.searchsorted(self.refs.bucket[order], self.numbers), back
+
+
+def _is_simple(column: pa.Array) -> bool:
+    """Whether the values stand side by side, whole bytes each, without a NULL."""
+    kind = column.type
+    has_width = pa.types.is_primitive(kind) and kind.bit_width // 8 in WIDTHS and kind.bit_width % 8 == 0
+    return has_width and not column.null_count
 
 
 def key_values(

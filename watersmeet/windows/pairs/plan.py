@@ -86,21 +86,25 @@ class PairsPlanning:
         return Planned(tuple(rules), tuple(stores))
 
     def cost(self, rules: Sequence[WindowRule], facts: TickFacts) -> WindowCosts:
-        """Each result of the join is kept, and written for each window that it is in: of members that are at random
-        within RANGE of each other, the oldest and the newest of n are RANGE · (n - 1) / n apart."""
+        """Each result of the join is kept, and written for each window that it is in."""
         found, weights = WindowCosts(), facts.weights
         for rule in rules:
-            query, grid = rule.query, rule.query.grid
+            query = rule.query
             results = facts.joined.get(query.name, 0.0)
             found.add(KEPT, query.name, results * weights.kept_row + facts.partitions * weights.file)
-            assert query.join is not None
-            in_windows = results * grid.range / grid.slide / len(query.join.aliases)
             known = facts.statistics.results.get(query.name)
-            written = in_windows if known is None else facts.windows(query) * known
+            written = in_windows(query, results) if known is None else facts.windows(query) * known
             found.add(RESULTS, query.name, facts.writing(query, written))
             if not facts.knows(query):
                 found.assumed.add(query.name)
         return found
+
+
+def in_windows(query: Query, results: float) -> float:
+    """How many results windows have of so many that the join has: of members that are at random within RANGE of each
+    other, the oldest and the newest of n are RANGE · (n - 1) / n apart."""
+    assert query.join is not None
+    return results * query.grid.range / query.grid.slide / len(query.join.aliases)
 
 
 def _store(query: Query, partitions: int) -> PairStore:

@@ -7,7 +7,7 @@ the share. What a cache takes is not known before it is made: it is estimated fr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from watersmeet.aggregate.slice_cache import SliceCache
@@ -76,16 +76,16 @@ class KeptCaches:
     def _of_row(self, store: SliceStore) -> float:
         return self._row_bytes.get(store.name, _FIXED + _COLUMN * len(store.schema))
 
-    def note(self, used: Iterable[SliceCache], share: int) -> None:
-        """Remember what caches take, for the estimates of the next ticks."""
-        for cache in used:
-            size = cache.nbytes
-            if cache.rows and size * _TELLING >= share:
-                self._row_bytes[cache.store.name] = size / cache.rows
+    def note(self, cache: SliceCache, share: int) -> int:
+        """Remember what a cache takes, for the estimates of the next ticks."""
+        size = cache.nbytes
+        if cache.rows and size * _TELLING >= share:
+            self._row_bytes[cache.store.name] = size / cache.rows
+        return size
 
     def shrink(self, share: int) -> int:
         """Let the largest ones go until the rest is within the share; returns what it takes."""
-        sizes = {name: cache.nbytes for name, cache in self._caches.items()}
+        sizes = {name: self.note(cache, share) for name, cache in self._caches.items()}
         for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
             if not share or sum(sizes.values()) <= share:
                 break

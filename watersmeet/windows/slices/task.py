@@ -101,8 +101,7 @@ class SlicesWorking:
             answering = _Answering(order, task, f"{name}-w{task}", self._host.opened, caches)
             report = answering.run()
         except Exception as problem:
-            queries = [due.query for due in order.work[task][1]]
-            return [TaskReport(failure=self._host.as_failure(problem, order.home, queries))]
+            return [TaskReport(failure=self._host.as_failure(problem, order.home))]
         finally:
             if order.flush or order.careful:
                 self._caches.clear()  # slices that were final for it may get rows
@@ -199,7 +198,7 @@ class _Answering:
         )
 
     def _done(self, cache: SliceCache) -> None:
-        self._caches.note([cache], self._share)
+        self._caches.note(cache, self._share)
         self._count(cache)
 
     def _begin_round(self, some: Sequence[DueQuery], caches: Caches | None) -> list[DueQuery]:
@@ -212,7 +211,6 @@ class _Answering:
 
     def _count_work(self) -> None:
         counts, results = self._report.counts, self._report.results
-        self._caches.note(self._ready.values(), self._share)
         for cache in self._ready.values():
             self._count(cache)
         counts.done[RESULT_ROWS] += sum(file.rows for file in results)
