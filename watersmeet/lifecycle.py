@@ -218,7 +218,7 @@ class Lifecycle:
         try:
             if loop is not None:
                 with contextlib.suppress(WatersmeetError):  # ticks leave them out already; it is tried again
-                    self._keeper.leave_out_suspended()
+                    self._keeper.catch_up()
                 loop.settle(idle, until)
         except WatersmeetError:  # also the loop's failure, which `wait` raises
             self._feeds.stop()

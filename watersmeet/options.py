@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from watersmeet.errors import ModelError, WatersmeetError
@@ -66,7 +66,8 @@ def _folders(value: str) -> str:
 
 
 _SWITCH = _one_of("on", "off")
-_REMOVED = asdict(Research())  # options of earlier versions, with the only value that an engine still has
+# Options of earlier versions, with the only value that an engine still has
+_REMOVED = {name: getattr(Research(), name) for name in ("layouts", "parallelism", "costs", "sharing")}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 import statistics
 import sys
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,33 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from bench.pipeline import run_pipeline
+from bench.pipeline import Measured, run_pipeline
 from bench.windows.advertising import STREAMS, Question
 from bench.windows.advertising_rows import write_rows
 from bench.windows.running import Run, peer
+from watersmeet.adapt.decisions import decisions
 from watersmeet.home import layout
 
 CHECKED = 12  # queries whose results are compared
 
 
 def measured(
-    folder: Path, questions: tuple[Question, ...], ticks: int, rows: int, skip: int, fan_out: int = 1
+    folder: Path,
+    questions: tuple[Question, ...],
+    ticks: int,
+    rows: int,
+    skip: int,
+    fan_out: int = 1,
+    known: bool = True,
 ) -> list[Run]:
     """Watersmeet and the loop over the same files; all results of some queries are compared."""
     write_rows(folder / "in", ticks, rows, fan_out=fan_out)
     counted = counted_rows(folder / "in", questions, skip, ticks)
     by_loop = answers_of_loop(folder, questions, ticks, skip, counted)
-    if any(each.joins for each in questions):  # in the life before, an engine would have measured this
-        known = {"statistics": known_statistics(folder / "in", max(each.range for each in questions))}
+    if known and any(each.joins for each in questions):  # in the life before, an engine would have measured this
+        told = {"statistics": known_statistics(folder / "in", max(each.range for each in questions))}
         (folder / "home").mkdir()
-        (folder / "home" / layout.STATISTICS).write_text(json.dumps(known))
+        (folder / "home" / layout.STATISTICS).write_text(json.dumps(told))
     found = ours(folder / "home", folder / "in", questions, skip, counted)
     for each in questions[:: max(1, len(questions) // CHECKED)]:
         compare_results(
@@ -53,6 +61,7 @@ def ours(home: Path, rows_of: Path, questions: tuple[Question, ...], skip: int, 
     found = run_pipeline(script, home, **options)
     last = len(found.ended) - skip
     seconds = found.seconds_of_ticks(last)
+    _tell_changes(home, found, rows_of, questions)
     return Run(
         system="Watersmeet",
         cpu=found.cpu_seconds_per_tick(last) * last,
@@ -64,6 +73,19 @@ def ours(home: Path, rows_of: Path, questions: tuple[Question, ...], skip: int, 
         memory_bytes=found.observed.memory,
         worst=max(seconds) / statistics.median(seconds),
     )
+
+
+def _tell_changes(home: Path, found: Measured, folder: Path, questions: tuple[Question, ...]) -> None:
+    """Print when queries changed their class, and what the ticks before and since then took."""
+    changes = [each for each in decisions(home) if ": from " in each.reason]
+    ends = [1, *(each.tick for each in decisions(home) if each.tick > 1), len(found.ended)]  # it starts in the first
+    for begin, end in pairwise(ends if changes else ()):
+        rows = counted_rows(folder, questions, begin, end)
+        if rows:
+            cpu = found.observed.cpu_within(found.ended[begin - 1], found.ended[end - 1])
+            print(f"ticks {begin + 1} to {end}: {cpu / rows * 1e6:.2f} CPU s per million rows")
+    for each in changes:
+        print(f"after tick {each.tick}: {each.reason}")
 
 
 def known_statistics(folder: Path, seconds: int) -> dict[str, Any]:

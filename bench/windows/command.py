@@ -36,6 +36,7 @@ def windows(
         list[int], typer.Option("--cardinality", help="numbers of keys of the grid")
     ] = CARDINALITIES,
     orders: Annotated[int, typer.Option(help="of a window, in the queries of TPC-H")] = 4_000,
+    known: Annotated[bool, typer.Option(help="ads-join begins with statistics, as after a first life")] = True,
     peers: Annotated[str, typer.Option(help="systems to compare with, of spark and flink, or none")] = "spark flink",
 ) -> None:
     """Sliding aggregates by key, many of them at once, over joins, and their state."""
@@ -58,7 +59,7 @@ def windows(
         elif part == "grid":
             figures[part] = grid.show(grid.measured(ticks, rows, counts, cardinalities), rows)
         else:
-            figures[part] = in_scratch(partial(_ads, part, ticks, rows))
+            figures[part] = in_scratch(partial(_ads, part, ticks, rows, known))
         write_json("windows-" + part, {"parts": {part: figures[part]}})
 
 
@@ -91,12 +92,12 @@ def _peer(name: str, workload: Workload, folder: Path) -> Run:
     return running.flink(workload, folder / "flink")
 
 
-def _ads(part: str, ticks: int, rows: int, folder: Path) -> list[dict[str, Any]]:
+def _ads(part: str, ticks: int, rows: int, known: bool, folder: Path) -> list[dict[str, Any]]:
     """The advertising workload beside a loop of DuckDB."""
     questions = aggregations() if part == "ads" else aggregations_of_join()
     fan_out = 100 if part == "ads-fan-out" else 1
     skip = min(ticks // 2, 30)  # until the longest windows are full
-    found = ads.measured(folder, questions, ticks, rows, skip, fan_out)
+    found = ads.measured(folder, questions, ticks, rows, skip, fan_out, known)
     return ads.show(f"{part}: {len(questions)} sliding aggregations, {rows:,} rows per tick", found)
 
 

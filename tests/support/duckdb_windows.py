@@ -41,7 +41,7 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 def _computed(order: BatchOrder, task: str) -> TaskReport:
     text = order.sql.text.replace("`", '"').replace("timestamp_micros", "make_timestamp")
-    text = text.replace(":window_start", str(order.start)).replace(":window_end", str(order.end))
+    text = text.replace("try_", "").replace(":window_start", str(order.start)).replace(":window_end", str(order.end))
     report = TaskReport()
     results = ResultFiles(order, task, report, {order.query.name: order.query})
     with _database().cursor() as connection:

@@ -20,7 +20,7 @@ from tests.support.deaths import Died, dying_at
 from tests.support.declarations import streams_of
 from tests.support.split_batch import split_batch
 from watersmeet.adapt.origins_file import recall_windows, remember_windows
-from watersmeet.adapt.plan_keeper import divided
+from watersmeet.adapt.plan_keeper import divided, first_windows, without_left_forms
 from watersmeet.home.manifest import Manifest, load_earlier
 from watersmeet.home.recovery import recover
 from watersmeet.io.sinks import prepare_folder, result_folder
@@ -71,7 +71,9 @@ class WindowedRun:
     tasks: int = 1
     settings: dict[str, Any] = field(default_factory=dict)  # other options
     drivers: tuple[Callable[[Executor], Driving], ...] = DRIVERS
+    build: Callable[..., Query] = build_query
     lives: dict[str, Life] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)  # of the forms that queries are to have
     beside: dict[str, tuple[Query, str]] = field(default_factory=dict)  # continuous queries, with DuckDB's text
     accepted: dict[str, list[pa.Table]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
@@ -93,15 +95,13 @@ class WindowedRun:
     def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "", kind: str = "") -> None:
         """With BACKFILL the streams have to be retained for so long that all their rows are stored. The query has its
         form of this kind, or the one that the planner chooses."""
-        query = build_query(name, asked.sql, self.streams, backfill=backfill)
+        query = self.build(name, asked.sql, self.streams, backfill=backfill)
         assert query.is_windowed
-        if kind:
-            (form,) = (each for each in query.forms or (query.form,) if each.kind == kind)
-            query = replace(query, form=form, forms=(form,))
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
         self.lives[name] = Life(asked, replace(query, addition=addition), first)
         prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
+        self.kinds |= {name: kind} if kind else {}
         self._adopt()
 
     def add_continuous(self, name: str, asked: Asked) -> None:
@@ -120,20 +120,33 @@ class WindowedRun:
     def use(self, name: str, kind: str) -> None:
         """The query is computed in another of its forms."""
         life = self.lives[name]
-        forms = build_query(name, life.asked.sql, self.streams).forms
-        (form,) = (each for each in forms if each.kind == kind)
-        life.query = replace(life.query, form=form, forms=(form,))
+        (form,) = (each for each in life.query.forms if each.kind == kind)
+        life.query, self.kinds[name] = life.query.in_form(form), kind
         self._adopt()
 
     def drop(self, name: str) -> None:
         self.lives[name].active = False
         self._adopt()
 
+    def change(self, kind: str) -> None:
+        """Let queries that have a form of this kind, and have left their last one, change to it."""
+        self.kinds |= {name: kind for name, life in self.lives.items() if kind in kinds_of(life.query)}
+        self._adopt()
+
+    @property
+    def leaving(self) -> dict[str, int]:
+        """By query that is leaving a form, the first window of its new one."""
+        assert self.plan is not None
+        return first_windows(self.plan, self.manifest)
+
     def _adopt(self) -> None:
-        active = self._active(self.manifest)
-        before, options = self.plan, self._options()
-        stored = StoredWindows(complete=self.manifest.complete)
-        self.plan = make_plan(CHANGE, tuple(self.streams.values()), active, options, active=before, stored=stored)
+        before, options, manifest = self.plan, self._options(), self.manifest
+        active = self._active(manifest)
+        stored = StoredWindows(complete=manifest.complete)
+        following = without_left_forms(before, manifest) if before else None
+        self.plan = make_plan(
+            CHANGE, tuple(self.streams.values()), active, options, active=following, stored=stored, changed=self.kinds
+        )
         known = before.windows.remembered if before else StoredWindows()
         remember_windows(self.home, known.joined(self.plan.windows.remembered), known)
         self.loop.adopt(self.plan)
@@ -145,11 +158,12 @@ class WindowedRun:
         named = {bucket.file for one in kept for bucket in one.buckets}
         on_disk = {str(path.relative_to(self.home)) for path in (self.home / "state").glob("*/*")}
         assert on_disk == named, "state that no manifest names was left, or state is missing"
-        remembered = recall_windows(self.home, lambda name, text: build_query(name, text, self.streams))
+        remembered = recall_windows(self.home, lambda name, text: self.build(name, text, self.streams))
         stored = replace(remembered, complete=manifest.complete, answered=frozenset(manifest.windows))
         options = self._options()
         active = self._active(manifest)
-        self.plan = make_plan(AT_ONCE, tuple(self.streams.values()), active, options, stored=stored)
+        streams = tuple(self.streams.values())
+        self.plan = make_plan(AT_ONCE, streams, active, options, stored=stored, changed=self.kinds)
         remember_windows(self.home, self.plan.windows.remembered, remembered)
         self.loop = TickLoop(self.home, manifest, self.plan, executor)
         self.loop.execution.windows = ClosingWindows(executor, self.drivers)
@@ -244,6 +258,11 @@ class WindowedRun:
     def _expected(self, life: Life) -> Counter[tuple[object, ...]]:
         read, tables = [self.streams[name] for name in life.query.streams], self._tables(life.query)
         return in_windows(life.query.grid, life.asked.oracle, tables, life.until, life.first, read[0].time)
+
+
+def kinds_of(query: Query) -> list[str]:
+    """The kinds of the forms that a query could be computed in."""
+    return [form.kind for form in query.forms or (query.form,)]
 
 
 def _as_read(stream: Stream) -> pa.Table:

@@ -74,6 +74,9 @@ def changes(old: Statistics, new: Statistics) -> list[Change]:
         found.append((log(value / before), f"{_equality(pair)} finds"))
     for name, share in new.filters.items():
         found.append((log(share / old.passing(name)), f"{name[0]} passes {name[1]} with"))
+    for store, slices in new.slices.items():
+        if store in old.slices:
+            found.append((log(slices.keys / old.slices[store].keys), f"{slices.title}: a window has"))
     return sorted(found, key=lambda change: (-abs(change[0]), change[1]))
 
 
@@ -99,7 +102,7 @@ def reason(old: Statistics, new: Statistics) -> str:
 def _text(change: float, what: str) -> str:
     times = exp(abs(change))
     shown = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
-    kind = "partners" if what.endswith("finds") else "rows"
+    kind = "partners" if what.endswith("finds") else "keys" if what.endswith("a window has") else "rows"
     return f"{what} {shown} times {'more' if change > 0 else 'fewer'} {kind} than estimated"
 
 

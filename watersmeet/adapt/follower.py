@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from watersmeet.model import KeyPart, Query
 from watersmeet.optimize.statistics import Named, Statistics
 from watersmeet.options import Options
 from watersmeet.plan.comparison import Comparison
+from watersmeet.plan.parts import longest_windows
 from watersmeet.plan.planner import Plan, problem_of
 from watersmeet.plan.proposals import PlanRequest, Proposal
 from watersmeet.plan.units import SECONDS, TUPLES, names_text
@@ -74,6 +75,7 @@ class Follower:
         self._proposal: Proposal | None = None  # and its answer
         self._searched = 0.0  # seconds that the last search took,
         self._worked = 0.0  # and CPU seconds of tasks since then
+        self.forms: Mapping[str, str] = {}  # the kinds of the forms that queries are to get instead of theirs
         self._first: tuple[Plan, Statistics] | None = None  # the plan made without a search that one is under way for
         self._grouped: tuple[Query, ...] = ()  # those for which groups were chosen by what their streams hold
         self._known = self._facts(current())
@@ -144,9 +146,10 @@ class Follower:
     # An epoch ------------------------------------------------------------------------------------
 
     def _end_epoch(self, plan: Plan) -> None:
-        self._measured, self._running = self._running, Measurements()
+        windows = longest_windows(alias for query in plan.queries for join in query.joins for alias in join.aliases)
+        self._measured, self._running = self._running.with_unstored(windows), Measurements()
         self._worked += self._measured.cpu_seconds
-        links, older = all_links(plan.problem), self._older.all()
+        links, older = all_links(plan.problem, plan.queries), self._older.all()
         known = learned(self.statistics, self._measured, links, OLD_SHARE, older=older, rules=plan.rules)
         self._older.add(self._measured.sketches, self._measured.live)
         self.statistics = replace(known, weights=fitted(known.weights, self._measured))
@@ -161,7 +164,7 @@ class Follower:
             and last[0] is plan
             and not is_worth_a_search(last[1], self.statistics, self._searched, self._worked)
         )
-        if not plan.problem.queries or (same and not samples) or self.optimizer.busy:
+        if not (plan.problem.queries or plan.windows.forms) or (same and not samples) or self.optimizer.busy:
             self._skip()
             return
         self._asked = self._thought = (plan, self.statistics)
@@ -216,9 +219,14 @@ class Follower:
             self._consider(plan, statistics, proposal, "the search beside the first ticks found a cheaper plan")
 
     def _consider(self, plan: Plan, statistics: Statistics, proposal: Proposal, why: str) -> None:
-        if self.current() is not plan or not proposal.differs:
+        if self.current() is not plan:
             return
-        problem = problem_of(plan.queries, self.options, statistics, plan)
+        if proposal.forms:
+            self.forms = proposal.forms
+            return
+        if not proposal.differs:
+            return
+        problem = problem_of(plan.computed, self.options, statistics, plan)
         new = replace(plan, problem=problem, solution=proposal.solution, rules=proposal.rules, groups=proposal.groups)
         adopted = False
         if proposal.is_worth_it:
@@ -265,4 +273,6 @@ def _difference(before: Plan | None, plan: Plan) -> str:
         "resumed:": new & out_before,
     }
     parts = [f"{what} {names_text(sorted(names), 3)}" for what, names in changes.items() if names]
+    now, then = plan.windows.forms, before.windows.forms
+    parts += [f"{name}: from {then[name]} to {now[name]}" for name in now if then.get(name, now[name]) != now[name]]
     return "; ".join(parts) or "streams or queries changed"

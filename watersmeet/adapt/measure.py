@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import add
 from statistics import median
 from typing import TypeVar
@@ -27,8 +27,8 @@ from watersmeet.adapt.measured_slices import MeasuredSlices, combined, measured_
 from watersmeet.adapt.step_facts import Pair, StepFacts
 from watersmeet.adapt.window_sketches import Sketches
 from watersmeet.home.manifest import BucketInfo, Manifest
-from watersmeet.model import KeyPart
-from watersmeet.optimize.joingraph import Link, stream_of
+from watersmeet.model import KeyPart, Query
+from watersmeet.optimize.joingraph import Link, graph_of, stream_of
 from watersmeet.optimize.problem import Problem
 from watersmeet.optimize.statistics import Named, Statistics, named_ends
 from watersmeet.plan.parts import longest_windows
@@ -101,6 +101,15 @@ class Measurements:
             sketches=combined(self.sketches, later.sketches, Sketch.merged),
             slices=self.slices.plus(later.slices),
         )
+
+    def with_unstored(self, windows: Mapping[str, int]) -> Measurements:
+        """The same with the rows in the windows of streams that are not stored: as many as come while one passes."""
+        found = {}
+        for stream, window in windows.items():
+            progress = self.slices.progress.get(stream, 0)
+            if stream not in self.live and progress > 0 and window < UNBOUNDED:
+                found[stream] = self.rows.get(stream, 0) * window / progress
+        return replace(self, live={**self.live, **found})
 
     @property
     def cpu_seconds(self) -> float:
@@ -216,7 +225,7 @@ def measure_tick(
 ) -> Measurements:
     """What one tick under a plan tells."""
     same = before.plan == after.plan
-    windows = longest_windows(alias for query in plan.queries if query.join for alias in query.join.aliases)
+    windows = longest_windows(alias for query in plan.computed if query.join for alias in query.join.aliases)
     live = live_rows(after, windows, plan.rules)
     arrived = {stream.name: after.totals.rows[stream.name] - before.totals.rows[stream.name] for stream in plan.streams}
     old = live_rows(before, windows, plan.rules)
@@ -280,8 +289,10 @@ def _share(bucket: BucketInfo, since: int) -> float:
     return max(0.0, (bucket.tau_max - since + 1) / (bucket.tau_max - bucket.tau_min + 1))
 
 
-def all_links(problem: Problem) -> set[Link]:
-    return {link for query in problem.queries for link in query.links}
+def all_links(problem: Problem, queries: Iterable[Query] = ()) -> set[Link]:
+    """The links of all joins that steps run, and of those by which some query could be computed in another form."""
+    others = (graph_of(query.name, join) for query in queries for join in query.joins if len(query.forms) > 1)
+    return {link for graph in (*problem.queries, *others) for link in graph.links}
 
 
 def learned(

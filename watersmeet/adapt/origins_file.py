@@ -1,5 +1,5 @@
 """`slices.json` in the home: by which queries each slice store was founded, also if they are gone; and the form that
-was chosen for each query that has several.
+was chosen for each query that has several, and the one that it is leaving.
 
 What a store holds follows from its founders. Without the file, or where they are not valid any more, queries that read
 such a store read another one from then on, and answer the windows that begin after the rows so far.
@@ -21,7 +21,7 @@ from watersmeet.windows.slices.plan import SliceOrigin, SliceOrigins
 def remember_windows(home: Path, windows: StoredWindows, before: StoredWindows) -> None:
     """Write down origins and forms, if they are others than before."""
     origins: SliceOrigins = windows.origins
-    if (origins, windows.forms) == (before.origins, before.forms):
+    if (origins, windows.forms, windows.leaving) == (before.origins, before.forms, before.leaving):
         return
     numbers: dict[SliceOrigin, int] = {}
     stores = {store: numbers.setdefault(founded, len(numbers)) for store, founded in origins.items()}
@@ -29,7 +29,8 @@ def remember_windows(home: Path, windows: StoredWindows, before: StoredWindows) 
         {"salt": founded.salt, "queries": [[query.name, query.sql, query.form.kind] for query in founded.queries]}
         for founded in numbers
     ]
-    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups, "forms": dict(windows.forms)})
+    forms = {"forms": dict(windows.forms), "leaving": dict(windows.leaving)}
+    write_sealed(home / layout.SLICES, {"stores": stores, "founders": groups, **forms})
 
 
 def recall_windows(home: Path, build: Callable[[str, str], Query]) -> StoredWindows:
@@ -38,8 +39,10 @@ def recall_windows(home: Path, build: Callable[[str, str], Query]) -> StoredWind
         found = read_sealed(home / layout.SLICES)
         groups = [SliceOrigin(_built(one["queries"], build), str(one["salt"])) for one in found["founders"]]
         stores = {str(store): groups[number] for store, number in found["stores"].items() if groups[number].queries}
-        forms = {str(query): str(kind) for query, kind in found.get("forms", {}).items()}
-        return StoredWindows(stores, forms=forms, has_first_forms="forms" not in found)
+        forms, leaving = (
+            {str(query): str(kind) for query, kind in found.get(part, {}).items()} for part in ("forms", "leaving")
+        )
+        return StoredWindows(stores, forms=forms, leaving=leaving, has_first_forms="forms" not in found)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return StoredWindows()
 

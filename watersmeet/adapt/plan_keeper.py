@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
+from watersmeet.windows.life import WindowLife
 from watersmeet.windows.protocol import StoredWindows
 
 _log = logging.getLogger("watersmeet")
@@ -57,11 +58,20 @@ class PlanKeeper:
     def rendered(self) -> RenderedPlan:
         """The active plan as it is shown. Windows cost what was measured last: unlike joins, they are not
         planned anew when the data changes."""
-        problem = problem_of(self.current.queries, self._options, self.follower.statistics, self.current)
-        plan = self.current if self.current.parts else replace(self.current, problem=problem)
-        return plan.rendered(self._loop.manifest.totals, window_costs(problem, plan.rules, plan.queries))
+        current, manifest = self.current, self._loop.manifest
+        problem = problem_of(current.computed, self._options, self.follower.statistics, current)
+        plan = current if current.parts else replace(current, problem=problem)
+        costs = window_costs(problem, plan.rules, plan.computed)
+        return plan.rendered(manifest.totals, costs, first_windows(plan, manifest))
 
-    def plan_for(self, streams: Sequence[Stream], queries: Iterable[Query], active: Plan | None = None) -> Plan:
+    def plan_for(
+        self,
+        streams: Sequence[Stream],
+        queries: Iterable[Query],
+        active: Plan | None = None,
+        changed: Mapping[str, str] | None = None,
+    ) -> Plan:
+        """`changed`: the kinds of the forms that queries are to get."""
         manifest = self._loop.manifest
         self._failing = {one for one in self._failing if one[0] not in manifest.suspended}
         answered, suspended = divided(queries, manifest, self._failing)
@@ -73,20 +83,25 @@ class PlanKeeper:
                 answered,
                 self._options,
                 self.follower.statistics,
-                active=active or self.current,
+                active=without_left_forms(active or self.current, manifest),
                 sample=Sampler(self._loop.executor, self._loop.home, manifest),
                 stored=StoredWindows(complete=manifest.complete),
                 suspended=suspended,
+                changed=changed,
             )
         return plan
 
-    def leave_out_suspended(self) -> None:
-        """Plan without the queries that were suspended since the plan was made; ticks leave them out already."""
-        if not suspended_names(self.current.queries, self._loop.manifest):
+    def catch_up(self) -> None:
+        """Plan without the queries that were suspended since the plan was made, and without the forms that queries have
+        left, which ticks leave out already; and with the forms that were found to be cheaper."""
+        manifest, current, forms = self._loop.manifest, self.current, self.follower.forms
+        has_left = without_left_forms(current, manifest) is not current
+        if not (forms or has_left or suspended_names(current.queries, manifest)):
             return
         if self._changing.acquire(blocking=False):  # otherwise a plan is being made
             try:
-                self.adopt(self.plan_for(self.current.streams, self._known))
+                self.follower.forms = {}
+                self.adopt(self.plan_for(self.current.streams, self._known, changed=forms))
             finally:
                 self._changing.release()
 
@@ -131,6 +146,22 @@ class PlanKeeper:
             return True
         finally:
             self._changing.release()
+
+
+def first_windows(plan: Plan, manifest: Manifest) -> dict[str, int]:
+    """By query that is leaving a form, the first window of its new one."""
+    if not plan.leaving:
+        return {}
+    life = WindowLife(plan.windowed, plan.streams, plan.rules, manifest)
+    return {query.name: life.begins[query.name] for query in plan.leaving if life.leaves(query.name)}
+
+
+def without_left_forms(plan: Plan, manifest: Manifest) -> Plan:
+    """The plan as one that follows it sees it: the forms that queries have left for good are not there."""
+    leaving = {name: plan.windows.leaving[name] for name in first_windows(plan, manifest)}
+    if len(leaving) == len(plan.windows.leaving):
+        return plan
+    return replace(plan, windows=replace(plan.windows, leaving=leaving))
 
 
 def _warn_of_storage(plan: Plan) -> None:

@@ -111,6 +111,11 @@ class Query:
         return self.form.join
 
     @property
+    def joins(self) -> tuple[JoinForm, ...]:
+        """The joins that it is computed by, or could be in another form."""
+        return tuple(form.join for form in self.forms or (self.form,) if form.join is not None)
+
+    @property
     def streams(self) -> tuple[str, ...]:
         """Each stream that it reads, once."""
         return self.form.streams

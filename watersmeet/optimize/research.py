@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+IN_TURN = "in turn"
+
 
 @dataclass(frozen=True)
 class Research:
@@ -13,3 +15,4 @@ class Research:
     parallelism: str = "chosen"  # partitions of a store that no equality leads to: as many as pay off, or all
     costs: str = "seconds"  # plans are compared by CPU time, or as in the papers (paper) by the tuples sent
     sharing: str = "groups"  # steps of a class: shared in groups of 64 queries, by all of them, or by none
+    form: str = ""  # of windowed queries that have it, by its kind; in turn: the next one after each epoch

@@ -177,7 +177,12 @@ def _slices_box(store: ShownSlices) -> Box:
 
 
 def _details(query: ShownWindows) -> tuple[str, ...]:
-    return (query.length, query.form, *((cost_text(query),) if query.cost else ()))
+    return (
+        query.length,
+        query.form,
+        *((query.change,) if query.leaves else ()),
+        *((cost_text(query),) if query.cost else ()),
+    )
 
 
 def _columns(canvas: _Canvas, columns: Sequence[dict[str, Box]], edges: Sequence[tuple[str, str]]) -> None:

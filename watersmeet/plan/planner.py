@@ -8,7 +8,7 @@ same on every machine, however busy it is. The rule for when one plan is better 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
@@ -39,7 +39,7 @@ from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.plan.ruleset import UNBOUNDED, Ruleset
 from watersmeet.plan.store_needs import seldom_probed
 from watersmeet.store.guard import within_bounds
-from watersmeet.windows.choose import prices_of, with_chosen_forms
+from watersmeet.windows.choose import leaving_queries, prices_of, with_chosen_forms
 from watersmeet.windows.costs import WindowCosts
 from watersmeet.windows.protocol import Planned, StoredWindows
 from watersmeet.windows.table import planned_windows, streams_with_all_rows, with_windows
@@ -79,10 +79,16 @@ class Plan:
     storage_budget: float = 0.0  # 0: no limit
     suspended: tuple[Query, ...] = ()  # there are no rules for them, but their streams are stored
     windows: Planned = field(default_factory=Planned)  # what windowed queries add: no search is needed for them
+    leaving: tuple[Query, ...] = ()  # those that change their form, in the one that they had
+
+    @cached_property
+    def computed(self) -> tuple[Query, ...]:
+        """The queries; one that changes its form comes twice."""
+        return (*self.queries, *self.leaving)
 
     @cached_property
     def parts(self) -> list[JoinPart]:
-        return parts_of(self.queries)
+        return parts_of(self.computed)
 
     @cached_property
     def windowed(self) -> tuple[Query, ...]:
@@ -94,7 +100,7 @@ class Plan:
 
     @cached_property
     def window_costs(self) -> WindowCosts:
-        return window_costs(self.problem, self.rules, self.queries)
+        return window_costs(self.problem, self.rules, self.computed)
 
     @cached_property
     def prices(self) -> dict[str, dict[str, float]]:
@@ -113,7 +119,13 @@ class Plan:
         """Tuples by which the streams alone exceed the storage budget; 0: the plan keeps to the budget."""
         return max(0.0, self.problem.least_storage - self.storage_budget) if self.storage_budget else 0.0
 
-    def rendered(self, measured: Counters | None = None, windows: WindowCosts | None = None) -> RenderedPlan:
+    def rendered(
+        self,
+        measured: Counters | None = None,
+        windows: WindowCosts | None = None,
+        changing: Mapping[str, int] | None = None,
+    ) -> RenderedPlan:
+        """`changing`: by query that changes its form, the first window of the new one."""
         return render(
             self.problem,
             self.solution,
@@ -121,9 +133,10 @@ class Plan:
             over_budget=self.over_budget,
             rules=self.rules,
             measured=measured or Counters(),
-            queries=self.queries,
+            queries=self.computed,
             costs=windows or self.window_costs,
             prices=self.prices,
+            changing=changing or {},
         )
 
 
@@ -137,19 +150,37 @@ def make_plan(
     sample: Sample | None = None,
     stored: StoredWindows | None = None,
     suspended: Sequence[Query] = (),
+    changed: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan of all queries. Rows are stored for `suspended` ones as well, but nothing else is done for them."""
+    """The plan of all queries. Rows are stored for `suspended` ones as well, but nothing else is done for them.
+
+    `changed`: the kinds of the forms that queries are to get instead of theirs."""
     known = stored or StoredWindows()
     if active:
-        known = replace(known, origins=active.windows.origins, forms=active.windows.forms, has_first_forms=False)
+        known = replace(active.windows.remembered, complete=known.complete)
+    wanted = {**_forced(queries, options.research.form), **(changed or {})}
+    known = known.changed(wanted)
     nothing = problem_of((), options, statistics or Statistics())
     facts, of_join = facts_of(nothing, options.partitions), partial(price_of_join, problem=nothing)
-    queries, suspended = (with_chosen_forms(some, known, facts, of_join) for some in (queries, suspended))
-    all_rows = streams_with_all_rows(queries, suspended)
-    plan = joined_plan(occasion, streams, queries, options, statistics, active=active, sample=sample, all_rows=all_rows)
-    forms = {query.name: query.form.kind for query in (*queries, *suspended) if len(query.forms) > 1}
-    windows = replace(planned_windows(plan.windowed, known, options.partitions), forms=forms)
-    return replace(plan, suspended=suspended, windows=windows, rules=with_windows(plan.rules, windows))
+    queries, suspended = (with_chosen_forms(some, known, facts, of_join, wanted) for some in (queries, suspended))
+    leaving = leaving_queries(queries, known)
+    computed = (*queries, *leaving)
+    all_rows = streams_with_all_rows(computed, suspended)
+    plan = joined_plan(
+        occasion, streams, computed, options, statistics, active=active, sample=sample, all_rows=all_rows
+    )
+    plan = replace(plan, queries=tuple(queries), leaving=leaving, suspended=tuple(suspended))
+    windows = replace(
+        planned_windows(plan.windowed, known, options.partitions, leaving),
+        forms={query.name: query.form.kind for query in (*queries, *suspended) if len(query.forms) > 1},
+        leaving={query.name: query.form.kind for query in leaving},
+    )
+    return replace(plan, windows=windows, rules=with_windows(plan.rules, windows))
+
+
+def _forced(queries: Sequence[Query], kind: str) -> dict[str, str]:
+    """The queries that an experiment wants in this form."""
+    return {query.name: kind for query in queries if any(form.kind == kind for form in query.forms)}
 
 
 def price_of_join(query: Query, problem: Problem) -> tuple[float, float]:

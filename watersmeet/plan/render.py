@@ -32,6 +32,7 @@ def render(
     queries: Sequence[Query],
     costs: WindowCosts,
     prices: Mapping[str, Mapping[str, float]],
+    changing: Mapping[str, int],
 ) -> RenderedPlan:
     serving = _serving(problem, solution)
     steps: dict[Move, RenderedStep] = {}
@@ -47,7 +48,7 @@ def render(
             above = steps[move].number
     checks = rendered_checks(problem, queries, rules, measured, _shown)
     stores = _stores(problem, solution, steps, checks)
-    windows, slices = shown_windows(rules, costs, prices), shown_slices(rules, costs)
+    windows, slices = shown_windows(rules, costs, prices, changing), shown_slices(rules, costs)
     return RenderedPlan(
         searcher=solution.searcher,
         partitions=problem.partitions,

@@ -261,6 +261,7 @@ class WindowRule:
     is_filled: bool = False  # for BACKFILL its new stores are filled with stored rows
     is_whole: bool = False  # the keys of a window cannot be divided among partitions
     details: tuple[Any, ...] = ()  # what only the operator knows
+    leaves: bool = False  # the query is to be computed in another form, by the windows that this rule cannot answer
 
 
 @dataclass(frozen=True)
@@ -277,7 +278,12 @@ class Ruleset:
     @cached_property
     def window(self) -> dict[str, WindowRule]:
         """The rules of windowed queries, by name."""
-        return {rule.query.name: rule for rule in self.windows}
+        return {rule.query.name: rule for rule in self.windows if not rule.leaves}
+
+    @cached_property
+    def leaving(self) -> dict[str, WindowRule]:
+        """By query that changes its form, the rule for the windows before the first one of its new form."""
+        return {rule.query.name: rule for rule in self.windows if rule.leaves}
 
     @cached_property
     def probed(self) -> tuple[ProbedStore, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from math import isfinite
 
 from watersmeet.plan.assumed import assumed_mark
@@ -54,12 +55,20 @@ class ShownWindows:
     assumed: bool = False  # the cost is
     # By class that it fits, CPU seconds of a tick if it were alone; None: not known. Empty: it fits one class.
     prices: dict[str, float | None] = field(default_factory=dict)
+    leaves: str = ""  # the class that it has until its open windows are closed, where it changes,
+    since: str = ""  # and the first window of the new one, as far as it is known
 
     @property
     def length(self) -> str:
         """The length of a window, and how often one begins."""
         every = "" if self.slide == self.range else f" every {length_text(self.slide)}"
         return f"{length_text(self.range)}{every}"
+
+    @property
+    def change(self) -> str:
+        """From which class to which it changes."""
+        since = f"that begin at {self.since} or later" if self.since else "that begin after the rows so far"
+        return f"It changes from {self.leaves} to {self.kind}: {self.kind} computes the windows {since}."
 
 
 Shown = tuple[tuple[ShownWindows, ...], tuple[ShownSlices, ...]]
@@ -90,10 +99,20 @@ def shown_slices(rules: Ruleset, costs: WindowCosts) -> tuple[ShownSlices, ...]:
 
 
 def shown_windows(
-    rules: Ruleset, costs: WindowCosts, prices: Mapping[str, Mapping[str, float]]
+    rules: Ruleset, costs: WindowCosts, prices: Mapping[str, Mapping[str, float]], changing: Mapping[str, int]
 ) -> tuple[ShownWindows, ...]:
-    """`prices`: by query and class, in microseconds."""
-    return tuple(_query(rule, costs, prices.get(rule.query.name, {})) for rule in rules.windows)
+    """`prices`: by query and class, in microseconds; `changing`: the first windows of their new class."""
+    shown = [_query(rule, costs, prices.get(rule.query.name, {})) for rule in rules.window.values()]
+    return tuple(
+        replace(one, leaves=rules.leaving[one.name].query.form.kind, since=_time(changing.get(one.name)))
+        if one.name in rules.leaving
+        else one
+        for one in shown
+    )
+
+
+def _time(micros: int | None) -> str:
+    return "" if micros is None else str(datetime(1970, 1, 1) + timedelta(microseconds=micros))
 
 
 def _query(rule: WindowRule, costs: WindowCosts, prices: Mapping[str, float]) -> ShownWindows:
@@ -128,6 +147,8 @@ def windows_text(windows: tuple[ShownWindows, ...], slices: tuple[ShownSlices, .
         yield f"  {query.name}: {query.length} of {', '.join(query.streams)}, {query.form} (class {query.kind}){cost}"
         if query.reason:
             yield f"    {query.reason}"
+        if query.leaves:
+            yield f"    {query.change}"
         if query.prices:
             yield f"    {_prices(query.prices)}"
     if slices:

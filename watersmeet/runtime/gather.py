@@ -131,9 +131,10 @@ class Gather:
         if self._intake:
             with self.report.counts.timed(SLICING):
                 self._intake.add(rows, tau)
-        if not self.stored:
-            return
         whole = Bucket(rows, tau)
+        if not self.stored:
+            self._sample(whole)
+            return
         if self.rule.computed:
             self.report.buckets.append(self._unfinished(whole))
         else:

@@ -223,7 +223,7 @@ class TickLoop:
     def _is_without_fault(self, problem: Confined, begun: Begun, tries: int) -> bool:
         """Suspend the queries at fault; whether the tick is to be repeated. Where a failure names none, the tick is
         tried without some."""
-        found: set[str] | None = at_fault(problem, begun.tick.queries)
+        found: set[str] | None = at_fault(problem, begun.tick.computed)
         if not found and isinstance(problem, Overload) and self.replan is not None:
             answered = {query.name for query in begun.tick.queries} - begun.tick.unanswered()
             found = culprits(sorted(answered), lambda without: self._succeeds(begun.batch, without))
@@ -328,7 +328,7 @@ class TickLoop:
         self._committer.commit(manifest)
         log_suspensions(self.home, self.manifest, manifest)
         self.manifest = manifest
-        self._left = reports.leaves_windows
+        self._left = reports.leaves_windows or tick.windows.leaves_due(manifest.newest, spoke(reports.gathered))
         self._flush = self._flush and (self._left or not tick.flush)
         with self._handover:
             self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}

@@ -1,13 +1,15 @@
 """In which form each windowed query is computed: the one in which it is computed already, or the cheapest one.
 
-A form is kept, because what its windows need is in the stores of its operator: with another one, the windows that are
-open would be lost; all forms that read the rows of windows are one in this. The plan remembers forms, and so does the
-home (`slices.json`). Queries that it answered when they had one form are not among them; they stay in that one.
+A form is kept until another one is cheaper by more than the change costs (`plan/proposals.py`). Then the query has two
+rules for a while: what the open windows need is in the stores of the form that it leaves, and that form answers them;
+the new one answers the windows that begin after all rows so far (`windows/life.py`). Forms that read the rows of
+windows have nothing else to keep: among them the cheapest is taken in every plan. The plan remembers forms, and so does
+the home (`slices.json`). Queries that it answered when they had one form are not among them; they begin in that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -25,13 +27,18 @@ JoinPrice = Callable[[Query], tuple[float, float]]
 
 
 def with_chosen_forms(
-    queries: Sequence[Query], stored: StoredWindows, facts: TickFacts, of_join: JoinPrice
+    queries: Sequence[Query],
+    stored: StoredWindows,
+    facts: TickFacts,
+    of_join: JoinPrice,
+    wanted: Collection[str] = (),
 ) -> tuple[Query, ...]:
-    """The queries, each in the form that is kept for it or in its cheapest one; of equal ones, the first."""
-    return tuple(query.in_form(_chosen(query, stored, facts, of_join)) for query in queries)
+    """The queries, each in the form that is kept for it or in its cheapest one; of equal ones, the first. Those that
+    are `wanted` in the one that is kept have no other."""
+    return tuple(query.in_form(_chosen(query, stored, facts, of_join, query.name in wanted)) for query in queries)
 
 
-def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice) -> Form:
+def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice, is_wanted: bool) -> Form:
     if len(query.forms) <= 1:
         return query.form
     kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
@@ -40,16 +47,28 @@ def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: Join
     candidates = query.forms
     if kept is not None and not (query.backfill and kept.join is not None):  # with BACKFILL it is another query
         # Those that read the rows of windows have nothing else to keep.
-        candidates = tuple(filter(partial(_reads_rows, query), query.forms)) if _reads_rows(query, kept) else (kept,)
+        is_free = reads_rows(query, kept) and not is_wanted
+        candidates = tuple(filter(partial(reads_rows, query), query.forms)) if is_free else (kept,)
     if len(candidates) == 1:
         return candidates[0]
     prices = prices_of(query, facts, of_join)
     return min(candidates, key=lambda form: prices[form.kind])
 
 
-def _reads_rows(query: Query, form: Form) -> bool:
+def reads_rows(query: Query, form: Form) -> bool:
+    """Whether a query is computed from the rows of its windows in this form."""
     operator = operator_of(query.in_form(form))
     return operator is not None and operator.reads_rows
+
+
+def leaving_queries(queries: Sequence[Query], stored: StoredWindows) -> tuple[Query, ...]:
+    """Those that change their form, in the one that they leave."""
+    found = []
+    for query in queries:
+        kind = stored.leaving.get(query.name, query.form.kind)
+        if kind != query.form.kind and not query.backfill:  # with BACKFILL it is another query, and has no windows yet
+            found += [query.in_form(form) for form in query.forms if form.kind == kind]
+    return tuple(found)
 
 
 def prices_of(query: Query, facts: TickFacts, of_join: JoinPrice) -> dict[str, float]:

@@ -31,7 +31,11 @@ class Closing:
 
     def has(self, operator: str) -> bool:
         """Whether some query that is answered has its windows computed by an operator."""
-        return any(self.rules.window[query].operator == operator for query in self.answered)
+        return any(self.rule(query).operator == operator for query in self.answered)
+
+    def rule(self, query: str) -> WindowRule:
+        """The rule by which this tick closes windows of a query."""
+        return (self.rules.leaving if self.windows.leaves(query) else self.rules.window)[query]
 
     def due(self, operator: str) -> list[tuple[DueWindows, WindowRule]]:
         """The windows that this tick closes, of queries that it answers by an operator."""
@@ -40,7 +44,7 @@ class Closing:
     @cached_property
     def _due(self) -> list[tuple[DueWindows, WindowRule]]:
         found = self.windows.due(self.newest, self.spoke) if self.answered else []
-        return [(due, self.rules.window[due.query]) for due in found if due.query in self.answered]
+        return [(due, self.rule(due.query)) for due in found if due.query in self.answered]
 
     def of_streams(self, query: str) -> list[BucketInfo]:
         """The buckets of the streams of a windowed query."""

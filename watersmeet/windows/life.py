@@ -34,6 +34,7 @@ class DueWindows:
     query: str
     opened: int
     until: int
+    leaves: bool = False  # by the rule of the form that the query is leaving
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,29 @@ class WindowLife:
         return {query.name: self._first_open(query) for query in self.queries}
 
     def _first_open(self, query: Query) -> int:
-        """The first open window of a query. A new query answers windows that begin after all rows that it has not seen:
-        rows of earlier ticks, or with BACKFILL rows that are not stored. Another may have lost its stores while it was
-        suspended."""
+        """While a query changes its form, the rule that leaves has the windows before the first one of the other."""
+        first, leaving = self.begins[query.name], self.rules.leaving.get(query.name)
+        if leaving is None or is_new(query, self.before) or query.name not in self.rules.window:
+            return first
+        return min(first, self._first_of(query, leaving))
+
+    @cached_property
+    def begins(self) -> dict[str, int]:
+        """By query the first window that can be computed in its form."""
+        return {query.name: self._first_of(query, self._rule(query)) for query in self.queries}
+
+    def leaves(self, query: str) -> bool:
+        """Whether the windows of a query that are next to be closed are those of a form that it is leaving."""
+        return self.opened[query] < self.begins[query]
+
+    def _first_of(self, query: Query, rule: WindowRule) -> int:
+        """The first open window that a rule can answer. A new query answers windows that begin after all rows that it
+        has not seen: rows of earlier ticks, or with BACKFILL rows that are not stored. Another may have lost its stores
+        while it was suspended, or has new ones because its form has changed."""
         fresh = is_new(query, self.before)
         seen = [
             self._begin(store, stream) if query.backfill or not fresh else self.before.newest[stream] + 1
-            for store, stream in self.read_by[query.name]
+            for store, stream in rule.reads
             if stream in self.before.newest
         ]
         first = query.grid.beginning(max(seen)) if seen and max(seen) > KEEP_ALL else KEEP_ALL
@@ -70,11 +87,6 @@ class WindowLife:
         begin = self.before.complete.get(stream if store in self.filled else store)
         return self.before.newest[stream] + 1 if begin is None else begin
 
-    @cached_property
-    def read_by(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """By query the stores that it reads, each with its stream."""
-        return {query.name: self._rule(query).reads for query in self.queries}
-
     def _rule(self, query: Query) -> WindowRule:
         return self.rules.window.get(query.name) or suspended_rule(query)
 
@@ -82,7 +94,7 @@ class WindowLife:
     def filled(self) -> dict[str, str]:
         """The stores that are new and are filled with the stored rows of a stream, because a query wants them."""
         backfilled = [query for query in self.queries if query.backfill and is_new(query, self.before)]
-        read = [pair for query in backfilled if self._rule(query).is_filled for pair in self.read_by[query.name]]
+        read = [pair for query in backfilled if self._rule(query).is_filled for pair in self._rule(query).reads]
         complete = self.before.complete
         return {store: stream for store, stream in read if store not in complete and stream in complete}
 
@@ -113,25 +125,42 @@ class WindowLife:
         return {query.name: self._closed(query, newest, marks) for query in self.queries}
 
     def _closed(self, query: Query, newest: Mapping[str, int], marks: Mapping[str, int]) -> int:
+        until = self._passed(query, newest, marks)
+        if self.leaves(query.name):  # a tick closes windows of a query by one rule; the next one those of the other
+            until = min(until, self.begins[query.name])
+        return max(self.opened[query.name], until)
+
+    def _passed(self, query: Query, newest: Mapping[str, int], marks: Mapping[str, int]) -> int:
+        """The first window that is still to come."""
         streams = query.streams
         if self.flush and any(stream in newest for stream in streams):
-            until = query.grid.last(max(newest[stream] for stream in streams if stream in newest)) + query.grid.slide
-        else:
-            until = query.grid.first(min([marks[stream] for stream in streams]))
-        return max(self.opened[query.name], until)
+            return query.grid.last(max(newest[stream] for stream in streams if stream in newest)) + query.grid.slide
+        return query.grid.first(min([marks[stream] for stream in streams]))
+
+    def leaves_due(self, newest: Mapping[str, int], spoke: Collection[str]) -> bool:
+        """Whether the next tick has windows to close, though it has no rows: those of a form that another one leaves
+        to."""
+        changing = [query for query in self.queries if self.leaves(query.name)]
+        marks = self.marks(newest, spoke) if changing else {}
+        return any(self._passed(query, newest, marks) > self.begins[query.name] for query in changing)
 
     def due(self, newest: Mapping[str, int], spoke: Collection[str]) -> list[DueWindows]:
         """What the tick closes, of each query that has something to close, if it leaves nothing to the next one."""
         until = self.after(newest, spoke)
-        found = [DueWindows(name, opened, until[name]) for name, opened in self.opened.items()]
+        found = [DueWindows(name, opened, until[name], self.leaves(name)) for name, opened in self.opened.items()]
         return [due for due in found if due.opened < due.until]
 
     def horizons(self, first_open: Mapping[str, int]) -> dict[str, int]:
         """For each store that windows are computed from, the event time from which its rows are needed."""
         kept: dict[str, int] = {}
         for query in self.queries:
-            for store, _ in self.read_by[query.name]:
-                kept[store] = min(kept.get(store, KEEP_NONE), first_open[query.name])
+            first, begin = first_open[query.name], self.begins[query.name]
+            needed = [(self._rule(query), max(first, begin))]
+            if query.name in self.rules.leaving:
+                needed.append((self.rules.leaving[query.name], first if first < begin else KEEP_NONE))
+            for rule, horizon in needed:
+                for store, _ in rule.reads:
+                    kept[store] = min(kept.get(store, KEEP_NONE), horizon)
         return kept
 
     def complete(self, newest: Mapping[str, int], horizons: Mapping[str, int]) -> dict[str, int]:

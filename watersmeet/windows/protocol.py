@@ -34,11 +34,12 @@ class Planned:
     stores: tuple[Store, ...] = ()
     origins: Origins = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)  # by query that has several, suspended or not, its kind
+    leaving: Mapping[str, str] = field(default_factory=dict)  # by query that changes its form, the kind it had before
 
     @property
     def remembered(self) -> StoredWindows:
         """What the home remembers of it."""
-        return StoredWindows(self.origins, forms=self.forms)
+        return StoredWindows(self.origins, forms=self.forms, leaving=self.leaving)
 
     @classmethod
     def of(cls, parts: Iterable[Planned]) -> Planned:
@@ -46,7 +47,7 @@ class Planned:
         found = list(parts)
         return cls(
             tuple(rule for part in found for rule in part.rules),
-            tuple(store for part in found for store in part.stores),
+            tuple({store.name: store for part in found for store in part.stores}.values()),
             {name: origin for part in found for name, origin in part.origins.items()},
         )
 
@@ -60,12 +61,25 @@ class StoredWindows:
     origins: Origins = field(default_factory=dict)
     complete: Mapping[str, int] = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)
+    leaving: Mapping[str, str] = field(default_factory=dict)
     has_first_forms: bool = False
     answered: frozenset[str] = frozenset()
 
     def joined(self, later: StoredWindows) -> StoredWindows:
         """These origins and forms, and those of a later plan."""
-        return replace(self, origins={**self.origins, **later.origins}, forms={**self.forms, **later.forms})
+        return replace(
+            self,
+            origins={**self.origins, **later.origins},
+            forms={**self.forms, **later.forms},
+            leaving={**self.leaving, **later.leaving},
+        )
+
+    def changed(self, wanted: Mapping[str, str]) -> StoredWindows:
+        """The same where these queries get forms of these kinds. A query that is leaving a form keeps the one that it
+        changes to."""
+        new = {query: kind for query, kind in wanted.items() if query not in self.leaving}
+        left = {query: self.forms[query] for query in new if self.forms.get(query, new[query]) != new[query]}
+        return replace(self, forms={**self.forms, **new}, leaving={**self.leaving, **left})
 
 
 class Planning(Protocol):

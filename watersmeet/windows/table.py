@@ -22,8 +22,17 @@ def operator_of(query: Query) -> Planning | None:
     return next((operator for operator in OPERATORS if operator.takes(query.form)), None)
 
 
-def planned_windows(queries: Sequence[Query], stored: StoredWindows, partitions: int) -> Planned:
-    """What the windowed queries of a plan add to it. No search is needed: what they share follows from their forms."""
+def planned_windows(
+    queries: Sequence[Query], stored: StoredWindows, partitions: int, leaving: Sequence[Query] = ()
+) -> Planned:
+    """What the windowed queries of a plan add to it. No search is needed: what they share follows from their forms.
+
+    `leaving`: queries that change their form, in the one that they had."""
+    now, left = (_planned(some, stored, partitions) for some in (queries, leaving))
+    return Planned.of((now, replace(left, rules=tuple(replace(rule, leaves=True) for rule in left.rules))))
+
+
+def _planned(queries: Sequence[Query], stored: StoredWindows, partitions: int) -> Planned:
     asked = {operator.name: [each for each in queries if operator_of(each) is operator] for operator in OPERATORS}
     found = Planned.of(each.planned(asked[each.name], stored, partitions) for each in OPERATORS if asked[each.name])
     order = {query.name: at for at, query in enumerate(queries)}

@@ -61,6 +61,11 @@ WINDOWED = {
 }
 WINDOWS = {"per_customer": "[RANGE 8 SECONDS SLIDE 4 SECONDS]", "payers": "[TUMBLE 6 SECONDS]"}
 WINDOWS |= dict.fromkeys(("soon_paid", "largest"), "[RANGE 6 SECONDS SLIDE 3 SECONDS]")
+SPENT = "spent"  # one that has two forms, with --forms
+WINDOWED_JOIN = (
+    "SELECT {2} AS w, o.customer, count(*) AS n, sum(p.v) AS s FROM orders{0} o JOIN payments{1} p "
+    "ON o.customer = p.customer GROUP BY o.customer"
+)
 PLANS = ("own", "simple", "kept")  # the engine's own; none or all of what can be materialized is
 
 
@@ -104,6 +109,9 @@ def build(given: argparse.Namespace) -> Engine:
             engine.query(query.name, computed_by_spark(query.sql) if given.by_spark else query.sql, outside)
     for name, sql in WINDOWED.items() if given.windowed else ():
         engine.query(name, sql.format(WINDOWS[name]))
+    if given.forms:
+        window = " [RANGE 8 SECONDS SLIDE 4 SECONDS]"
+        engine.query(SPENT, WINDOWED_JOIN.format(window, window, "window_start"))
     if given.twin:
         engine.query(TWIN, _sql_of(TWIN_OF), Sink(path=str(given.input.parent / TWIN)))
     return engine
@@ -140,6 +148,13 @@ class Changes:
 
     def _add(self) -> None:
         self._engine.query(GUEST, _sql_of(TWIN_OF), backfill=True)
+
+    def _change(self) -> None:
+        """Let a query change to its other form, as the engine does after an epoch."""
+        keeper = self._engine._keeper
+        (query,) = (each for each in keeper.current.queries if each.name == SPENT)
+        keeper.follower.forms = {SPENT: next(each.kind for each in query.forms if each.kind != query.form.kind)}
+        keeper.catch_up()
 
     def _drop(self) -> None:
         self._engine.drop(GUEST)
@@ -186,6 +201,7 @@ def main() -> None:
     parser.add_argument("--by-spark", action="store_true", help="Spark computes some keys and filters")
     parser.add_argument("--windows-per-tick", type=int, default=16)
     parser.add_argument("--windowed", action="store_true", help="with windowed queries, all windows closed at the end")
+    parser.add_argument("--forms", action="store_true", help=f"with the query {SPENT}, all windows closed at the end")
     parser.add_argument("--residents", default="auto")
     parser.add_argument("--resident-seconds", type=float, default=30.0)
     parser.add_argument("--master", default="", help="empty: what an engine takes by itself")
@@ -218,7 +234,7 @@ def main() -> None:
     threading.Thread(target=cancel_jobs, args=(engine, given.strikes / CANCEL), daemon=True).start()
     print("started", flush=True)
     with engine:
-        engine.run_once(flush=given.windowed)
+        engine.run_once(flush=given.windowed or given.forms)
     print("done", flush=True)
 
 

@@ -35,9 +35,9 @@ class QueryResults:
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
         # Results of joins below windowed queries are no results of anyone.
         self._intakes = {
-            name: intake(order, rule, f"{task}-{name}")
-            for name, rule in order.rules.window.items()
-            if name in self._rules
+            rule.query.name: intake(order, rule, f"{task}-{rule.query.name}")
+            for rule in order.rules.windows
+            if rule.query.join is not None
         }
 
     def alike(self, queries: tuple[str, ...]) -> list[tuple[int, ...]]:

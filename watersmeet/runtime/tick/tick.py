@@ -66,7 +66,7 @@ class Tick:
 
     def begin(self) -> GatherOrder:
         marks = watermarks(self.streams, self.before.newest)
-        keys = joined_keys(self.queries)
+        keys = joined_keys(self.computed)
         limits = limits_ahead(self.streams, self.before.newest, self.now) if self.now is not None else {}
         return GatherOrder(
             self.home,
@@ -94,6 +94,11 @@ class Tick:
         """The queries of the plan that get no results: they are suspended, or this tick suspends them."""
         suspended = suspended_names(self.queries, self.before)
         return suspended.union(self.suspending, self.without, *(report.suspended for report in probed))
+
+    @cached_property
+    def computed(self) -> tuple[Query, ...]:
+        """Its queries; one that changes its form comes twice, in both."""
+        return (*self.queries, *(rule.query for rule in self.rules.leaving.values()))
 
     @cached_property
     def windowed(self) -> tuple[Query, ...]:
@@ -185,7 +190,7 @@ class Tick:
     ) -> dict[str, int]:
         marks = watermarks(self.streams, newest, raised)
         outside = {store.name: store.outside for store in self.rules.join_stores.values()}
-        joins = [query.join for query in self.known if query.join is not None]
+        joins = [query.join for query in (*self.computed, *self.suspended) if query.join is not None]
         kept = {**horizons(joins, self.streams, marks), **materialized_horizons(outside, marks)}
         for store, horizon in self.windows.horizons(first_open).items():
             kept[store] = min(kept.get(store, horizon), horizon)
@@ -261,9 +266,9 @@ def _begins(order: ProbeOrder, start: Start, bucket: BucketInfo) -> bool:
 
 
 def joined_keys(queries: Iterable[Query]) -> dict[str, tuple[KeyPart, ...]]:
-    """For each stream the keys that some query joins it by."""
+    """For each stream the keys that some query joins it by, or would in another form."""
     found: dict[str, dict[KeyPart, None]] = {}
-    for join in (query.join for query in queries if query.join is not None):
+    for join in (join for query in queries for join in query.joins):
         for equality in join.equalities:
             for alias, part in ((equality.left, equality.left_key), (equality.right, equality.right_key)):
                 found.setdefault(join.by_name[alias].stream, {})[part] = None

@@ -91,9 +91,9 @@ class Slicing:
         """Write what was aggregated. Values that could not be computed count for the queries that ask for them."""
         self._aggregate()
         if any(self._failures.values()):
-            for rule in self._order.rules.windows:
+            for name, rule in {**self._order.rules.leaving, **self._order.rules.window}.items():
                 if failed := self._failed(rule):
-                    counts.failed_values[rule.query.name] += failed
+                    counts.failed_values[name] += failed
         self._write()
         counts.add(self._counts)
         counts.done[SLICED_ROWS] += self._rows * len(self._made)

@@ -35,7 +35,6 @@ from watersmeet.home.counters import (
     WINDOWS,
 )
 from watersmeet.home.manifest import BucketInfo
-from watersmeet.model import Query
 from watersmeet.plan.ruleset import WindowRule
 from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.emit.patience import Patience
@@ -127,7 +126,7 @@ class _Answering:
         self._home, self._limit = Path(order.home), order.rules.limits.matches
         self._place, due = order.work[task]
         asking = {rule.query.name: rule.query for rule in order.rules.windows}
-        self._wanted = [_wanted(asking[each.query], each, order) for each in due]
+        self._wanted = [_wanted(each, order) for each in due]
         self._longest = _longest(order.rules.windows)
         self._until: dict[str, int] = {}
         for each in self._wanted:
@@ -325,9 +324,10 @@ class _Answering:
         return lambda begin, end: (self._opened(self._home, b) for b in infos if b.tau_max >= begin and b.tau_min < end)
 
 
-def _wanted(query: Query, due: DueWindows, order: SlicesOrder) -> DueQuery:
-    span = DueRange(query.grid, max(due.opened, query.grid.first(TAU_MIN)), due.until)
-    return DueQuery(query, reads_of(order.rules.window[due.query]), span)
+def _wanted(due: DueWindows, order: SlicesOrder) -> DueQuery:
+    rule = (order.rules.leaving if due.leaves else order.rules.window)[due.query]
+    grid = rule.query.grid
+    return DueQuery(rule.query, reads_of(rule), DueRange(grid, max(due.opened, grid.first(TAU_MIN)), due.until))
 
 
 def _longest(rules: Iterable[WindowRule]) -> dict[str, int]:

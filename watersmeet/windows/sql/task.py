@@ -107,8 +107,9 @@ class _Computing:
     def __init__(self, order: RowsOrder, task: int, name: str, host: Host) -> None:
         self._order, self._home, self._limits = order, Path(order.home), order.rules.limits
         self._work = {due.query: (due, infos) for due, infos in order.work[task]}
-        self._queries = {name: order.rules.window[name].query for name in self._work}
-        self._sql: dict[str, TaskSql] = {name: order.rules.window[name].details[0] for name in self._work}
+        rules = [(order.rules.leaving if due.leaves else order.rules.window)[due.query] for due, _ in order.work[task]]
+        self._queries = {rule.query.name: rule.query for rule in rules}
+        self._sql: dict[str, TaskSql] = {rule.query.name: rule.details[0] for rule in rules}
         self._rows = WindowRows(lambda info: host.opened(self._home, info), self._columns())
         self.report = TaskReport()
         self._files = ResultFiles(order, name, self.report, self._queries)

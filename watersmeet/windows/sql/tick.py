@@ -98,7 +98,7 @@ def occupied_order(closing: Closing) -> OccupiedOrder:
 
 def batch_order(closing: Closing, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
     """A window that has rows, in some of these buckets."""
-    asking = closing.rules.window[query].query
+    asking = closing.rule(query).query
     (form,) = (each for each in asking.forms or (asking.form,) if isinstance(each, WindowSql))
     found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
     for bucket in buckets:
