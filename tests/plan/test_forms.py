@@ -12,6 +12,7 @@ from watersmeet.adapt.origins_file import recall_windows, remember_windows
 from watersmeet.home import layout
 from watersmeet.home.sealed import write_sealed
 from watersmeet.model import Query
+from watersmeet.optimize.research import Research
 from watersmeet.optimize.statistics import Statistics
 from watersmeet.options import Options
 from watersmeet.pipeline import Pipeline
@@ -181,25 +182,32 @@ OPENED = (
 )
 
 
+BY_PAIRS = Options(research=Research(form="pair rows"))
+
+
 def plan_of_rows(
-    stored: StoredWindows | None = None, backfill: bool = False, known: Statistics | None = None, text: str = OPENED
+    stored: StoredWindows | None = None,
+    backfill: bool = False,
+    known: Statistics | None = None,
+    text: str = OPENED,
+    options: Options = BY_PAIRS,
 ) -> Plan:
     query = replace(JOINED.query("q", text), backfill=backfill)
     streams = tuple(JOINED.streams.values())
-    return make_plan(AT_ONCE, streams, [query], Options(), known or Statistics(), stored=stored)
+    return make_plan(AT_ONCE, streams, [query], options, known or Statistics(), stored=stored)
 
 
-def test_results_of_a_join_are_kept_though_nothing_is_known_of_it() -> None:
+def test_results_of_a_join_have_a_price_though_nothing_is_known_of_it() -> None:
     """They are what the query gives, so that every form makes each of them."""
-    assert [form.kind for form in JOINED.query("q", OPENED).forms] == ["pair rows", "batch"]
+    assert [form.kind for form in JOINED.query("q", OPENED).forms] == ["pair rows", "task", "batch"]
     assert kind(plan_of_rows()) == ("pair rows", "pairs")
-    assert kind(plan_of_rows(backfill=True)) == ("batch", "sql"), "results among stored rows are not found"
+    assert kind(plan_of_rows(backfill=True)) == ("task", "task"), "results among stored rows are not found"
     shown = explain(plan_of_rows().rendered())
     assert "(class pair rows)" in shown and "Alone it would take pair rows" in shown and "batch" in shown
 
 
 def test_results_have_a_price_in_each_form() -> None:
-    """A hundred partners for each row have to be found by Spark too; few rows in seldom windows cost it a job."""
+    """A hundred partners for each row have to be found by every form; few rows in seldom windows cost Spark a job."""
     ends = frozenset((("bids", "auction"), ("auctions", "id")))
     for rows, partners in ((1_000, 100), (10, 0.1)):
         known = Statistics(
@@ -208,14 +216,16 @@ def test_results_have_a_price_in_each_form() -> None:
             arrivals={"bids": float(rows), "auctions": float(rows)},
             progress={"bids": 1.0, "auctions": 1.0},
         )
-        plan = plan_of_rows(known=known)
-        assert kind(plan) == ("pair rows", "pairs"), plan.prices
+        (found,) = plan_of_rows(known=known).rendered().windows
+        assert found.prices["task"] and found.prices["pair rows"] and found.prices["batch"]
+        assert max(found.prices["task"], found.prices["pair rows"]) < found.prices["batch"]
 
 
-def test_open_windows_of_an_earlier_version_stay_by_spark() -> None:
+def test_open_windows_of_an_earlier_version_are_computed_from_rows() -> None:
     """What they need is in the stores of their streams alone, and a home remembers no form of such a query."""
-    assert kind(plan_of_rows(StoredWindows(answered=frozenset({"q"})))) == ("batch", "sql")
-    assert kind(plan_of_rows(StoredWindows(has_first_forms=True))) == ("batch", "sql")
+    chosen = Options()
+    assert kind(plan_of_rows(StoredWindows(answered=frozenset({"q"})), options=chosen)) == ("task", "task")
+    assert kind(plan_of_rows(StoredWindows(has_first_forms=True), options=chosen)) == ("task", "task")
     assert kind(plan_of_rows(StoredWindows(answered=frozenset({"other"})))) == ("pair rows", "pairs")
     kept = StoredWindows(forms={"q": "pair rows"}, answered=frozenset({"q"}))
     assert kind(plan_of_rows(kept)) == ("pair rows", "pairs")
@@ -228,6 +238,6 @@ def test_two_windowed_queries_and_a_continuous_one_share_the_steps_of_one_join()
         "continuous": "SELECT a.id FROM bids [RANGE 1 MINUTE] b JOIN auctions [RANGE 1 MINUTE] a ON b.auction = a.id",
     }
     queries = [JOINED.query(name, text) for name, text in texts.items()]
-    plan = make_plan(AT_ONCE, tuple(JOINED.streams.values()), queries, Options(), Statistics())
+    plan = make_plan(AT_ONCE, tuple(JOINED.streams.values()), queries, BY_PAIRS, Statistics())
     assert len(plan.rules.all_steps()) == 2, "one for each stream whose rows come last"
     assert {query for step in plan.rules.all_steps() for query in plan.rules.queries_of(step)} == set(texts)
