@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from tests.poison.test_windows_of_slices import VICTIM, WINDOW, check_healthy, live, run_beside
+from tests.support.windowed import Asked, WindowedRun
 from watersmeet.home.manifest import BucketInfo
 from watersmeet.model import Query
+from watersmeet.model.forms import PairRows
 from watersmeet.runtime.emit import patience
 from watersmeet.store.bucket import Bucket
 from watersmeet.windows.pairs import task
@@ -21,6 +23,12 @@ from watersmeet.windows.pairs.task import Keeping
 # As the healthy query `rows`, whose results are put together with these.
 ROWS = f"SELECT x.v AS a, y.v AS b, window_start FROM r {WINDOW} x JOIN t {WINDOW} y ON x.k = y.k WHERE x.v < 3"
 Made = Callable[[Query, Bucket, np.ndarray, np.ndarray], tuple[pa.Table, int]]
+
+
+def beside(home: Path, partitions: int = 1) -> WindowedRun:
+    run = run_beside(home, "", partitions)
+    run.add(VICTIM, Asked(ROWS, ""), kind=PairRows.kind)
+    return run
 
 
 def failing(problem: Exception, made: list[str], real: Made) -> Made:
@@ -43,7 +51,7 @@ def test_windows_that_cannot_be_made(
 ) -> None:
     made: list[str] = []
     monkeypatch.setattr(task, "_results", failing(problem, made, task._results))
-    run = run_beside(tmp_path / "home", ROWS, partitions)
+    run = beside(tmp_path / "home", partitions)
     live(run)
     assert reason in run.manifest.suspended[VICTIM].reason
     assert made.count(VICTIM) <= 2 * partitions, "a piece is tried once more without what else is in memory"
@@ -62,7 +70,7 @@ def test_results_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise ValueError("poison")
 
     monkeypatch.setattr(Keeping, "add", add)
-    run = run_beside(tmp_path / "home", ROWS)
+    run = beside(tmp_path / "home")
     live(run)
     assert run.manifest.suspended[VICTIM].reason == "poison"
     assert any(written) and not [each for each in run.manifest.buckets if each.store.startswith(f"pairs {VICTIM}")]
@@ -81,7 +89,7 @@ def test_a_query_that_is_dropped_while_its_windows_are_written(tmp_path: Path, m
     monkeypatch.setattr(task, "PIECE_ROWS", 1)
     monkeypatch.setattr(task, "_results", results)
     monkeypatch.setattr(patience, "dropped", lambda home: {VICTIM: 0.0} if made.count(VICTIM) >= 3 else {})
-    run = run_beside(tmp_path / "home", ROWS)
+    run = beside(tmp_path / "home")
     live(run)
     assert run.manifest.suspended[VICTIM].reason == "it was dropped"
     assert made.count(VICTIM) == 3
