@@ -92,16 +92,27 @@ class WindowedRun:
 
     # Queries come and go -------------------------------------------------------------------------
 
-    def add(self, name: str, asked: Asked, backfill: bool = False, addition: str = "", kind: str = "") -> None:
+    def add(
+        self,
+        name: str,
+        asked: Asked,
+        backfill: bool = False,
+        addition: str = "",
+        kind: str = "",
+        may_change: bool = False,
+    ) -> None:
         """With BACKFILL the streams have to be retained for so long that all their rows are stored. The query has its
-        form of this kind, or the one that the planner chooses."""
+        form of this kind, from which it may change to others, or the one that the planner chooses."""
         query = self.build(name, asked.sql, self.streams, backfill=backfill)
         assert query.is_windowed
+        if kind and not may_change:
+            (form,) = (each for each in query.forms or (query.form,) if each.kind == kind)
+            query = replace(query, form=form, forms=(form,))
         known = [self.newest[stream] + 1 for stream in query.streams if stream in self.newest]
         first = None if backfill or not known else query.grid.beginning(max(known))
         self.lives[name] = Life(asked, replace(query, addition=addition), first)
         prepare_folder(result_folder(self.home, name, query.sink), query.sink, query.outputs)
-        self.kinds |= {name: kind} if kind else {}
+        self.kinds |= {name: kind} if may_change else {}
         self._adopt()
 
     def add_continuous(self, name: str, asked: Asked) -> None:
@@ -120,8 +131,9 @@ class WindowedRun:
     def use(self, name: str, kind: str) -> None:
         """The query is computed in another of its forms."""
         life = self.lives[name]
-        (form,) = (each for each in life.query.forms if each.kind == kind)
-        life.query, self.kinds[name] = life.query.in_form(form), kind
+        forms = build_query(name, life.asked.sql, self.streams).forms
+        (form,) = (each for each in forms if each.kind == kind)
+        life.query = replace(life.query, form=form, forms=(form,))
         self._adopt()
 
     def drop(self, name: str) -> None:

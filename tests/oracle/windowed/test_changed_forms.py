@@ -50,7 +50,7 @@ def test_forms_change_every_few_ticks(random: Random, partitions: int, keys: str
             asked = random.choice([one_stream, two_streams, two_streams, two_rows])(random)
             kinds = kinds_of(in_every_form("q", asked.sql, run.streams))
             first = "" if backfill else random.choice(kinds)  # one that is filled has the form that can be
-            run.add(next(names), asked, backfill, addition, first)
+            run.add(next(names), asked, backfill, addition, first, may_change=bool(first))
 
         for _ in range(random.randint(1, 3)):
             add()
@@ -85,7 +85,7 @@ COUNTED = Asked(
 def test_the_form_that_is_left_goes_with_its_last_window() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = run_of(folder, 0, 1, retained=False)
-        run.add("q", COUNTED, kind="factorized")
+        run.add("q", COUNTED, kind="factorized", may_change=True)
         random = Random(1)
 
         def reach(now: int) -> None:
@@ -125,7 +125,7 @@ def test_a_form_that_finds_all_it_needs_takes_over_at_once() -> None:
     """Rows are preserved, so that the open windows can be computed from them as well."""
     with tempfile.TemporaryDirectory() as folder:
         run = run_of(folder, 0, 1)
-        run.add("q", COUNTED, kind="factorized")
+        run.add("q", COUNTED, kind="factorized", may_change=True)
         random = Random(2)
         for now in (50, 52, 55):
             run.tick({name: rows(random, name, now, 0) for name in ("r", "t")})
