@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench import calibrate, durability, estimates, runtime, sharing, side_by_side, small_ticks
+from bench import calibrate, durability, estimates, result_files, runtime, sharing, side_by_side, small_ticks
 from bench.comparing import SYSTEMS
 from bench.kafka.command import kafka
 from bench.report import write_json
@@ -65,6 +65,7 @@ def register(app: typer.Typer) -> None:
     app.command("small-ticks")(latency)
     app.command("runtime")(runtime.run)
     app.command("durability")(durability.run)
+    app.command("result-files")(result_files.run)
     app.command("calibrate")(calibrate.run)
     app.command("estimates")(estimates.run)
     app.command("sharing")(sharing.run)

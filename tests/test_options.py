@@ -38,6 +38,8 @@ WRONG = [
     ("task_memory", "-1", "0 or more"),
     ("max_outbox_ticks", "0", "1 or more"),
     ("durability", "disk", "power or process"),
+    ("result_delay", "-1 seconds", "0"),
+    ("result_delay", "soon", "100 milliseconds"),
     ("stop_seconds", "-1", "0 or more"),
     ("window_seconds", "-1", "0 or more"),
     ("windows_per_tick", "0", "1 or more"),

@@ -41,6 +41,10 @@ def _duration(value: str) -> str:
         return f"{problem.problem}; use for example 100 milliseconds or 2 seconds"
 
 
+def _delay(value: str) -> str:
+    return "" if value == "0" else _duration(value).replace("a value above 0", "0")
+
+
 def _residents(value: str) -> str:
     return "" if value == "auto" or value.isdigit() else "use auto or a number; 0 for none"
 
@@ -129,6 +133,11 @@ class Options:
     max_outbox_ticks: int = _option(
         10_000, "limit for the ticks of a query that wait to be delivered; beyond it, it is suspended", _at_least(1)
     )
+    result_delay: str = _option(
+        "1 second",
+        "how long few results of a query may wait, where a tick would write very many small files; 0: not at all",
+        _delay,
+    )
     durability: str = _option(
         "power",
         "power: what a tick commits survives a loss of power; process: only the end of any process",
@@ -148,6 +157,11 @@ class Options:
     )
     max_aliases: int = _option(MAX_ALIASES, "limit for the number of aliases in a query", _at_least(1, 32))
     research: Research = field(default_factory=Research)  # no option: for experiments under bench/
+
+    @property
+    def delay(self) -> float:
+        """Seconds that results may wait."""
+        return 0.0 if self.result_delay == "0" else parse_duration(self.result_delay) / 1e6
 
     @property
     def limits(self) -> Limits:

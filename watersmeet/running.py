@@ -18,6 +18,7 @@ from watersmeet.home.manifest import Manifest
 from watersmeet.home.recovery import recover, sync_published
 from watersmeet.io.positions import begun_after, check_positions
 from watersmeet.options import Options
+from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.delivery import Deliveries
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.exec.local import LocalExecutor
@@ -27,6 +28,7 @@ from watersmeet.runtime.feed.feed_set import Feeds
 from watersmeet.runtime.feed.stream_groups import StreamGroups
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.outbox import Outbox
+from watersmeet.runtime.release import release_all
 from watersmeet.worker_check import check_workers
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ def open_home(
     checks = (functools.partial(verify, executor), check_positions)
     manifest = recover(home, folders, checks, begun_after)
     unsynced = _published(home, manifest)
+    if manifest.waiting:
+        manifest, lost = _released(home, manifest, executor, options, lock)
+        unsynced |= lost
     groups = StreamGroups(home)
     groups.join(streams)
     seal_parts(home)
@@ -66,9 +71,22 @@ def open_home(
     deliveries.connect(executor, spark, lambda: active.pipeline.queries, loop.suspend, lambda: loop.manifest)
     outbox = Outbox(home, executor, loop.suspend, options.max_outbox_ticks)
     loop.delivered, loop.check_lock = outbox.delivered, lock.check
+    loop.delay.seconds, loop.delay.takers = options.delay, deliveries.takers
     keeper = PlanKeeper(loop, plan, options, active.changing)
     loop.observers += [outbox, deliveries, keeper.follower]
     return loop, feeds, keeper, outbox
+
+
+def _released(
+    home: Path, manifest: Manifest, executor: Executor, options: Options, lock: HomeLock
+) -> tuple[Manifest, dict[str, str]]:
+    """What waited when the engine was killed becomes files, before a query of it may be declared as another one."""
+    committer = Committer(home, manifest)
+    try:
+        lock.check()
+        return release_all(home, manifest, executor, committer, options.durability == "power")
+    finally:
+        committer.close()
 
 
 def _published(home: Path, manifest: Manifest) -> dict[str, str]:

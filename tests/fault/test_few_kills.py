@@ -22,6 +22,18 @@ def test_three_kills_lose_and_double_nothing(victim: Callable[..., Victim]) -> N
     check_state(home)
 
 
+def test_kills_while_results_wait(victim: Callable[..., Victim]) -> None:
+    home = victim(ticks=8, options=["--wait"])
+    # A task dies while it writes what is to wait; then the engine, when what has waited is in files that nobody sees.
+    home.killed_at("waiting.write:3", "release.after:3")
+    # The start makes everything leave. The engine dies when some of that is visible.
+    home.killed_at("publish.between:1")
+    home.finish("results.written:2")
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+
+
 @pytest.mark.soak
 def test_residents_that_break_do_not_stop_the_engine(victim: Callable[..., Victim]) -> None:
     home = victim(ticks=8, options=["--resident-seconds", "10"])

@@ -135,6 +135,41 @@ def test_tasks_die_and_are_tried_again(victim: NewVictim, tally: Callable[[Victi
     tally(home)
 
 
+# By the end of each line results of some ticks wait, or are on their way out; so every start begins with a release.
+WAITING_STORY = (
+    "waiting.write:2:driver",
+    "waiting.written:2:driver",
+    "release.after:1",
+    "release.after:3",
+    "probe.after:3",
+    "manifest.draft:2",
+    "manifest.linked:1",
+    "manifest.linked:3",
+    "recover.publish:1",
+    "publish.before:2",
+    "publish.between:3",
+    "expire.before:1",
+    "expire.between:1",
+    "tick.end:3",
+    "results.write:2:driver",
+    "results.written:5:tree",
+)
+
+
+@pytest.mark.parametrize("partitions", [1, 3], ids=["P=1", "P=3"])
+def test_the_engine_dies_while_results_wait(
+    victim: NewVictim, tally: Callable[[Victim], None], partitions: int
+) -> None:
+    home = victim(ticks=26, partitions=partitions, options=["--wait"])
+    for kill in WAITING_STORY:
+        home.killed_at(kill)
+    home.finish("waiting.write:3", "waiting.written:4", "results.write:7")
+    check_results(home)
+    clean_start(home)
+    check_state(home)
+    tally(home)
+
+
 @pytest.mark.parametrize("partitions", [1, 3], ids=["P=1", "P=3"])
 def test_the_engine_dies_while_its_tasks_write(
     victim: NewVictim, tally: Callable[[Victim], None], partitions: int
@@ -210,7 +245,7 @@ def test_spark_dies_under_the_engine(victim: NewVictim, tally: Callable[[Victim]
 
 def test_the_kills_were_many_and_everywhere(say: Callable[[str], None]) -> None:
     """Runs last. The others can be run alone, but then there is nothing to count."""
-    if len(TALLY) < 9:
+    if len(TALLY) < 11:
         pytest.skip("only some of the tests of this file were run")
     points = Counter(point for kills in TALLY.values() for point in kills)
     say(f"\n  {points.total()} kills: " + ", ".join(f"{point} {count}" for point, count in sorted(points.items())))

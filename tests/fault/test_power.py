@@ -22,6 +22,8 @@ from tests.support.faults.power import Image, PowerLayer, restore
 from tests.support.faults.small_world import OUTSIDE, TICKS, Rows, SmallWorld, expected, rows_in, together
 from watersmeet.errors import StateError
 from watersmeet.points import POINTS
+from watersmeet.runtime import release
+from watersmeet.runtime.emit import result_files
 
 ELSEWHERE = {
     "window.after",
@@ -98,6 +100,13 @@ def survive(world: SmallWorld, cuts: Cuts) -> None:
         restore(world.root, cut.image)
         world.run()
         check(world, cut)
+
+
+@pytest.fixture(autouse=True)
+def some_results_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the next tick, where a tick has them for more queries than that."""
+    monkeypatch.setattr(result_files, "MANY", 3)
+    monkeypatch.setattr(release, "MANY_BYTES", 0)
 
 
 def recorded(folder: Path, passes: Passes, **options: Any) -> tuple[SmallWorld, Cuts]:

@@ -17,11 +17,25 @@ ORDERS = "orders"  # by run of the engine: plan files, and orders for tasks of S
 STOP = "orders/stop"  # a sign for tasks: the engine stops, and does not wait for the tick that runs
 COMPUTING = "orders/computing"  # signs of tasks in which Spark computes columns
 DROPPED = "orders/dropped"  # signs for tasks: queries that were dropped while the tick ran
+WAITING = "waiting"  # results of many queries in a file, until they become files of their queries
 OUTBOX = "outbox"  # results that go to a target outside, in a folder for each query, until they are delivered
 DELIVERED = "delivered"  # by query, the last tick that callables and the console were given
 INBOX = "control/inbox"  # requests of other processes,
 ANSWERS = "control/answers"  # and what they were told
-FOLDERS = (MANIFESTS, STATE, RESULTS, COUNTS, REJECTED, POSITIONS, CHECKPOINTS, ORDERS, OUTBOX, DELIVERED, "control")
+FOLDERS = (
+    MANIFESTS,
+    STATE,
+    RESULTS,
+    COUNTS,
+    REJECTED,
+    POSITIONS,
+    CHECKPOINTS,
+    ORDERS,
+    WAITING,
+    OUTBOX,
+    DELIVERED,
+    "control",
+)
 
 # Files of a home
 LOCK = "lock"  # held while an engine runs
@@ -80,6 +94,11 @@ def manifest_draft(home: Path, tick: int, process: int) -> Path:
 def bucket_file(store: str, tick: int, attempt: str, task: str) -> str:
     """Relative to the home. `task` is new for each file of an attempt, so that no file is written twice."""
     return f"{STATE}/{store}/{tick:012d}-{attempt}-{task}.bucket"
+
+
+def waiting_file(tick: int, attempt: str, task: str) -> str:
+    """Relative to the home."""
+    return f"{WAITING}/{tick:012d}-{attempt}-{task}.results"
 
 
 def data_file(tick: int, attempt: str, task: str, extension: str) -> str:

@@ -33,7 +33,7 @@ from watersmeet.home.sealed import Seal
 # 4: there are no windowed queries, and nothing is said about which rows stores have
 # 5: nothing is said about flushes, the sizes of result files, and other files that results depend on
 # 6: logs of positions have a form for each kind of source
-# 7: a windowed query has one form, and a slice store was founded for it
+# 7: a windowed query has one form, and a slice store was founded for it; no results wait to become files
 FORMAT = 8
 _KEPT = 3
 
@@ -77,6 +77,17 @@ class ResultFile:
 
 
 @dataclass(frozen=True)
+class WaitingFile:
+    """Results of many queries that are committed, and are not in files of these queries yet."""
+
+    file: str  # relative to the home
+    rows: int
+    bytes: int
+    checksum: int
+    queries: tuple[str, ...] | None = None  # whose results in it still wait; None: all
+
+
+@dataclass(frozen=True)
 class LogMark:
     """How far a log went: its first `bytes` bytes have the checksum. What was added later does not matter."""
 
@@ -101,7 +112,8 @@ class Manifest:
     batches: dict[str, int] = field(default_factory=dict)  # source group -> newest batch id in the state
     newest: dict[str, int] = field(default_factory=dict)  # stream -> highest event time seen
     buckets: tuple[BucketInfo, ...] = ()
-    results: tuple[ResultFile, ...] = ()  # of this tick only
+    results: tuple[ResultFile, ...] = ()  # that this tick publishes
+    waiting: tuple[WaitingFile, ...] = ()  # results of this tick, or earlier ones, that later ticks publish
     totals: Counters = field(default_factory=Counters)  # since the first tick; of steps, since the plan is active
     plan: str = ""
     materialized: tuple[str, ...] = ()  # materialized stores that hold all that they should
@@ -123,6 +135,7 @@ class Manifest:
         """The invariants that every committed manifest keeps."""
         files = [bucket.file for bucket in self.buckets]
         assert len(set(files)) == len(files), "a bucket is named twice"
+        assert len({waiting.file for waiting in self.waiting}) == len(self.waiting), "a file is named twice"
         for bucket in self.buckets:
             assert bucket.rows > 0 and bucket.tau_min <= bucket.tau_max, bucket
             assert 0 < bucket.first_tick <= bucket.last_tick <= self.tick, bucket
@@ -224,6 +237,10 @@ def load(path: Path) -> Manifest:
             BucketInfo(**{**bucket, "computed": tuple(bucket.get("computed", ()))}) for bucket in raw["buckets"]
         ),
         results=tuple(_found(path.parents[1], ResultFile(**result)) for result in raw["results"]),
+        waiting=tuple(
+            WaitingFile(**{**one, "queries": None if one["queries"] is None else tuple(one["queries"])})
+            for one in raw.get("waiting", ())
+        ),
         changes=LogMark(**raw["changes"]) if raw.get("changes") else None,
         totals=_counters(raw["totals"]),
         materialized=tuple(raw["materialized"]),

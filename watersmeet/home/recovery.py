@@ -24,6 +24,7 @@ from watersmeet.home.going_back import Begun, Checks, check_results, go_back
 from watersmeet.home.manifest import Manifest, NewerVersion, ResultFile, load_earlier, load_newest
 
 _log = logging.getLogger("watersmeet")
+_OF_A_TICK = "publish.between"
 
 
 def recover(
@@ -50,7 +51,8 @@ def recover(
     publish(manifest, "recover.publish")
     before = load_earlier(home, manifest.tick)[:1]
     named = {home / file for file in named_files((manifest, *before))}
-    for path in (*(home / layout.STATE).glob("*/*"), *(home / layout.MANIFESTS).glob(layout.DRAFTS)):
+    unnamed = ((layout.STATE, "*/*"), (layout.WAITING, "*"), (layout.MANIFESTS, layout.DRAFTS))
+    for path in (path for folder, names in unnamed for path in (home / folder).glob(names)):
         if path not in named and not path.is_dir():
             path.unlink(missing_ok=True)
     for path in (home / layout.OUTBOX).glob("*/*"):  # delivered, and left out of the manifest, before the engine died
@@ -73,10 +75,11 @@ def superfluous(home: Path, manifest: Manifest) -> list[str]:
 
 
 def named_files(manifests: Iterable[Manifest]) -> set[str]:
-    """The files of the state and of the outbox, relative to the home."""
+    """The files of the state, of waiting results and of the outbox, relative to the home."""
     found: set[str] = set()
     for one in manifests:
         found.update(bucket.file for bucket in one.buckets)
+        found.update(waiting.file for waiting in one.waiting)
         found.update(file for lane in one.outbox for parcel in lane.parcels for file in parcel.files)
     return found
 
@@ -94,12 +97,13 @@ def _clear(staging: Path, tag: str) -> None:
             (staging / name).unlink()
 
 
-def publish(manifest: Manifest, point: str = "publish.between") -> dict[str, str]:
+def publish(manifest: Manifest, point: str = _OF_A_TICK) -> dict[str, str]:
     """Rename the files of a committed tick to where readers look. Doing it twice is harmless.
 
     Returns the queries with files that are neither where they were staged nor where they should be, and why."""
     # A final file is complete, so it stays: what now has its staged name came late from a dead process.
-    waiting = [file for file in manifest.results if not _is_published(file, manifest.tick)]
+    is_new = point == _OF_A_TICK  # then nothing can be there
+    waiting = [file for file in manifest.results if is_new or not _is_published(file, manifest.tick)]
     lost: dict[str, str] = {}
     for at, file in enumerate(waiting):
         if at == 1:

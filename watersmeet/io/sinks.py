@@ -222,6 +222,11 @@ def result_folder(home: Path, query: str, sink: Sink) -> Path:
     return Path(sink.path or "") if is_outside(sink) else layout.results(home, query)
 
 
+def may_wait(sink: Sink) -> bool:
+    """Whether nobody counts on results to come in files of their ticks: neither a target, nor somebody who looks."""
+    return not sink.is_delivered and sink.format not in ("console", "count")
+
+
 def is_outside(sink: Sink) -> bool:
     """Whether results go where INTO says: readers of other users find them there, if the umask lets them."""
     return bool(sink.path) and sink.format != "console" and not sink.is_delivered

@@ -279,7 +279,7 @@ def compiled_plan(
     rules = compile_solution(
         streams, queries, solution, problem.partitions, groups, sharing=sharing, seldom=seldom, all_rows=all_rows
     )
-    rules = replace(rules, limits=options.limits, durable=options.durability == "power")
+    rules = replace(rules, limits=options.limits, delays=options.delay > 0, durable=options.durability == "power")
     return Plan(
         tuple(streams), tuple(queries), problem, solution, rules, groups=groups, storage_budget=options.storage_budget
     )

@@ -273,6 +273,7 @@ class Ruleset:
     results: tuple[QueryOutput, ...]
     limits: Limits = field(default_factory=Limits)
     windows: tuple[WindowRule, ...] = ()
+    delays: bool = False  # few results of a query may wait to become a file (option result_delay)
     durable: bool = False  # files are on the disk before a task reports them (option durability)
 
     @cached_property

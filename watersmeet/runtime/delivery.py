@@ -79,6 +79,10 @@ class Deliveries(Observer):
                 if query in self._queries():
                     self._bring(self._queries()[query], newest)
 
+    def takers(self) -> set[str]:
+        """The queries whose results a callable gets by ticks."""
+        return set(self._callables)
+
     def _begin(self, query: str, tick: int) -> None:
         """Record that delivery begins after this tick, unless it is known which ticks were delivered."""
         path = layout.delivered(self._home, query)

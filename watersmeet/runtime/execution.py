@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from watersmeet import points
 from watersmeet.home.manifest import Manifest
 from watersmeet.runtime.exec.batches import Batch
 from watersmeet.runtime.exec.executor import Executor, Rank
@@ -44,9 +45,16 @@ class Execution:
     def run(self, begun: Begun, gather_ahead: Callable[[Tick, Gathered], None]) -> tuple[Tick, TickReport]:
         """Everything of a tick but its commit. The tick that is returned is one in which all buckets have the columns
         that Spark computes. `gather_ahead` is called once the tick is gathered, unless it is one order."""
+        releasing = self._executor.submit(begun.tick.release_order()) if begun.tick.release else None
         if begun.batch is not None and self._is_one_order(begun, begun.batch):
-            return begun.tick, self._as_one_order(begun.tick, begun.batch)
-        return self._in_parts(begun, gather_ahead)
+            tick, report = begun.tick, self._as_one_order(begun.tick, begun.batch)
+        else:
+            tick, report = self._in_parts(begun, gather_ahead)
+        if releasing is not None:
+            report.released = releasing.result()
+            raise_first(report.released)
+            points.reach("release.after")
+        return tick, report
 
     def _is_one_order(self, begun: Begun, batch: Batch) -> bool:
         rules = begun.tick.rules

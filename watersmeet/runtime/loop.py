@@ -28,6 +28,7 @@ from watersmeet.runtime.emit.confine import reason_of
 from watersmeet.runtime.exec.batches import Batch, Observer, SmallerBatch
 from watersmeet.runtime.exec.executor import TRIES, Executor, Rank
 from watersmeet.runtime.execution import Begun, Execution
+from watersmeet.runtime.release import Delay, release_all
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.commit import committed
 from watersmeet.runtime.tick.culprits import culprits
@@ -74,6 +75,7 @@ class TickLoop:
         # Whether the last tick has left due windows to the next ones, which come without rows if they have to.
         self._left = bool(WindowLife(plan.windowed, plan.streams, plan.rules, manifest).due(manifest.newest, ()))
         self._waiting_since: float | None = None  # since when a change waits for a tick
+        self.delay = Delay()
         self._disabled: frozenset[str] = frozenset()  # registered predicates that are disabled
         self._suspending: dict[str, str] = {}  # queries that the next tick suspends, and why
         self.check_lock: Callable[[], None] = lambda: None  # raises if another process may use the home
@@ -101,6 +103,7 @@ class TickLoop:
             record(self._begun + 1)
             self._signs.replaced(*({q.name for q in (*p.queries, *p.suspended)} for p in (self.plan, plan)))
             self.plan = plan
+            self.delay.end()  # of a query that is gone, or that is resumed
             self._waiting_since = time.monotonic()
             self._disable(self._disabled)
             return self._begun + 1
@@ -139,12 +142,15 @@ class TickLoop:
         if self._waiting_since is None and self._silence.moves(self.plan, self.manifest):
             self._waiting_since = time.monotonic()
         since = self._waiting_since
-        if not self._left and (since is None or time.monotonic() - since < idle):
+        waits = self._left or (since is not None and time.monotonic() - since >= idle)
+        if not waits and not (self.delay.is_over(self.manifest.waiting) if idle else self.delay.runs):
             return
         if idle and (self._busy or self._ahead is not None):
             return  # a tick runs, or is about to
         with self._taking_turn(None):
             while self.waits and self.failure is None and not self._finished:
+                if not idle:
+                    self.delay.end()
                 self._try(lambda: self._run_tick(None, lambda: None))  # while it runs, another change may come
                 if idle or time.monotonic() >= until:
                     break
@@ -152,7 +158,7 @@ class TickLoop:
     @property
     def waits(self) -> bool:
         """Whether there is something to do for a tick without rows."""
-        return self._waiting_since is not None or self._left
+        return self._waiting_since is not None or self._left or self.delay.runs
 
     def flush(self) -> None:
         """Run ticks that close all windows and decide all absences, though rows may still come for them."""
@@ -169,6 +175,9 @@ class TickLoop:
                 self._signs.stop()
         with self._taking_turn(None):
             self._clear()
+            if self.failure is None and self.delay.runs:
+                with contextlib.suppress(Exception):  # otherwise the next start does it
+                    self._release()
             self._committer.close()
             self.execution.windows.close()
 
@@ -235,7 +244,7 @@ class TickLoop:
         """Whether a tick can be made without some queries; nothing of it is committed."""
         self._ahead = None
         begun = self._new(batch, self.manifest)
-        begun.tick = replace(begun.tick, without=without, careful=True)
+        begun.tick = replace(begun.tick, without=without, careful=True, release=False)
         try:
             self.execution.run(begun, lambda tick, gathered: None)
         except (*CONFINED, SmallerBatch):
@@ -266,7 +275,12 @@ class TickLoop:
         if ahead is None:
             return self._new(batch, self.manifest)
         ahead.tick = replace(
-            ahead.tick, before=self.manifest, disabled=self._disabled, suspending=dict(self._suspending)
+            ahead.tick,
+            before=self.manifest,
+            disabled=self._disabled,
+            suspending=dict(self._suspending),
+            at_once=self.delay.at_once(),
+            release=self.delay.leaves(self.manifest.waiting) or ahead.tick.release,
         )
         return ahead
 
@@ -294,6 +308,8 @@ class TickLoop:
             silent=self._silence.silent(plan.streams) if plan.windowed else frozenset(),
             flush=self._flush,
             careful=before.tick < self._careful_until,
+            at_once=self.delay.at_once(),
+            release=self.delay.leaves(self.manifest.waiting),
         )
         return Begun(batch, tick)
 
@@ -317,7 +333,7 @@ class TickLoop:
     def _commit(self, tick: Tick, reports: TickReport) -> None:
         merged = reports.merged + self.execution.merges.done(self.manifest)
         points.reach("probe.after")
-        manifest, garbage = committed(tick, reports.gathered, reports.probed, merged)
+        manifest, garbage = committed(tick, reports.gathered, reports.probed, merged, reports.released)
         outbox, posted = without(manifest.outbox, self.delivered())
         with self._handover:  # no line is being written
             manifest = self._committer.sealed(replace(manifest, outbox=outbox))
@@ -330,10 +346,11 @@ class TickLoop:
         self.manifest = manifest
         self._left = reports.leaves_windows or tick.windows.leaves_due(manifest.newest, spoke(reports.gathered))
         self._flush = self._flush and (self._left or not tick.flush)
+        self.delay.committed(tick.release, any(report.waiting for report in reports.probed))
         with self._handover:
             self._suspending = {n: self._suspending[n] for n in self._suspending.keys() - tick.suspending.keys()}
         self._signs.committed([query.name for query in tick.queries])
-        lost = self._committer.publish(manifest, reports.results, garbage, tick.rules.durable)
+        lost = self._committer.publish(manifest, reports.staged, garbage, tick.rules.durable)
         for query, reason in lost.items():
             self.suspend(query, reason)
         for observer in self.observers:
@@ -345,6 +362,14 @@ class TickLoop:
         for name in list(self._held)[: -self.executor.parallelism if self.plan.windowed else None]:
             del self._held[name]
         return sum(self._held.values())
+
+    def _release(self) -> None:
+        """At a stop: what waits becomes files, in a tick of its own."""
+        self.check_lock()
+        durable = self.plan.rules.durable
+        self.manifest, _ = release_all(self.home, self.manifest, self.executor, self._committer, durable)
+        for observer in self.observers:
+            observer.committed(self.manifest)
 
     def _log(self, times: TickTimes) -> None:
         self.recent = [*self.recent[-999:], times]

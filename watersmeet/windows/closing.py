@@ -24,6 +24,7 @@ class Closing:
     newest: Mapping[str, int]  # event times, after the tick
     spoke: frozenset[str]  # streams with rows in the tick
     careful: bool = False  # memory was short: each query by itself
+    at_once: frozenset[str] = frozenset()  # queries whose results never wait
 
     @property
     def rules(self) -> Ruleset:

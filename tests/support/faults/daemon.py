@@ -17,9 +17,12 @@ import watersmeet.runtime.daemon  # noqa: F401 - what a worker of the product ha
 from tests.support.faults.strikes import FOLDER_VARIABLE, Strikes
 from tests.support.faults.workload import COLUMNS
 from watersmeet import points
+from watersmeet.runtime import release
+from watersmeet.runtime.emit import result_files
 
 LATE_VARIABLE = "WATERSMEET_LATE_ORDER"
-KINDS = ("gather", "keep", "merge", "results")  # files that tasks write: buckets of streams, of materialized stores, …
+WAIT_VARIABLE = "WATERSMEET_RESULTS_WAIT"
+KINDS = ("gather", "keep", "merge", "results", "waiting")  # files that tasks write: buckets of streams, …
 WRITING_POINTS = tuple(f"{kind}.{moment}" for kind in KINDS for moment in ("write", "written"))
 RESIDENT_POINTS = ("resident.begin", "resident.order", "resident.reply")
 
@@ -70,7 +73,15 @@ def let_an_order_come_late(file: Path, name: Path) -> None:
     points.subscribe(reached)
 
 
+def let_results_wait() -> None:
+    """Of however few queries, until the next tick."""
+    result_files.MANY = 0
+    release.MANY_BYTES = 0
+
+
 if __name__ == "__main__":
+    if WAIT_VARIABLE in os.environ:
+        let_results_wait()
     if FOLDER_VARIABLE in os.environ:
         Armed(Strikes(Path(os.environ[FOLDER_VARIABLE])))
     if LATE_VARIABLE in os.environ:

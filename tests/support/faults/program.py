@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.faults.daemon import LATE_VARIABLE, Armed
+from tests.support.faults.daemon import LATE_VARIABLE, WAIT_VARIABLE, Armed, let_results_wait
 from tests.support.faults.strikes import CANCEL, DRIVER_VARIABLE, FOLDER_VARIABLE, Strikes
 from tests.support.faults.workload import make_case
 from tests.support.plans import plan_by
@@ -35,6 +35,7 @@ TICK_POINTS = (
     "tick.begin",
     "gather.after",
     "phase.between",
+    "release.after",
     "probe.after",
     "manifest.draft",
     "manifest.replacing",  # in a tick that makes buckets superfluous: they must still be there
@@ -199,6 +200,7 @@ def main() -> None:
     parser.add_argument("--reader", choices=("engine", "spark"), default="engine", help="who reads the input files")
     parser.add_argument("--in-parts", action="store_true", help="also a tick of few rows is shared out")
     parser.add_argument("--by-spark", action="store_true", help="Spark computes some keys and filters")
+    parser.add_argument("--wait", action="store_true", help="results wait until the next tick")
     parser.add_argument("--windows-per-tick", type=int, default=16)
     parser.add_argument("--windowed", action="store_true", help="with windowed queries, all windows closed at the end")
     parser.add_argument("--forms", action="store_true", help=f"with the query {SPENT}, all windows closed at the end")
@@ -213,6 +215,9 @@ def main() -> None:
     os.environ[DRIVER_VARIABLE] = str(os.getpid())
     if given.late_order:
         os.environ[LATE_VARIABLE] = ":".join(given.late_order)
+    if given.wait:
+        os.environ[WAIT_VARIABLE] = "1"
+        let_results_wait()
     strikes = Strikes(given.strikes)
     for order in given.kill:
         strikes.order(order)

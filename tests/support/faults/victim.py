@@ -22,7 +22,7 @@ from tests.support.faults.strikes import FOLDER_VARIABLE, IN_TURN, Strikes
 from tests.support.faults.workload import make_case
 from tests.support.processes import ROOT, environment, kill_tree
 from tests.support.waiting import PATIENCE, eventually
-from watersmeet.home.layout import STAGING
+from watersmeet.home.layout import STAGING, WAITING
 from watersmeet.home.lock import home_lock
 from watersmeet.home.manifest import load, load_earlier, load_newest
 from watersmeet.home.recovery import recover
@@ -164,6 +164,8 @@ def check_state(victim: Victim) -> None:
         verify_file(home, bucket)
     kept = (manifest, *load_earlier(home, manifest.tick)[:1])  # to go back to, if the newest is damaged
     assert state_files(home) == {bucket.file for one in kept for bucket in one.buckets}
+    waiting = {str(path.relative_to(home)) for path in (home / WAITING).glob("*")}
+    assert waiting == {each.file for one in kept for each in one.waiting}
     assert not [*home.glob(f"*/*/{STAGING}/*"), *victim.folder.glob(f"{OUTSIDE}/{STAGING}/*")]
     assert not [path for path in (home / "orders").glob("**/*") if path.is_file()]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.home.counters import RESULT_ROWS, SLICING
-from watersmeet.io.sinks import result_schema
-from watersmeet.model import ColumnRef, member_column
+from watersmeet.model import ColumnRef, Output, member_column
 from watersmeet.plan.ruleset import QueryOutput
 from watersmeet.runtime.emit.assemble import Assembly
 from watersmeet.runtime.emit.result_files import ResultFiles
@@ -19,6 +19,37 @@ from watersmeet.store.evaluate import evaluate
 from watersmeet.store.filters import Words
 from watersmeet.store.kernels import I64, count_bits
 from watersmeet.windows.working import IntakeOf
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """What the outputs of a query are made of."""
+
+    wanted: dict[int, list[str]]  # by member, the columns to read
+    names: dict[tuple[int, str], str]  # how expressions name them
+    computed: list[Output]
+    sources: list[str]  # by output, the column that has it in the end
+
+    @classmethod
+    def of(cls, rule: QueryOutput) -> _Reads:
+        member_of = dict(zip(rule.aliases, rule.members, strict=True))
+        columns = dict.fromkeys(column for output in rule.outputs for column in output.expression.columns)
+        wanted: dict[int, dict[str, None]] = {}
+        names: dict[tuple[int, str], str] = {}
+        for column in columns:
+            wanted.setdefault(member_of[column.row], {})[column.name] = None
+        alias_of = {member: alias for alias, member in member_of.items()}
+        for member, of_member in wanted.items():
+            names |= {(member, name): member_column(alias_of[member], name) for name in of_member}
+        return cls(
+            {member: list(of_member) for member, of_member in wanted.items()},
+            names,
+            [output for output in rule.outputs if not isinstance(output.expression, ColumnRef)],
+            [
+                output.expression.label if isinstance(output.expression, ColumnRef) else f"= {output.name}"
+                for output in rule.outputs
+            ],
+        )
 
 
 class QueryResults:
@@ -32,6 +63,7 @@ class QueryResults:
         self.counts = report.counts
         self._rules = {rule.query: rule for rule in order.rules.results}
         self.files = ResultFiles(order, task, report, self._rules, order.suspended)
+        self._reads: dict[str, _Reads] = {}
         self._counted: dict[tuple[str, ...], I64] = {}  # by the queries of a group
         # Results of joins below windowed queries are no results of anyone.
         self._intakes = {
@@ -99,16 +131,11 @@ class QueryResults:
 
     def _outputs(self, rule: QueryOutput, rows: Assembly) -> tuple[pa.Table, int]:
         """The outputs, and how many of their values could not be computed."""
-        member_of = dict(zip(rule.aliases, rule.members, strict=True))
-        wanted: dict[int, dict[str, None]] = {}
-        for output in rule.outputs:
-            for column in output.expression.columns:
-                wanted.setdefault(member_of[column.row], {})[column.name] = None
-        found = rows.columns({member: list(names) for member, names in wanted.items()})
-        alias_of = {member: alias for alias, member in member_of.items()}
-        columns = {member_column(alias_of[member], name): values for (member, name), values in found.items()}
-        computed = [output for output in rule.outputs if not isinstance(output.expression, ColumnRef)]
-        failures = 0
+        if rule.query not in self._reads:
+            self._reads[rule.query] = _Reads.of(rule)
+        reads = self._reads[rule.query]
+        columns = {reads.names[column]: values for column, values in rows.columns(reads.wanted).items()}
+        computed, failures = reads.computed, 0
         if computed:
             # DuckDB wants a column even where every output is a constant.
             source = pa.table(columns) if columns else pa.table({"row": pa.nulls(len(rows), pa.int8())})
@@ -116,11 +143,10 @@ class QueryResults:
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
                 failures += failed
-        schema = result_schema(rule.outputs)
+        schema = self.files.schema(rule.query)
         arrays = []
-        for output, field in zip(rule.outputs, schema, strict=True):
-            read = output.expression
-            array = columns[read.label if isinstance(read, ColumnRef) else f"= {output.name}"]
+        for source, field in zip(reads.sources, schema, strict=True):
+            array = columns[source]
             arrays.append(array.cast(field.type) if array.type != field.type else array)
         return pa.Table.from_arrays(arrays, schema=schema), failures
 

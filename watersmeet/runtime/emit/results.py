@@ -18,9 +18,6 @@ from watersmeet.home.counters import (
     KEPT_ENTRIES,
     KEPT_FILES,
     KEPT_ROWS,
-    RESULT_BYTES,
-    RESULT_FILES,
-    RESULT_ROWS,
     RESULTS,
 )
 from watersmeet.plan.ruleset import Emit, Materialize
@@ -55,7 +52,7 @@ class _Waiting:
             self._flush(at)
 
     def end(self) -> None:
-        for at in list(self._partials):
+        for at in sorted(self._partials, key=lambda at: at[2]):  # all pieces of a query, one after the other
             self._flush(at)
 
     def _flush(self, at: _At) -> None:
@@ -215,14 +212,12 @@ class Results:
         return self._report
 
     def _count_work(self) -> None:
-        done, results = self.counts.done, self._report.results
+        done = self.counts.done
         kept = [info for info in self._report.kept if info.store in self.order.rules.join_stores]
         done[KEPT_ROWS] += sum(info.rows for info in kept)
         done[KEPT_ENTRIES] += sum(info.rows * len(self.order.rules.store(info.store).keys) for info in kept)
         done[KEPT_FILES] += len(kept)
-        done[RESULT_ROWS] += sum(file.rows for file in results)
-        done[RESULT_BYTES] += self._files.bytes
-        done[RESULT_FILES] += len(results)
+        self._files.count_work()
 
 
 def _bare(partial: PartialResults) -> PartialResults:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.errors import StateError, WatersmeetError
-from watersmeet.home.manifest import BucketInfo, Manifest
+from watersmeet.home.manifest import BucketInfo, Manifest, WaitingFile
+from watersmeet.runtime.emit.waiting_results import check_waiting
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.bucket_file import verify_file
@@ -19,10 +20,10 @@ SAMPLED_ROWS = 1000
 
 @dataclass(frozen=True)
 class VerifyOrder:
-    """Compare the files of the state with their checksums."""
+    """Compare the files of the state, and those in which results wait, with their checksums."""
 
     home: str
-    work: tuple[tuple[BucketInfo, ...], ...]
+    work: tuple[tuple[BucketInfo | WaitingFile, ...], ...]
 
     @property
     def tasks(self) -> int:
@@ -45,9 +46,9 @@ class HeadOrder:
 
 def verify(executor: Executor, home: Path, manifest: Manifest) -> None:
     """Raise what is wrong with the files of the state."""
-    buckets = manifest.buckets
-    shares = [buckets[at :: executor.parallelism] for at in range(executor.parallelism)]
-    order = VerifyOrder(str(home), tuple(share for share in shares if share))
+    files: list[BucketInfo | WaitingFile] = [*manifest.buckets, *manifest.waiting]
+    shares = [files[at :: executor.parallelism] for at in range(executor.parallelism)]
+    order = VerifyOrder(str(home), tuple(tuple(share) for share in shares if share))
     for problem in executor.submit(order).result():
         raise problem
 
@@ -74,7 +75,10 @@ def verified(order: VerifyOrder, task: int, name: str) -> list[WatersmeetError]:
     """The first problem of the files of a task."""
     for info in order.work[task]:
         try:
-            verify_file(Path(order.home), info)
+            if isinstance(info, WaitingFile):
+                check_waiting(Path(order.home), info)
+            else:
+                verify_file(Path(order.home), info)
         except StateError as problem:
             return [problem]
     return []

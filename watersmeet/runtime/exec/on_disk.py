@@ -33,6 +33,7 @@ def on_disk(order: Any, reports: list[R]) -> list[R]:
     unfinished = {rule.name for rule in rules.by_spark} if rules is not None and gather is order else set()
     state = [home / info.file for leaf in leaves for info in _buckets(leaf) if info.store not in unfinished]
     results = [(leaf, file) for leaf in leaves for file in _results(leaf)]
+    state += [home / each.file.file for leaf in leaves if isinstance(leaf, TaskReport) for each in leaf.waiting]
     sync_written(state)
     failed = sync_each(sync_written, [file.staged for _, file in results])
     for leaf, file in results:

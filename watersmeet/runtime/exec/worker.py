@@ -24,6 +24,7 @@ from watersmeet.model import CORRUPT_COLUMN, Stream
 from watersmeet.model.limits import Limits
 from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.emit.results import Results
+from watersmeet.runtime.emit.waiting_results import release
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
 from watersmeet.runtime.exec.looking import HeadOrder, VerifyOrder, first_rows, verified
 from watersmeet.runtime.exec.on_disk import on_disk
@@ -39,6 +40,7 @@ from watersmeet.runtime.tick.orders import (
     MergeReport,
     Order,
     ProbeOrder,
+    ReleaseOrder,
     TaskReport,
     raise_first,
 )
@@ -69,6 +71,7 @@ class Worker:
             ProbeOrder: self._probe,
             WalkOrder: self._walk,
             MergeOrder: self._merge,
+            ReleaseOrder: self._release,
             TickOrder: self._tick,
             VerifyOrder: verified,
             HeadOrder: first_rows,
@@ -224,6 +227,14 @@ class Worker:
                 return [MergeReport(job, merge(Path(order.home), job, file, order.stores[task], self.buckets.peek))]
         except Exception as problem:
             return [MergeReport(job, failure=as_failure(problem, order.home))]
+
+    # Results that have waited leave --------------------------------------------------------------
+
+    def _release(self, order: ReleaseOrder, task: int, name: str) -> list[TaskReport]:
+        try:
+            return [release(order, name)]
+        except Exception as problem:
+            return [TaskReport(failure=as_failure(problem, order.home))]
 
     # All of it -----------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet.home.counters import Counters
-from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension
+from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension, WaitingFile
 from watersmeet.home.outbox import Lanes, Posted, posted
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, TaskReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ReleaseOrder, TaskReport
 from watersmeet.runtime.tick.suspension import idle_stores, is_suspended
 from watersmeet.runtime.tick.tick import Tick, spoke, too_many_matches
 
@@ -20,9 +20,25 @@ def committed(
     gathered: Sequence[GatherReport],
     probed: Sequence[TaskReport],
     merged: Sequence[MergeReport] = (),
+    released: Sequence[TaskReport] = (),
 ) -> tuple[Manifest, list[str]]:
     """The manifest that commits the tick, and the state files that are unused after it."""
-    return _Commit(tick, gathered, probed).manifest(merged)
+    return _Commit(tick, gathered, probed, released).manifest(merged)
+
+
+def only_released(order: ReleaseOrder, before: Manifest, released: Sequence[TaskReport]) -> tuple[Manifest, list[str]]:
+    """The manifest of a tick in which nothing happens but that results leave, and the files that are unused after
+    it."""
+    failed = {name: why for name, why in _not_released(released).items() if name in before.queries}
+    manifest = replace(
+        before,
+        tick=order.tick,
+        results=_released_files(released),
+        waiting=_still_waiting(order.files, released),
+        suspended={**_suspensions(failed, order.tick, order.attempt), **before.suspended},
+    )
+    manifest.validate()
+    return manifest, _no_longer(order.files, manifest)
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,7 @@ class _Commit:
     tick: Tick
     gathered: Sequence[GatherReport]
     probed: Sequence[TaskReport]
+    released: Sequence[TaskReport] = ()
 
     def manifest(self, merged: Sequence[MergeReport]) -> tuple[Manifest, list[str]]:
         tick, before = self.tick, self.tick.before
@@ -51,8 +68,13 @@ class _Commit:
             batches={**before.batches, tick.group: tick.batch} if tick.group else before.batches,
             newest=newest,
             buckets=kept,
-            results=tuple(file for report in self.gathered for file in report.rejected) + published,
-            totals=self._totals([file for file in files if file.query in failed]),
+            results=(
+                *(file for report in self.gathered for file in report.rejected),
+                *published,
+                *_released_files(self.released),
+            ),
+            waiting=self._waiting(failed),
+            totals=self._totals(files, failed),
             plan=tick.rules.version,
             materialized=tuple(store for store in tick.rules.materialized if store not in idle),
             queries={q.name: tick.number if tick.is_new(q) else before.queries[q.name] for q in tick.known},
@@ -60,17 +82,27 @@ class _Commit:
             outbox=self._outbox(published),
             marks={**before.marks, **{stream: after for stream, (_, after) in absences.marks.items()}},
             flushed=dict(absences.flushed[1]),
-            suspended={
-                **standing,
-                **{n: Suspension(tick.number, why, f"{tick.number}-{tick.attempt}") for n, why in failed.items()},
-            },
+            suspended={**standing, **_suspensions(failed, tick.number, tick.attempt)},
             windows=first_open,
             complete=tick.windows.complete(newest, alive),
             silent=raised,
         )
         manifest.validate()
         named = {bucket.file for bucket in kept}
-        return manifest, [bucket.file for bucket in written if bucket.file not in named]
+        unused = [bucket.file for bucket in written if bucket.file not in named]
+        new = [waiting.file for report in self.probed for waiting in report.waiting]
+        return manifest, unused + _no_longer([*before.waiting, *new], manifest)
+
+    def _waiting(self, failed: Collection[str]) -> tuple[WaitingFile, ...]:
+        """What waits after the tick."""
+        before = self.tick.before.waiting
+        left = list(_still_waiting(before, self.released) if self.tick.release else before)
+        for report in self.probed:
+            for new in report.waiting:
+                wanted = tuple(query for query in new.rows if query not in failed)
+                if wanted:
+                    left.append(new.file if len(wanted) == len(new.rows) else replace(new.file, queries=wanted))
+        return tuple(left)
 
     def _buckets(self, merged: Sequence[MergeReport]) -> tuple[list[BucketInfo], list[BucketInfo]]:
         """Those that may be part of the state after the tick, and all that there were and are.
@@ -89,7 +121,7 @@ class _Commit:
                     candidates[merge.merged.file] = merge.merged
         return list(candidates.values()), [*self.tick.before.buckets, *self.tick.replaced, *added]
 
-    def _totals(self, withdrawn: Iterable[ResultFile]) -> Counters:
+    def _totals(self, files: Iterable[ResultFile], failed: Collection[str]) -> Counters:
         tick, totals = self.tick, Counters()
         totals.add(tick.before.totals)
         # Nor is anything counted of another query that had the name of a new one.
@@ -97,10 +129,15 @@ class _Commit:
         totals.forget_others(known, tick.rules.window_stores)
         if tick.rules.version != tick.before.plan:
             totals.forget_steps()
-        for counts in (*(report.counts for report in self.gathered), *(report.counts for report in self.probed)):
-            totals.add(counts)
-        for file in withdrawn:
-            totals.results[file.query] -= file.rows
+        for gathering in self.gathered:
+            totals.add(gathering.counts)
+        for report in (*self.probed, *self.released):
+            totals.add(report.counts)
+        found = [(file.query, file.rows) for file in files]
+        found += [each for report in self.probed for new in report.waiting for each in new.rows.items()]
+        for query, rows in found:
+            if query in failed:
+                totals.results[query] -= rows
         return totals
 
     def _outbox(self, files: Iterable[ResultFile]) -> Lanes:
@@ -119,6 +156,7 @@ class _Commit:
         failed = {name: why for name, why in tick.suspending.items() if name in known}
         for report in self.probed:
             failed.update(report.suspended)
+        failed.update({name: why for name, why in _not_released(self.released).items() if name in known})
         limit = tick.rules.limits.matches
         found = Counter[str]()
         for report in self.probed if limit else ():
@@ -127,3 +165,32 @@ class _Commit:
             if matches > limit:
                 failed.setdefault(name, too_many_matches(limit))
         return failed
+
+
+# Results that have waited ------------------------------------------------------------------------
+
+
+def _not_released(released: Iterable[TaskReport]) -> dict[str, str]:
+    """The queries whose files could not be written, and why."""
+    return {query: why for report in released for query, why in report.suspended.items()}
+
+
+def _released_files(released: Iterable[TaskReport]) -> tuple[ResultFile, ...]:
+    return tuple(file for report in released for file in report.results if file.query not in report.suspended)
+
+
+def _still_waiting(files: Iterable[WaitingFile], released: Sequence[TaskReport]) -> tuple[WaitingFile, ...]:
+    """The results of queries whose files could not be written go on waiting, where they are."""
+    failed = _not_released(released)
+    wanted = [(file, failed if file.queries is None else failed.keys() & set(file.queries)) for file in files]
+    return tuple(replace(file, queries=tuple(sorted(queries))) for file, queries in wanted if queries)
+
+
+def _no_longer(files: Iterable[WaitingFile], manifest: Manifest) -> list[str]:
+    """The files that the manifest does not name any more."""
+    named = {waiting.file for waiting in manifest.waiting}
+    return [file.file for file in files if file.file not in named]
+
+
+def _suspensions(reasons: Mapping[str, str], tick: int, attempt: str) -> dict[str, Suspension]:
+    return {name: Suspension(tick, why, f"{tick}-{attempt}") for name, why in reasons.items()}

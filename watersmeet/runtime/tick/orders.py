@@ -13,7 +13,7 @@ from typing import Protocol
 
 from watersmeet.errors import InputError, WatersmeetError
 from watersmeet.home.counters import Counters
-from watersmeet.home.manifest import BucketInfo, ResultFile
+from watersmeet.home.manifest import BucketInfo, ResultFile, WaitingFile
 from watersmeet.io.source import Piece
 from watersmeet.model import KeyPart, Stream
 from watersmeet.plan.ruleset import Ruleset, Start
@@ -43,6 +43,7 @@ class WritingOrder:
     tick: int
     attempt: str
     rules: Ruleset
+    at_once: frozenset[str] = field(default=frozenset(), kw_only=True)  # queries whose results never wait
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,17 @@ class ProbeOrder(WritingOrder):
 
 
 @dataclass
+class Waiting:
+    """A file of a tick in which results wait."""
+
+    file: WaitingFile
+    rows: dict[str, int]  # by query
+
+
+@dataclass
 class TaskReport:
     results: list[ResultFile] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
     kept: list[BucketInfo] = field(default_factory=list)  # of materialized stores
     counts: Counters = field(default_factory=Counters)
     disabled: set[str] = field(default_factory=set)  # registered predicates that are not to be called any more
@@ -136,6 +146,21 @@ class TaskReport:
     held: tuple[str, int] | None = None  # the worker, and the bytes that it keeps for windows of the next ticks
     for_spark: dict[str, list[int]] = field(default_factory=dict)  # by query, windows that are too large for a task
     failure: WatersmeetError | None = None
+
+
+@dataclass(frozen=True)
+class ReleaseOrder:
+    """Results that have waited become files of their queries."""
+
+    home: str
+    tick: int
+    attempt: str
+    files: tuple[WaitingFile, ...]
+    durable: bool = False  # as in the plan
+
+    @property
+    def tasks(self) -> int:
+        return 1 if self.files else 0
 
 
 @dataclass(frozen=True)

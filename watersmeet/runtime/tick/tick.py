@@ -24,6 +24,7 @@ from watersmeet.runtime.tick.orders import (
     GatherReport,
     MergeOrder,
     ProbeOrder,
+    ReleaseOrder,
     RowRange,
     TaskReport,
     raise_first,
@@ -59,6 +60,8 @@ class Tick:
     flush: bool = False  # close all windows, decide all absences
     careful: bool = False  # memory was short: windows are made with little of it, for each query by itself
     without: frozenset[str] = frozenset()  # queries that it is tried without, to find those at fault; not committed
+    at_once: frozenset[str] = frozenset()  # queries whose results never wait
+    release: bool = False  # results that wait since earlier ticks become files
 
     @property
     def number(self) -> int:
@@ -145,6 +148,7 @@ class Tick:
             disabled=self.disabled.union(*(report.disabled for report in probed)),
             suspended=self.unanswered(probed),
             absences=self.absences(gathered),
+            at_once=self.at_once,
         )
         source = [bucket for bucket in (*self.standing(), *new) if any(_begins(order, s, bucket) for s in starts)]
         return replace(order, work=split(source, tasks))
@@ -184,6 +188,10 @@ class Tick:
         by_name = {store.name: store for store in self.rules.stores}
         stores = tuple(by_name[job.inputs[0].store] for job in jobs)
         return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), stores, durable=self.rules.durable)
+
+    def release_order(self) -> ReleaseOrder:
+        files = self.before.waiting if self.release else ()
+        return ReleaseOrder(self.home, self.number, self.attempt, files, durable=self.rules.durable)
 
     def horizons_after(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
@@ -226,11 +234,14 @@ class Tick:
             newest=self.newest(gathered),
             spoke=frozenset(spoke(gathered)),
             careful=self.careful,
+            at_once=self.at_once,
         )
 
     def lightened(self) -> Tick:
         """The tick without what only the commit needs, for a task that executes it."""
-        return replace(self, before=replace(self.before, totals=Counters(), results=(), batches={}, outbox=()))
+        return replace(
+            self, before=replace(self.before, totals=Counters(), results=(), waiting=(), batches={}, outbox=())
+        )
 
 
 def spoke(gathered: Iterable[GatherReport]) -> set[str]:

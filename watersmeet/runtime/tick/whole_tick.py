@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.home.manifest import ResultFile
 from watersmeet.home.tick_log import TickTimes
@@ -47,10 +47,16 @@ class TickReport:
     probed: list[TaskReport]
     merged: list[MergeReport]
     seconds: tuple[float, float]  # of gathering, and of the rest
+    released: list[TaskReport] = field(default_factory=list)  # of results that have waited
 
     @property
     def results(self) -> list[ResultFile]:
+        """The files of results that were found in the tick."""
         return [file for report in self.probed for file in report.results]
+
+    @property
+    def staged(self) -> list[ResultFile]:
+        return [file for report in (*self.probed, *self.released) for file in report.results]
 
     @property
     def leaves_windows(self) -> bool:
@@ -65,4 +71,5 @@ class TickReport:
     def times(self, tick: int, commit_seconds: float, held: int) -> TickTimes:
         rows = sum(report.counts.rows.total() for report in self.gathered)
         results = sum(file.rows for file in self.results)
+        results += sum(each.file.rows for report in self.probed for each in report.waiting)
         return TickTimes(tick, rows, results, *self.seconds, commit=commit_seconds, finished_at=time.time(), held=held)

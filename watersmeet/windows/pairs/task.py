@@ -18,9 +18,6 @@ from watersmeet.home.counters import (
     KEEPING,
     KEPT_FILES,
     KEPT_ROWS,
-    RESULT_BYTES,
-    RESULT_FILES,
-    RESULT_ROWS,
     RESULTS,
     Counters,
 )
@@ -131,9 +128,7 @@ class _Answering:
                     self._answer(due, rule, buckets)
                 self._files.close(due.query)
             self._files.finish()
-        counts.done[RESULT_ROWS] += sum(file.rows for file in self._report.results)
-        counts.done[RESULT_BYTES] += self._files.bytes
-        counts.done[RESULT_FILES] += len(self._report.results)
+        self._files.count_work()
         return self._report
 
     def _answer(self, due: DueWindows, rule: WindowRule, buckets: Iterable[BucketInfo]) -> None:

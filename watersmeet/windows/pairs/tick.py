@@ -43,4 +43,6 @@ class PairsTicking:
                 if found:
                     asked.append((due, rule, found))
         tasks = tuple(tuple(asked) for asked in work if asked)
-        return [PairsOrder(closing.home, closing.tick, closing.attempt, closing.rules, work=tasks)]
+        return [
+            PairsOrder(closing.home, closing.tick, closing.attempt, closing.rules, work=tasks, at_once=closing.at_once)
+        ]

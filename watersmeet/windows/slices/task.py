@@ -27,9 +27,6 @@ from watersmeet.errors import RunError, StateError
 from watersmeet.home.counters import (
     READ_VALUES,
     READINGS,
-    RESULT_BYTES,
-    RESULT_FILES,
-    RESULT_ROWS,
     RESULTS,
     SLICING,
     WINDOWS,
@@ -210,12 +207,9 @@ class _Answering:
         return [each for each in some if each.query.name not in self._confined]
 
     def _count_work(self) -> None:
-        counts, results = self._report.counts, self._report.results
         for cache in self._ready.values():
             self._count(cache)
-        counts.done[RESULT_ROWS] += sum(file.rows for file in results)
-        counts.done[RESULT_BYTES] += self._files.bytes
-        counts.done[RESULT_FILES] += len(results)
+        self._files.count_work()
 
     def _count(self, cache: SliceCache) -> None:
         counts, name = self._report.counts, cache.store.name

@@ -76,5 +76,6 @@ class SlicesTicking:
                 work=tuple(work),
                 flush=life.flush,
                 careful=closing.careful,
+                at_once=closing.at_once,
             )
         ]

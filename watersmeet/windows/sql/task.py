@@ -17,9 +17,6 @@ from watersmeet import points
 from watersmeet.aggregate.kernels import windows_due
 from watersmeet.errors import WatersmeetError
 from watersmeet.home.counters import (
-    RESULT_BYTES,
-    RESULT_FILES,
-    RESULT_ROWS,
     RESULTS,
     TASK_JOBS,
     TASK_ROWS,
@@ -131,10 +128,7 @@ class _Computing:
                 self._window(start, end, names)
             with self.report.counts.timed(RESULTS):
                 self._files.finish()
-        counts, results = self.report.counts, self.report.results
-        counts.done[RESULT_ROWS] += sum(file.rows for file in results)
-        counts.done[RESULT_BYTES] += self._files.bytes
-        counts.done[RESULT_FILES] += len(results)
+        self._files.count_work()
 
     def _windows(self) -> Iterator[tuple[tuple[int, int], list[str]]]:
         """The windows that have rows, in the order of their ends, each with its queries, while there is time."""

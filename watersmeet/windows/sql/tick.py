@@ -82,7 +82,9 @@ class TaskSqlTicking:
         for group in sorted(together.values(), key=_bytes, reverse=True):
             min(work, key=_bytes).extend(group)
         listed = tuple(tuple(each) for each in work if each)
-        return [RowsOrder(closing.home, closing.tick, closing.attempt, closing.rules, work=listed)]
+        return [
+            RowsOrder(closing.home, closing.tick, closing.attempt, closing.rules, work=listed, at_once=closing.at_once)
+        ]
 
 
 def _bytes(group: Iterable[tuple[DueWindows, tuple[BucketInfo, ...]]]) -> int:

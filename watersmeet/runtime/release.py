@@ -1,0 +1,81 @@
+"""When results that wait become files of their queries; and a tick of its own for them, at a start or a stop."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from watersmeet import points
+from watersmeet.home.manifest import Manifest, WaitingFile
+from watersmeet.runtime.committer import Committer
+from watersmeet.runtime.exec.executor import Executor
+from watersmeet.runtime.tick.commit import only_released
+from watersmeet.runtime.tick.orders import ReleaseOrder, raise_first
+
+MANY_BYTES = 64 << 20  # of results that wait: they leave, however short they have waited
+
+
+class Delay:
+    """How long results wait. Those of a query whose files cannot be written wait beside, until it is resumed."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.takers: Callable[[], Collection[str]] = tuple  # queries whose results somebody gets by ticks
+        self._since: float | None = None  # on the monotonic clock
+        self._is_ended = False
+        self._at_once: frozenset[str] = frozenset()
+
+    @property
+    def runs(self) -> bool:
+        return self._since is not None
+
+    def end(self) -> None:
+        """What waits leaves with the next tick."""
+        self._is_ended = True
+
+    def is_over(self, waiting: Sequence[WaitingFile]) -> bool:
+        if self._is_ended or self._since is None:
+            return self._is_ended and bool(waiting)
+        return time.monotonic() - self._since >= self.seconds or sum(each.bytes for each in waiting) >= MANY_BYTES
+
+    def leaves(self, waiting: Sequence[WaitingFile]) -> bool:
+        """Whether what waits leaves with the tick that begins."""
+        over, self._is_ended = self.is_over(waiting), False
+        return over
+
+    def at_once(self) -> frozenset[str]:
+        """The queries whose results do not wait from the next tick on. Those of earlier ticks leave before them."""
+        before, self._at_once = self._at_once, frozenset(self.takers())
+        if self._at_once - before:
+            self.end()
+        return self._at_once
+
+    def committed(self, left: bool, new: bool) -> None:
+        """A tick is committed: whether results have left, and whether some have begun to wait."""
+        if left:
+            self._since = None
+        if new and self._since is None:
+            self._since = time.monotonic()
+
+
+def release_all(
+    home: Path,
+    before: Manifest,
+    executor: Executor,
+    committer: Committer,
+    durable: bool,
+) -> tuple[Manifest, dict[str, str]]:
+    """A tick in which all that waits becomes files, and nothing else happens. Returns its manifest, and the queries
+    whose files cannot appear, with the reasons."""
+    order = ReleaseOrder(
+        str(home), before.tick + 1, before.tag + secrets.token_hex(4), files=before.waiting, durable=durable
+    )
+    released = executor.submit(order).result()
+    raise_first(released)
+    points.reach("release.after")
+    manifest, garbage = only_released(order, before, released)
+    committer.commit(manifest)
+    staged = [file for report in released for file in report.results]
+    return manifest, committer.publish(manifest, staged, garbage, durable)
