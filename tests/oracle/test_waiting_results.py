@@ -108,6 +108,25 @@ def test_what_waits_is_seen_when_the_time_is_over(tmp_path: Path, clock: OwnCloc
     assert 0 < seen.total() < load_newest(world.home).totals.results["paid"]
 
 
+def test_results_of_seldom_ticks_do_not_wait(tmp_path: Path, clock: OwnClock) -> None:
+    """They would be written twice, and leave with one tick or two."""
+    world = SmallWorld(tmp_path, result_delay="10 seconds")
+    world.begin()
+    world.feed(range(TICKS))
+    waited = []
+
+    def time_passes(point: str, about: object) -> None:
+        if point == "tick.begin":
+            clock.pass_by(3)
+            waited.append(bool(load_newest(world.home).waiting))
+
+    with subscribed(time_passes), world.engine() as engine:
+        loop = opened(engine)
+        run_feeds(engine)
+        assert True in waited and not load_newest(world.home).waiting
+        assert together(world.found()["paid"]).total() == loop.manifest.totals.results["paid"]
+
+
 def test_results_leave_although_no_rows_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_files, "MANY", 0)
     world = SmallWorld(tmp_path, result_delay="1 millisecond")

@@ -14,6 +14,7 @@ from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.commit import only_released
 from watersmeet.runtime.tick.orders import ReleaseOrder, raise_first
 
+TICKS = 4  # in a shorter delay than so many ticks take, to write results twice costs more than it saves
 MANY_BYTES = 64 << 20  # of results that wait: they leave, however short they have waited
 
 
@@ -25,7 +26,9 @@ class Delay:
         self.takers: Callable[[], Collection[str]] = tuple  # queries whose results somebody gets by ticks
         self._since: float | None = None  # on the monotonic clock
         self._is_ended = False
-        self._at_once: frozenset[str] = frozenset()
+        self._at_once: frozenset[str] | None = frozenset()
+        self._committed: float | None = None  # when the last tick was
+        self._between = 0.0  # seconds from the one before it
 
     @property
     def runs(self) -> bool:
@@ -45,19 +48,25 @@ class Delay:
         over, self._is_ended = self.is_over(waiting), False
         return over
 
-    def at_once(self) -> frozenset[str]:
-        """The queries whose results do not wait from the next tick on. Those of earlier ticks leave before them."""
-        before, self._at_once = self._at_once, frozenset(self.takers())
-        if self._at_once - before:
+    def at_once(self) -> frozenset[str] | None:
+        """The queries whose results do not wait from the next tick on; None: all. Those of earlier ticks leave before
+        them."""
+        is_short = self._between * TICKS > self.seconds
+        before, self._at_once = self._at_once, None if is_short else frozenset(self.takers())
+        if before is not None and (self._at_once is None or self._at_once - before):
             self.end()
         return self._at_once
 
     def committed(self, left: bool, new: bool) -> None:
         """A tick is committed: whether results have left, and whether some have begun to wait."""
+        now = time.monotonic()
+        if self._committed is not None:
+            self._between = now - self._committed
+        self._committed = now
         if left:
             self._since = None
         if new and self._since is None:
-            self._since = time.monotonic()
+            self._since = now
 
 
 def release_all(

@@ -24,7 +24,7 @@ class Closing:
     newest: Mapping[str, int]  # event times, after the tick
     spoke: frozenset[str]  # streams with rows in the tick
     careful: bool = False  # memory was short: each query by itself
-    at_once: frozenset[str] = frozenset()  # queries whose results never wait
+    at_once: frozenset[str] | None = frozenset()  # queries whose results do not wait; None: all
 
     @property
     def rules(self) -> Ruleset:

@@ -45,7 +45,7 @@ class ResultFiles:
         self._report, self._queries = report, queries
         self.suspended = Confinement(self._home, suspended, report.suspended)
         self._files: dict[str, StagedFile] = {}
-        self._delays, self._at_once = order.rules.delays, order.at_once
+        self._at_once = order.at_once if order.rules.delays else None  # None: those of all queries
         self._waiting = WaitingResults(self._home, layout.waiting_file(order.tick, order.attempt, task))
         self._held: dict[str, list[pa.Table]] = {}  # by query: a write of few rows takes as long as one of many
         self._held_bytes = Counter[str]()  # by query,
@@ -158,7 +158,7 @@ class ResultFiles:
     def _write_all_held(self, but: str = "") -> None:
         """Write what is held: few rows of many queries into one file, in which they wait, all else to its query. `but`
         is held, unless it has most of it."""
-        few = [query for query in self._held if query != but and self._may_wait(query)] if self._delays else []
+        few = [query for query in self._held if query != but and self._may_wait(query)]
         for query in few if len(few) > MANY else ():
             rows = self._taken(query)
             if rows is not None:
@@ -168,9 +168,9 @@ class ResultFiles:
                 self._write_held(query)
 
     def _may_wait(self, query: str) -> bool:
-        if query in self._files or query in self._at_once or not may_wait(self._queries[query].sink):
+        if self._at_once is None or query in self._at_once or query in self._files:
             return False
-        return self._held_bytes[query] < FEW_BYTES
+        return may_wait(self._queries[query].sink) and self._held_bytes[query] < FEW_BYTES
 
     def _taken(self, query: str) -> pa.Table | None:
         """What is held of a query, as it asks for it; nothing if it is suspended by now."""

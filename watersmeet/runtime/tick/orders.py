@@ -43,7 +43,8 @@ class WritingOrder:
     tick: int
     attempt: str
     rules: Ruleset
-    at_once: frozenset[str] = field(default=frozenset(), kw_only=True)  # queries whose results never wait
+    # queries whose results do not wait; None: all
+    at_once: frozenset[str] | None = field(default=frozenset(), kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Tick:
     flush: bool = False  # close all windows, decide all absences
     careful: bool = False  # memory was short: windows are made with little of it, for each query by itself
     without: frozenset[str] = frozenset()  # queries that it is tried without, to find those at fault; not committed
-    at_once: frozenset[str] = frozenset()  # queries whose results never wait
+    at_once: frozenset[str] | None = frozenset()  # queries whose results do not wait; None: all
     release: bool = False  # results that wait since earlier ticks become files
 
     @property
