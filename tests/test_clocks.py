@@ -59,6 +59,8 @@ ALLOWED = {
     ("poison/test_resources.py", "expression_seconds=0.3"): CPU_TIME,
     ("poison/test_resources.py", "stop_seconds=0.5"): ENDLESS,
     ("poison/test_windows.py", "window_seconds=0.01"): "no other query is computed by Spark",
+    ("oracle/windowed/test_tasks.py", "window_seconds=0.2"): CPU_TIME,
+    ("long/test_windows_in_little_memory.py", "time.sleep(0.2)"): POLLS,
     ("poison/test_windows.py", "stop_seconds=0"): "at once",
     ("poison/test_computed_by_spark.py", "stop_seconds=0"): "at once",
     ("poison/test_computed_by_spark.py", "expression_seconds=0"): "no limit",

@@ -73,4 +73,5 @@ def test_pipelines_with_windows_are_valid(name: str, tmp_path: Path) -> None:
     queries = Pipeline.read(made.text, tmp_path / "pipeline.sql").queries.values()
     kinds = {query.form.kind for query in queries}
     assert any(query.is_windowed for query in queries)
-    assert ("batch" in kinds) == (name.startswith("Spark") or name == "TPC-H, all"), kinds
+    assert ("batch" in kinds) == name.startswith("Spark"), kinds
+    assert ("task" in kinds) == ("tasks" in name or name == "TPC-H, all"), kinds

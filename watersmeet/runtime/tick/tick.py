@@ -98,10 +98,10 @@ class Tick:
         suspended = suspended_names(self.queries, self.before)
         return suspended.union(self.suspending, self.without, *(report.suspended for report in probed))
 
-    @cached_property
+    @property
     def computed(self) -> tuple[Query, ...]:
         """Its queries; one that changes its form comes twice, in both."""
-        return (*self.queries, *(rule.query for rule in self.rules.leaving.values()))
+        return self.queries + tuple(rule.query for rule in self.rules.leaving.values())
 
     @cached_property
     def windowed(self) -> tuple[Query, ...]:

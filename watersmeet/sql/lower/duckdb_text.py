@@ -275,7 +275,9 @@ class _Writer(RelationalText):
                 return _written(f"make_timestamp(getvariable('{END if node.end else START}'))", "timestamp")
             case Nested():
                 return self._nested(node)
-        assert not isinstance(node, Aggregate | Over), node
+            case Over():
+                raise DoesNotFit("a function with OVER is no output of its own")
+        assert not isinstance(node, Aggregate), node
         return None
 
     def _nested(self, node: Nested) -> Expression:
