@@ -20,7 +20,8 @@ from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba 
 from numba import njit, types
 from numpy.typing import NDArray
 
-from watersmeet.store.packed import row_at, slot_bounds, slots_in, width_of
+from watersmeet.store.packed import row_ahead, row_at, slot_ahead, slot_bounds, slots_in, width_of
+from watersmeet.store.prefetch import prefetch
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -210,8 +211,9 @@ def probe(
     max(latest, t) <= min(deadline, stored deadline), and some query wants both rows: their sets have a common bit.
     Empty `sets` want every row; empty `stored_sets` ask nothing of the stored rows.
 
-    Rows are taken by blocks, in three loops: which slots, which stored rows have the code, which of them are wanted.
-    None of them branches by row (what is written is kept by moving on), so the processor reads ahead.
+    Rows are taken by blocks, in loops: which slots, which stored rows, which have the code, which of them are wanted.
+    None of them branches by row (what is written is kept by moving on), so the processor reads ahead; and each asks
+    for the memory that the next one reads, because buckets are rarely in a cache when they are probed.
     """
     found = 0
     room = len(out_left)
@@ -226,7 +228,10 @@ def probe(
     for block in range(begin_row, len(codes), BLOCK):
         asked = 0  # rows whose slot is not empty
         for row in range(block, min(block + BLOCK, len(codes))):
+            slot_ahead(starts, fine, np.int64((np.uint64(codes[row]) * GOLDEN) >> shift))
+        for row in range(block, min(block + BLOCK, len(codes))):
             at, stop = slot_bounds(starts, fine, np.int64((np.uint64(codes[row]) * GOLDEN) >> shift))
+            row_ahead(order, width, at)
             asking[asked], low[asked], high[asked] = row, at, stop
             asked += at < stop and not (with_sets and sets[row] == 0)
         if block == begin_row and begin_at >= 0 and asked:
@@ -249,10 +254,13 @@ def probe(
                 done += at + count == stop
             equal = 0
             for pair in range(pairs):
-                row, at = pair_row[pair], pair_at[pair]
-                stored = row_at(order, width, at)
+                stored = row_at(order, width, pair_at[pair])
+                prefetch(stored_codes, stored)
+                prefetch(stored_tau, stored)
+                pair_stored[pair] = stored
+            for pair in range(pairs):
+                row, at, stored = pair_row[pair], pair_at[pair], pair_stored[pair]
                 pair_row[equal], pair_at[equal], pair_stored[equal] = row, at, stored
-                # The code first: reading the time of a stranger in the slot would be one more cache miss.
                 equal += stored_codes[stored] == codes[row]
             for pair in range(equal):
                 row, stored = pair_row[pair], pair_stored[pair]

@@ -18,6 +18,8 @@ from watersmeet.store.compile_cache import CACHED  # isort: skip - before Numba 
 from numba import njit, types
 from numpy.typing import NDArray
 
+from watersmeet.store.prefetch import prefetch
+
 I32 = NDArray[np.int32]
 _IN = types.Array(types.int32, 1, "C", readonly=True)
 _OUT = types.Array(types.int32, 1, "C")
@@ -46,6 +48,12 @@ def row_at(order: Any, width: int, at: Any) -> Any:
 
 
 @njit(cache=CACHED, inline="always")
+def row_ahead(order: Any, width: int, at: Any) -> None:
+    """Have the place of a position of `order` brought near."""
+    prefetch(order, (at * width) >> 5)
+
+
+@njit(cache=CACHED, inline="always")
 def slots_in(starts: Any) -> Any:
     """By how much a hash is shifted to give a slot, and where the bytes of slots begin; 0: there are none."""
     slots, fine = len(starts) - 1, 0
@@ -68,6 +76,16 @@ def slot_bounds(starts: Any, fine: int, slot: Any) -> Any:
     if then & 31 == 0:
         return at, np.int64(starts[then >> 5])
     return at, first + ((np.int64(starts[fine + (then >> 2)]) >> ((then & 3) << 3)) & _BYTE)
+
+
+@njit(cache=CACHED, inline="always")
+def slot_ahead(starts: Any, fine: int, slot: Any) -> None:
+    """Have the bounds of a slot brought near."""
+    if fine == 0:
+        prefetch(starts, slot)
+    else:
+        prefetch(starts, slot >> 5)
+        prefetch(starts, fine + (slot >> 2))
 
 
 def packed(starts: I32, order: I32, rows: int) -> tuple[I32, I32]:
