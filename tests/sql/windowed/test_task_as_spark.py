@@ -179,6 +179,10 @@ COMPARED = (
     "SELECT rank() OVER (ORDER BY b.n) AS r, (SELECT count(*) FROM auctions {w} a) AS c FROM bids {w} b",
     "SELECT rank() OVER (ORDER BY b.n) AS r, EXISTS (SELECT max(a.id) FROM auctions {w} a WHERE a.category = b.n "
     "HAVING count(*) > 1) AS c FROM bids {w} b",
+    "SELECT b.kind AS k, rank() OVER (ORDER BY max(b.d)) AS r, max(b.n) + sum(b.small) AS m FROM bids {w} b "
+    "GROUP BY b.kind HAVING count(b.n) > 1",
+    "SELECT b.ok AS k, upper(b.kind) AS u, sum(sum(b.small)) OVER () AS t, rank() OVER (PARTITION BY upper(b.kind) "
+    "ORDER BY sum(b.small)) AS r FROM bids {w} b GROUP BY b.ok, upper(b.kind)",
     f"SELECT b.n AS n FROM bids {{w}} b WHERE NOT (b.ok AND b.n IN {CATEGORIES})",
     f"SELECT b.n AS n FROM bids {{w}} b WHERE NOT (b.ok OR (NOT b.n IN {CATEGORIES}))",
     f"SELECT b.n AS n FROM bids {{w}} b WHERE b.ok OR b.n NOT IN {CATEGORIES}",

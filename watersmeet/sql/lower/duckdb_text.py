@@ -228,7 +228,8 @@ class _Writer(RelationalText):
     def _numbered(self, query: ResolvedSelect, roots: Sequence[Scalar], body: str) -> str:
         """Functions with OVER as columns, beside all others that are read."""
         level, found = _Level(self._new_label()), dict[Scalar, Expression]()
-        own = {source.label for source in sources(query) if isinstance(source, Scan | Subselect)}
+        read = () if query.aggregated else sources(query)  # of groups only keys and aggregates are read
+        own = {source.label for source in read if isinstance(source, Scan | Subselect)}
         for node in (below for root in roots for below in root.walk()):
             if isinstance(node, Over):
                 found[bare(node)] = self._over(node, level)
