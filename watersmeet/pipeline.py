@@ -135,13 +135,13 @@ class Pipeline:
 
     def _usable_forms(self, query: Query) -> tuple[Form, ...]:
         """The forms of a query that need no Spark where there is none. Results of a join are kept from when they are
-        found, so that BACKFILL has no such form."""
+        found, so that BACKFILL needs another form beside that."""
         forms = query.forms or (query.form,)
         if self.options.executor != "local":
             return forms
         operators = [(form, operator_of(query.in_form(form))) for form in forms]
-        without = (form for form, operator in operators if operator is None or not operator.needs_spark)
-        return tuple(form for form in without if not (query.backfill and form.kind == PairRows.kind))
+        without = tuple(form for form, operator in operators if operator is None or not operator.needs_spark)
+        return () if query.backfill and all(form.kind == PairRows.kind for form in without) else without
 
     def without_query(self, name: str) -> Pipeline:
         self.known_query(name)

@@ -56,7 +56,7 @@ def test_a_kill_while_a_query_changes_its_form(victim: Callable[..., Victim]) ->
 def test_forms_change_between_kills(victim: Callable[..., Victim], partitions: int) -> None:
     # Wherever it dies, it goes on with the form that it was leaving; and it changes its mind again and again.
     home = victim(ticks=30, partitions=partitions, options=["--forms", "--queries", "paid"])
-    for point in ("gather.after:4", "probe.after:3", "manifest.linked:4", "discard.before:3", "tick.end:4"):
+    for point in ("gather.after:4:driver", "probe.after:3", "manifest.linked:4", "discard.before:3", "tick.end:4"):
         home.killed_at(point, more=["--do", "tick.end:2:change"])
     home.finish("gather.write:2", "results.write:2", more=["--do", "tick.end:1:change", "--do", "tick.end:5:change"])
     check_change(home)

@@ -15,7 +15,7 @@ from functools import partial
 from math import inf
 
 from watersmeet.model import Query
-from watersmeet.model.forms import Form, PairRows
+from watersmeet.model.forms import Form, PairRows, TaskSql, WindowSql
 from watersmeet.windows.costs import RESULTS, TickFacts
 from watersmeet.windows.pairs.plan import in_windows
 from watersmeet.windows.protocol import StoredWindows
@@ -41,7 +41,7 @@ def with_chosen_forms(
 def _chosen(query: Query, stored: StoredWindows, facts: TickFacts, of_join: JoinPrice, is_wanted: bool) -> Form:
     if len(query.forms) <= 1:
         return query.form
-    kept = next((form for form in query.forms if form.kind == stored.forms.get(query.name)), None)
+    kept = _of_kind(query, stored.forms.get(query.name, ""))
     if stored.has_first_forms or (query.name in stored.answered and query.name not in stored.forms):
         kept = next(form for form in query.forms if form.kind not in _LATER)
     candidates = query.forms
@@ -65,10 +65,17 @@ def leaving_queries(queries: Sequence[Query], stored: StoredWindows) -> tuple[Qu
     """Those that change their form, in the one that they leave."""
     found = []
     for query in queries:
-        kind = stored.leaving.get(query.name, query.form.kind)
-        if kind != query.form.kind and not query.backfill:  # with BACKFILL it is another query, and has no windows yet
-            found += [query.in_form(form) for form in query.forms if form.kind == kind]
+        left = _of_kind(query, stored.leaving.get(query.name, ""))
+        # With BACKFILL it is another query, and has no windows yet.
+        if left is not None and left.kind != query.form.kind and not query.backfill:
+            found.append(query.in_form(left))
     return tuple(found)
+
+
+def _of_kind(query: Query, kind: str) -> Form | None:
+    """The form of this kind; where only Spark computes that, and there is none, another one over the same rows."""
+    kinds = (kind, TaskSql.kind) if kind == WindowSql.kind else (kind,)
+    return next((form for each in kinds for form in query.forms if form.kind == each), None)
 
 
 def prices_of(query: Query, facts: TickFacts, of_join: JoinPrice) -> dict[str, float]:

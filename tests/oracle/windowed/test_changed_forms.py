@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +119,28 @@ def test_the_form_that_is_left_goes_with_its_last_window() -> None:
         run.settle()  # a tick closes windows of one form; the next ones those of the other
         run.change("factorized")
         assert rules() == [("factorized", False)]
+        run.flush()
+        run.check()
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_home_of_spark_goes_on_without_it(leaving: bool) -> None:
+    """Tasks compute the windows that Spark was to compute; none is lost because another form would be cheaper."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, random = run_of(folder, 0, 1, retained=False), Random(0)
+        run.add("q", two_rows(random), kind="batch", may_change=True)
+        for now in (50, 52, 55):
+            run.tick({name: rows(random, name, now, 3) for name in ("r", "t")})
+        if leaving:
+            run.change("pair rows")
+        life = run.lives["q"]
+        forms = tuple(form for form in life.query.forms if form.kind != "batch")
+        life.query, run.kinds = replace(life.query, form=forms[0], forms=forms), {}
+        run.restart()
+        rules = [(rule.query.form.kind, rule.leaves) for rule in run.loop.plan.rules.windows]
+        assert rules == ([("pair rows", False), ("task", True)] if leaving else [("task", False)])
+        for now in (60, 65, 70, 75):
+            run.tick({name: rows(random, name, now, 3) for name in ("r", "t")})
         run.flush()
         run.check()
 

@@ -173,6 +173,39 @@ def test_accepted_queries(count: int, query: Build, pair: Pair, streams: dict[st
     assert kinds["compared"] > 25, kinds
 
 
+CATEGORIES = "(SELECT a.category FROM auctions {w} a)"
+COMPARED = (
+    "SELECT b.kind AS k, count(*) OVER (PARTITION BY (SELECT max(a.id) FROM auctions {w} a)) AS c FROM bids {w} b",
+    "SELECT rank() OVER (ORDER BY b.n) AS r, (SELECT count(*) FROM auctions {w} a) AS c FROM bids {w} b",
+    "SELECT rank() OVER (ORDER BY b.n) AS r, EXISTS (SELECT max(a.id) FROM auctions {w} a WHERE a.category = b.n "
+    "HAVING count(*) > 1) AS c FROM bids {w} b",
+    "SELECT b.kind AS k, rank() OVER (ORDER BY max(b.d)) AS r, max(b.n) + sum(b.small) AS m FROM bids {w} b "
+    "GROUP BY b.kind HAVING count(b.n) > 1",
+    "SELECT b.ok AS k, upper(b.kind) AS u, sum(sum(b.small)) OVER () AS t, rank() OVER (PARTITION BY upper(b.kind) "
+    "ORDER BY sum(b.small)) AS r FROM bids {w} b GROUP BY b.ok, upper(b.kind)",
+    f"SELECT b.n AS n FROM bids {{w}} b WHERE NOT (b.ok AND b.n IN {CATEGORIES})",
+    f"SELECT b.n AS n FROM bids {{w}} b WHERE NOT (b.ok OR (NOT b.n IN {CATEGORIES}))",
+    f"SELECT b.n AS n FROM bids {{w}} b WHERE b.ok OR b.n NOT IN {CATEGORIES}",
+)
+
+
+def test_subqueries_among_others(query: Build, pair: Pair, streams: dict[str, Stream]) -> None:
+    pair.use(made_rows(streams, 3, 30))
+    kinds = Counter[str]()
+    assert not [found for sql in COMPARED if (found := differences(sql, query, pair, kinds))]
+    assert kinds == {"compared": len(COMPARED)}
+
+
+def test_in_as_a_value_is_never_null_in_spark(query: Build, pair: Pair, streams: dict[str, Stream]) -> None:
+    pair.use(made_rows(streams, 3, 30))
+    for value in (f"b.n IN {CATEGORIES}", f"b.n NOT IN {CATEGORIES}"):
+        built = query(f"SELECT {value} AS v FROM bids {{w}} b")
+        assert isinstance(built.form, WindowSql) and not any(row == (None,) for row in pair.by_spark(built.form))
+        for where in (f"({value}) IS NULL", f"CASE WHEN b.ok THEN {value} END", f"({value}) = b.ok"):
+            assert query(f"SELECT b.n AS n FROM bids {{w}} b WHERE {where}").form.kind == WindowSql.kind
+    assert None in pair.rows["auctions"].column("category").to_pylist()
+
+
 def compared(query: Build, pair: Pair, streams: dict[str, Stream], each: int) -> None:
     """So many queries, over rows of several sizes."""
     kinds, wrong = Counter[str](), []

@@ -12,7 +12,7 @@ SELECT of their own, one level below what is computed of them:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
@@ -44,7 +44,7 @@ from watersmeet.sql.resolve.resolved import (
 )
 from watersmeet.sql.resolve.typing import only_spark
 from watersmeet.sql.spark_types import FLOATS, Unsupported, comparable, is_decimal, is_exact
-from watersmeet.sql.tree import Aggregate, Call, Over, Scalar, SortKey, Star, bare
+from watersmeet.sql.tree import Aggregate, Call, Over, Parenthesized, Scalar, SortKey, Star, bare
 
 _WRITTEN = "\n"  # in place of a row: the name of the column is text
 _RANKS = {"rank": "int", "dense_rank": "int", "percent_rank": "double", "cume_dist": "double"}
@@ -159,6 +159,7 @@ class _Writer(RelationalText):
         self._typing = _TaskTyping(lowering.site, self._leaf)
         self._below: list[Mapping[Scalar, Expression]] = []  # what is computed already, in levels below
         self._levels = 0
+        self._tested: set[int] = set()  # scalars that a condition is made of, by identity
 
     # Queries -------------------------------------------------------------------------------------
 
@@ -227,16 +228,18 @@ class _Writer(RelationalText):
     def _numbered(self, query: ResolvedSelect, roots: Sequence[Scalar], body: str) -> str:
         """Functions with OVER as columns, beside all others that are read."""
         level, found = _Level(self._new_label()), dict[Scalar, Expression]()
-        own = {source.label for source in sources(query) if isinstance(source, Scan | Subselect)}
-        for node in (below for root in roots for below in _with_subqueries(root)):
+        read = () if query.aggregated else sources(query)  # of groups only keys and aggregates are read
+        own = {source.label for source in read if isinstance(source, Scan | Subselect)}
+        for node in (below for root in roots for below in root.walk()):
             if isinstance(node, Over):
                 found[bare(node)] = self._over(node, level)
-            elif isinstance(node, Bound) and (node.relation in own or self._known(node) is not None):
-                found[bare(node)] = level.add(self.value(node), node.type)
             elif isinstance(node, Aggregate):
                 known = self._known(node)
                 assert known is not None
                 found[bare(node)] = level.add(_spelled(known), known.type)
+        for node in (below for root in roots for below in _with_subqueries(root)):
+            if isinstance(node, Bound) and (node.relation in own or self._known(node) is not None):
+                found[bare(node)] = level.add(self.value(node), node.type)
         for below in self._below[-1:] if query.aggregated else ():  # keys that are computed
             found |= {key: level.add(_spelled(value), value.type) for key, value in below.items() if key not in found}
         self._below.append(found)
@@ -255,6 +258,7 @@ class _Writer(RelationalText):
         return found
 
     def _condition(self, node: Scalar) -> Expression:
+        self._tested.update(map(id, _tested(node)))
         found = self._expression(node)
         return found if found.type == "boolean" else cast(found, "boolean")
 
@@ -284,6 +288,8 @@ class _Writer(RelationalText):
         text = self.query(node.query)
         if node.kind != "in":
             return _written(f"EXISTS ({text})" if node.kind == "exists" else f"({text})", node.type)
+        if id(node) not in self._tested:
+            raise DoesNotFit("IN (SELECT …) as a value is never NULL in Spark")
         assert node.value is not None
         value, (output,), label = self._expression(node.value), node.query.outputs, self._new_label()
         common = comparable(value.type, output.type)
@@ -341,6 +347,17 @@ def _together(values: Sequence[Expression]) -> Expression:
     places = [f"{{{at}}}" for at in range(len(values))]
     known = " AND ".join(f"{place} IS NOT NULL" for place in places)
     return sql(f"CASE WHEN {known} THEN row({', '.join(places)}) END", "", *(_as_key(each) for each in values))
+
+
+def _tested(condition: Scalar) -> Iterator[Scalar]:
+    """What a condition is made of by AND, OR and NOT, where it does not matter to Spark what is NULL and what FALSE."""
+    if isinstance(condition, Parenthesized):
+        yield from _tested(condition.inner)
+    elif isinstance(condition, Call) and condition.name.lower() in ("and", "or", "not"):
+        for each in condition.arguments:
+            yield from _tested(each)
+    else:
+        yield condition
 
 
 def _with_subqueries(root: Scalar) -> Iterable[Scalar]:
