@@ -20,6 +20,7 @@ from watersmeet.home.layout import WAITING
 from watersmeet.home.manifest import load_earlier, load_newest
 from watersmeet.runtime import release
 from watersmeet.runtime.emit import result_files
+from watersmeet.runtime.tick.overload import Overload
 
 POINTS = (
     "tick.begin",
@@ -199,6 +200,39 @@ def test_a_callable_gets_each_tick_at_once(tmp_path: Path, clock: OwnClock) -> N
         found = world.found()
         assert together(found["paid"]) == expected()["paid"] and len(found["paid"]) > 2
         assert not together(found["again"])
+
+
+@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("wants", ["a callable", "a change"])
+def test_a_tick_that_is_repeated_still_releases(tmp_path: Path, clock: OwnClock, later: int, wants: str) -> None:
+    """A callable gets what has waited before the results of later ticks, and a change of the queries ends the wait."""
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    with world.engine() as engine:
+        loop = opened(engine)
+        ticks, failed = 0, False
+
+        def fail(point: str, about: object) -> None:
+            nonlocal ticks, failed
+            if point == "tick.begin":
+                ticks += 1
+                if ticks == 2:
+                    assert loop.manifest.waiting
+                    loop.delay.takers = lambda: {"paid"} if wants == "a callable" else set()
+                    if wants == "a change":
+                        engine.drop("again")
+            if point == "gather.after" and ticks >= 2 + later and not failed:
+                failed = True
+                raise Overload.of((), "a task has ended", may_pass=True)
+
+        with subscribed(fail):
+            run_feeds(engine)
+        assert failed
+        if wants == "a callable":
+            assert together(world.found()["paid"]) == expected()["paid"]
+        else:
+            assert together(world.found()["again"])
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"x", 0.02, 0.5, 0.97])
