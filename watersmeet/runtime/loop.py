@@ -240,7 +240,7 @@ class TickLoop:
         return self._suspend_those_at_fault(problem, found or set())
 
     def _anew(self, failed: Begun) -> Begun:
-        """The tick again. What was to leave with it, or with the one that the same plan has gathered ahead, leaves now."""
+        """The tick again. What was to leave with it, or with the one gathered ahead by the same plan, leaves now."""
         ahead, self._ahead = self._ahead, None
         if any(begun is not None and begun.tick.release for begun in (failed, ahead)):
             self.delay.end()

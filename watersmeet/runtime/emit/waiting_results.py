@@ -46,15 +46,12 @@ class WaitingResults:
         self._file: pa.NativeFile | None = None
         self._bytes = self._checksum = 0
 
-    def add(self, query: str, sink: Sink, rows: pa.Table) -> None:
-        content = pa.BufferOutputStream()
-        with pa.ipc.new_stream(content, rows.schema) as stream:
-            stream.write_table(rows)
-        begin = self._bytes
-        self._write(content.getvalue())
+    def add(self, query: str, sink: Sink, rows: int, content: pa.Buffer) -> None:
+        """So many rows, as a stream of Arrow."""
         asked = [sink.format, sink.path, sink.options]
-        self._entries.append({"query": query, "sink": asked, "at": begin, "bytes": self._bytes - begin})
-        self._rows[query] += rows.num_rows
+        self._entries.append({"query": query, "sink": asked, "at": self._bytes, "bytes": len(content)})
+        self._write(content)
+        self._rows[query] += rows
 
     def _write(self, content: Any) -> None:
         if self._file is None:
@@ -75,6 +72,13 @@ class WaitingResults:
         self._file.close()
         points.reach("waiting.written", self._path)
         return Waiting(WaitingFile(self._name, self._rows.total(), self._bytes, self._checksum), dict(self._rows))
+
+
+def as_stream(rows: pa.Table) -> pa.Buffer:
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_stream(content, rows.schema) as stream:
+        stream.write_table(rows)
+    return content.getvalue()
 
 
 def check_waiting(home: Path, info: WaitingFile) -> None:
