@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,8 +17,8 @@ from tests.support.faults.small_world import OUTSIDE, TICKS, SmallWorld, expecte
 from tests.support.inside import abandon, opened, run_feeds
 from tests.support.waiting import eventually
 from watersmeet.errors import StateError
-from watersmeet.home.layout import WAITING
-from watersmeet.home.manifest import load_earlier, load_newest
+from watersmeet.home.layout import WAITING, manifest
+from watersmeet.home.manifest import WaitingFile, load_earlier, load_newest
 from watersmeet.runtime import release
 from watersmeet.runtime.emit import result_files
 from watersmeet.runtime.tick.overload import Overload
@@ -154,7 +155,9 @@ def test_a_stop_and_a_flush_end_the_wait(tmp_path: Path, clock: OwnClock) -> Non
         assert together(world.found()["windowed"]) == expected()["windowed"]
 
 
-def test_what_cannot_leave_waits_until_the_query_is_resumed(tmp_path: Path, clock: OwnClock) -> None:
+def test_what_cannot_leave_waits_until_the_query_is_resumed(
+    tmp_path: Path, clock: OwnClock, caplog: pytest.LogCaptureFixture
+) -> None:
     world = SmallWorld(tmp_path, result_delay="1 hour")
     world.begin()
     world.feed(range(TICKS))
@@ -163,9 +166,10 @@ def test_what_cannot_leave_waits_until_the_query_is_resumed(tmp_path: Path, cloc
     lose_folder(world.out)
     for _ in range(2):
         world.run()  # the start cannot write them either
-        manifest = load_newest(world.home)
-        assert [each.queries for each in manifest.waiting] == [(OUTSIDE,)] * len(manifest.waiting) != []
-        assert OUTSIDE in manifest.suspended
+        newest = load_newest(world.home)
+        assert [each.queries for each in newest.waiting] == [(OUTSIDE,)] * len(newest.waiting) != []
+        assert OUTSIDE in newest.suspended
+    assert caplog.text.count(f"query {OUTSIDE} is suspended since tick") == 1
     assert together(world.found()["paid"]) == expected()["paid"]
     repair_folder(world.out)
     with world.engine() as engine:
@@ -174,6 +178,33 @@ def test_what_cannot_leave_waits_until_the_query_is_resumed(tmp_path: Path, cloc
         engine.run_once()
     check(world)
     assert not waiting(world) - {file.file for one in load_earlier(world.home, 10**9)[1:2] for file in one.waiting}
+
+
+def test_what_only_suspended_queries_have_left_ends_no_wait(clock: OwnClock) -> None:
+    delay = release.Delay()
+    delay.seconds = 3600
+    delay.committed(False, True)
+    file = WaitingFile("waiting/1", rows=1, bytes=release.MANY_BYTES, checksum=0)
+    assert delay.is_over([file])
+    assert not delay.is_over([replace(file, queries=("suspended",))])
+
+
+def test_results_that_a_reader_took_away_are_not_released_again(tmp_path: Path, clock: OwnClock) -> None:
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    engine = world.engine()
+    loop = opened(engine)
+    run_feeds(engine)
+    engine.settle(0)
+    released = loop.manifest
+    assert released.results and not released.waiting
+    for file in released.results:
+        Path(file.final).unlink()
+    manifest(world.home, released.tick).write_bytes(b"")
+    abandon(engine)
+    with pytest.raises(StateError, match="may have been read"):
+        world.run()
 
 
 def test_what_was_dropped_leaves(tmp_path: Path, clock: OwnClock) -> None:
