@@ -220,6 +220,25 @@ def test_what_was_dropped_leaves(tmp_path: Path, clock: OwnClock) -> None:
         assert together(world.found()["paid"]) == expected()["paid"]
 
 
+def test_what_was_dropped_is_not_delivered_as_results_of_another_query(tmp_path: Path, clock: OwnClock) -> None:
+    """Whoever takes results by ticks takes those that a manifest names for the query, from its first tick on."""
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    with world.engine() as engine:
+        loop = opened(engine)
+        run_feeds(engine)
+        sql = engine.pipeline.queries["paid"].sql
+        engine.drop("paid")
+        engine.query("paid", sql)
+        engine.settle(0)
+        newest = loop.manifest
+        assert newest.queries["paid"] == newest.tick
+        named = {file.query for file in newest.results}
+        assert "paid" not in named and "again" in named
+        assert together(world.found()["paid"]) == expected()["paid"]
+
+
 def test_a_callable_gets_each_tick_at_once(tmp_path: Path, clock: OwnClock) -> None:
     world = SmallWorld(tmp_path, result_delay="1 hour")
     world.begin()
