@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -16,11 +18,11 @@ from tests.support.faults.program import lose_folder, repair_folder
 from tests.support.faults.small_world import OUTSIDE, TICKS, SmallWorld, expected, together
 from tests.support.inside import abandon, opened, run_feeds
 from tests.support.waiting import eventually
-from watersmeet.errors import StateError
+from watersmeet.errors import StateError, WatersmeetError
 from watersmeet.home.layout import WAITING, manifest
 from watersmeet.home.manifest import WaitingFile, load_earlier, load_newest
 from watersmeet.runtime import release
-from watersmeet.runtime.emit import result_files
+from watersmeet.runtime.emit import confine, result_files
 from watersmeet.runtime.tick.overload import Overload
 
 POINTS = (
@@ -283,6 +285,30 @@ def test_a_tick_that_is_repeated_still_releases(tmp_path: Path, clock: OwnClock,
             assert together(world.found()["paid"]) == expected()["paid"]
         else:
             assert together(world.found()["again"])
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("held", [1 << 25, 1000])
+def test_a_file_that_cannot_be_written_is_no_querys_own(
+    tmp_path: Path, clock: OwnClock, monkeypatch: pytest.MonkeyPatch, reason: int, held: int
+) -> None:
+    """Although it may happen while a query with a folder on another disk is answered, which has an error of its own."""
+    monkeypatch.setattr(result_files, "HELD_BYTES", held)
+    monkeypatch.setattr(confine, "_same_disk", lambda folder, home: folder.is_relative_to(home))
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    failing = [*[False] * 5, True]
+
+    def fail(point: str, about: object) -> None:
+        if point == "waiting.write" and failing and failing.pop(0):
+            raise OSError(reason, os.strerror(reason))
+
+    with subscribed(fail), world.engine() as engine, pytest.raises(WatersmeetError):
+        engine.run_once(flush=True)
+    assert not failing
+    world.run()
+    check(world)
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"x", 0.02, 0.5, 0.97])
