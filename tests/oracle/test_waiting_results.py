@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,11 +18,12 @@ from tests.support.faults.program import lose_folder, repair_folder
 from tests.support.faults.small_world import OUTSIDE, TICKS, SmallWorld, expected, together
 from tests.support.inside import abandon, opened, run_feeds
 from tests.support.waiting import eventually
-from watersmeet.errors import StateError
-from watersmeet.home.layout import WAITING
-from watersmeet.home.manifest import load_earlier, load_newest
+from watersmeet.errors import StateError, WatersmeetError
+from watersmeet.home.layout import WAITING, manifest
+from watersmeet.home.manifest import WaitingFile, load_earlier, load_newest
 from watersmeet.runtime import release
-from watersmeet.runtime.emit import result_files
+from watersmeet.runtime.emit import confine, result_files
+from watersmeet.runtime.tick.overload import Overload
 
 POINTS = (
     "tick.begin",
@@ -153,7 +157,9 @@ def test_a_stop_and_a_flush_end_the_wait(tmp_path: Path, clock: OwnClock) -> Non
         assert together(world.found()["windowed"]) == expected()["windowed"]
 
 
-def test_what_cannot_leave_waits_until_the_query_is_resumed(tmp_path: Path, clock: OwnClock) -> None:
+def test_what_cannot_leave_waits_until_the_query_is_resumed(
+    tmp_path: Path, clock: OwnClock, caplog: pytest.LogCaptureFixture
+) -> None:
     world = SmallWorld(tmp_path, result_delay="1 hour")
     world.begin()
     world.feed(range(TICKS))
@@ -162,9 +168,10 @@ def test_what_cannot_leave_waits_until_the_query_is_resumed(tmp_path: Path, cloc
     lose_folder(world.out)
     for _ in range(2):
         world.run()  # the start cannot write them either
-        manifest = load_newest(world.home)
-        assert [each.queries for each in manifest.waiting] == [(OUTSIDE,)] * len(manifest.waiting) != []
-        assert OUTSIDE in manifest.suspended
+        newest = load_newest(world.home)
+        assert [each.queries for each in newest.waiting] == [(OUTSIDE,)] * len(newest.waiting) != []
+        assert OUTSIDE in newest.suspended
+    assert caplog.text.count(f"query {OUTSIDE} is suspended since tick") == 1
     assert together(world.found()["paid"]) == expected()["paid"]
     repair_folder(world.out)
     with world.engine() as engine:
@@ -173,6 +180,33 @@ def test_what_cannot_leave_waits_until_the_query_is_resumed(tmp_path: Path, cloc
         engine.run_once()
     check(world)
     assert not waiting(world) - {file.file for one in load_earlier(world.home, 10**9)[1:2] for file in one.waiting}
+
+
+def test_what_only_suspended_queries_have_left_ends_no_wait(clock: OwnClock) -> None:
+    delay = release.Delay()
+    delay.seconds = 3600
+    delay.committed(False, True)
+    file = WaitingFile("waiting/1", rows=1, bytes=release.MANY_BYTES, checksum=0)
+    assert delay.is_over([file])
+    assert not delay.is_over([replace(file, queries=("suspended",))])
+
+
+def test_results_that_a_reader_took_away_are_not_released_again(tmp_path: Path, clock: OwnClock) -> None:
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    engine = world.engine()
+    loop = opened(engine)
+    run_feeds(engine)
+    engine.settle(0)
+    released = loop.manifest
+    assert released.results and not released.waiting
+    for file in released.results:
+        Path(file.final).unlink()
+    manifest(world.home, released.tick).write_bytes(b"")
+    abandon(engine)
+    with pytest.raises(StateError, match="may have been read"):
+        world.run()
 
 
 def test_what_was_dropped_leaves(tmp_path: Path, clock: OwnClock) -> None:
@@ -188,6 +222,25 @@ def test_what_was_dropped_leaves(tmp_path: Path, clock: OwnClock) -> None:
         assert together(world.found()["paid"]) == expected()["paid"]
 
 
+def test_what_was_dropped_is_not_delivered_as_results_of_another_query(tmp_path: Path, clock: OwnClock) -> None:
+    """Whoever takes results by ticks takes those that a manifest names for the query, from its first tick on."""
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    with world.engine() as engine:
+        loop = opened(engine)
+        run_feeds(engine)
+        sql = engine.pipeline.queries["paid"].sql
+        engine.drop("paid")
+        engine.query("paid", sql)
+        engine.settle(0)
+        newest = loop.manifest
+        assert newest.queries["paid"] == newest.tick
+        named = {file.query for file in newest.results}
+        assert "paid" not in named and "again" in named
+        assert together(world.found()["paid"]) == expected()["paid"]
+
+
 def test_a_callable_gets_each_tick_at_once(tmp_path: Path, clock: OwnClock) -> None:
     world = SmallWorld(tmp_path, result_delay="1 hour")
     world.begin()
@@ -199,6 +252,63 @@ def test_a_callable_gets_each_tick_at_once(tmp_path: Path, clock: OwnClock) -> N
         found = world.found()
         assert together(found["paid"]) == expected()["paid"] and len(found["paid"]) > 2
         assert not together(found["again"])
+
+
+@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("wants", ["a callable", "a change"])
+def test_a_tick_that_is_repeated_still_releases(tmp_path: Path, clock: OwnClock, later: int, wants: str) -> None:
+    """A callable gets what has waited before the results of later ticks, and a change of the queries ends the wait."""
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    with world.engine() as engine:
+        loop = opened(engine)
+        ticks, failed = 0, False
+
+        def fail(point: str, about: object) -> None:
+            nonlocal ticks, failed
+            if point == "tick.begin":
+                ticks += 1
+                if ticks == 2:
+                    assert loop.manifest.waiting
+                    loop.delay.takers = lambda: {"paid"} if wants == "a callable" else set()
+                    if wants == "a change":
+                        engine.drop("again")
+            if point == "gather.after" and ticks >= 2 + later and not failed:
+                failed = True
+                raise Overload.of((), "a task has ended", may_pass=True)
+
+        with subscribed(fail):
+            run_feeds(engine)
+        assert failed
+        if wants == "a callable":
+            assert together(world.found()["paid"]) == expected()["paid"]
+        else:
+            assert together(world.found()["again"])
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("held", [1 << 25, 1000])
+def test_a_file_that_cannot_be_written_is_no_querys_own(
+    tmp_path: Path, clock: OwnClock, monkeypatch: pytest.MonkeyPatch, reason: int, held: int
+) -> None:
+    """Although it may happen while a query with a folder on another disk is answered, which has an error of its own."""
+    monkeypatch.setattr(result_files, "HELD_BYTES", held)
+    monkeypatch.setattr(confine, "_same_disk", lambda folder, home: folder.is_relative_to(home))
+    world = SmallWorld(tmp_path, result_delay="1 hour")
+    world.begin()
+    world.feed(range(TICKS))
+    failing = [*[False] * 5, True]
+
+    def fail(point: str, about: object) -> None:
+        if point == "waiting.write" and failing and failing.pop(0):
+            raise OSError(reason, os.strerror(reason))
+
+    with subscribed(fail), world.engine() as engine, pytest.raises(WatersmeetError):
+        engine.run_once(flush=True)
+    assert not failing
+    world.run()
+    check(world)
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"x", 0.02, 0.5, 0.97])

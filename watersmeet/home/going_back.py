@@ -111,8 +111,9 @@ def _seen(home: Path, target: Manifest, damaged: int, outside: Collection[Path])
     try:
         newest = load(layout.manifest(home, damaged))
     except StateError:
-        logged = [record.get("results") for record in advice_in(home / layout.TICKS) if record.get("tick") == damaged]
-        if (not logged or any(logged)) and not published:  # the log may have lost the line
+        logged = [record for record in advice_in(home / layout.TICKS) if record.get("tick") == damaged]
+        is_empty = logged and not any(record.get("results") or record.get("released") for record in logged)
+        if not is_empty and not published:  # the log may have lost the line
             yield f"results of tick {damaged} that are gone, if it had any"  # and perhaps were read
         return
     for file in newest.results:

@@ -16,7 +16,8 @@ _RECENT = 1000
 class TickTimes:
     """Where the time of a tick went, in seconds. What was gathered while the tick before was probed costs no time.
 
-    `held` is the memory that tasks keep for the windows of the next ticks, in bytes."""
+    `held` is the memory that tasks keep for the windows of the next ticks, in bytes; `released` are results that had
+    waited since earlier ticks."""
 
     tick: int
     rows: int
@@ -26,6 +27,7 @@ class TickTimes:
     commit: float
     finished_at: float
     held: int = 0
+    released: int = 0
 
     @property
     def total(self) -> float:

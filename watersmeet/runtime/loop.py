@@ -226,8 +226,7 @@ class TickLoop:
             except Exception as problem:
                 if tries > _CUT_OFF_AT_MOST or not was_cut_off(problem, self.home, begun.tick.number):
                     raise
-            self._ahead = None  # it was gathered by the same plan
-            begun, following = self._new(batch, self.manifest), lambda: None
+            begun, following = self._anew(begun), lambda: None
 
     def _is_without_fault(self, problem: Confined, begun: Begun, tries: int) -> bool:
         """Suspend the queries at fault; whether the tick is to be repeated. Where a failure names none, the tick is
@@ -235,15 +234,23 @@ class TickLoop:
         found: set[str] | None = at_fault(problem, begun.tick.computed)
         if not found and isinstance(problem, Overload) and self.replan is not None:
             answered = {query.name for query in begun.tick.queries} - begun.tick.unanswered()
-            found = culprits(sorted(answered), lambda without: self._succeeds(begun.batch, without))
+            found = culprits(sorted(answered), lambda without: self._succeeds(begun, without))
             if found is None:
                 return tries <= TRIES
         return self._suspend_those_at_fault(problem, found or set())
 
-    def _succeeds(self, batch: Batch | None, without: frozenset[str]) -> bool:
+    def _anew(self, failed: Begun) -> Begun:
+        """The tick again. What was to leave with it, or with the one gathered ahead by the same plan, leaves now."""
+        ahead, self._ahead = self._ahead, None
+        if any(begun is not None and begun.tick.release for begun in (failed, ahead)):
+            self.delay.end()
+        return self._new(failed.batch, self.manifest)
+
+    def _succeeds(self, failed: Begun, without: frozenset[str]) -> bool:
         """Whether a tick can be made without some queries; nothing of it is committed."""
-        self._ahead = None
-        begun = self._new(batch, self.manifest)
+        begun = self._anew(failed)
+        if begun.tick.release:
+            self.delay.end()
         begun.tick = replace(begun.tick, without=without, careful=True, release=False)
         try:
             self.execution.run(begun, lambda tick, gathered: None)

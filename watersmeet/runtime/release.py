@@ -13,6 +13,7 @@ from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.commit import only_released
 from watersmeet.runtime.tick.orders import ReleaseOrder, raise_first
+from watersmeet.runtime.tick.suspension import log_suspensions
 
 TICKS = 4  # in a shorter delay than so many ticks take, to write results twice costs more than it saves
 MANY_BYTES = 64 << 20  # of results that wait: they leave, however short they have waited
@@ -41,7 +42,9 @@ class Delay:
     def is_over(self, waiting: Sequence[WaitingFile]) -> bool:
         if self._is_ended or self._since is None:
             return self._is_ended and bool(waiting)
-        return time.monotonic() - self._since >= self.seconds or sum(each.bytes for each in waiting) >= MANY_BYTES
+        # Not what only suspended queries have left: it does not become less.
+        size = sum(each.bytes for each in waiting if each.queries is None)
+        return time.monotonic() - self._since >= self.seconds or size >= MANY_BYTES
 
     def leaves(self, waiting: Sequence[WaitingFile]) -> bool:
         """Whether what waits leaves with the tick that begins."""
@@ -86,5 +89,6 @@ def release_all(
     points.reach("release.after")
     manifest, garbage = only_released(order, before, released)
     committer.commit(manifest)
+    log_suspensions(home, before, manifest)
     staged = [file for report in released for file in report.results]
     return manifest, committer.publish(manifest, staged, garbage, durable)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,10 +16,13 @@ from hypothesis import strategies as st
 from tests.oracle.windowed.queries import continuous, declaration, one_stream, rows, two_streams
 from tests.oracle.windowed.test_joins import FACTORIZED, PAIRS, kinds_of
 from tests.oracle.windowed.test_slices import POINTS, randoms
+from tests.support.deaths import subscribed
 from tests.support.examples import examples
 from tests.support.little_memory import little_memory
 from tests.support.many_keys import FEW, MANY, SOME, as_many_keys
 from tests.support.windowed import Asked, WindowedRun
+from watersmeet.errors import RunError
+from watersmeet.runtime.emit import result_files
 
 SHARES = (500, 4000, 30_000)
 
@@ -99,3 +105,54 @@ def test_what_needs_all_keys(tmp_path: Path, name: str, keys: str, partitions: i
         run.flush()
         run.check()
     assert max(seen) > 1
+
+
+@pytest.mark.parametrize("name", ["plain", "first", "star"])
+def test_a_disk_that_is_full_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Results that were taken before are not made again: the tick fails."""
+    random, full = Random(name), list(range(2))
+    monkeypatch.setattr(result_files, "HELD_BYTES", 1)
+
+    def fill(point: str, about: object) -> None:
+        if point == "results.write" and full and full.pop() == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with little_memory(400):
+        run = WindowedRun(tmp_path / "home", declaration(0))
+        run.add("a", ALL_KEYS[name])
+        run.add("b", ALL_KEYS[name])
+        run.tick({each: rows(random, each, 0, 20) for each in ("r", "t")})
+        with subscribed(fill), pytest.raises(RunError, match="is full"):
+            run.flush()
+        assert not full
+        run.restart()
+        run.flush()
+        run.check()
+
+
+@pytest.mark.parametrize("name", ["plain", "first", "star"])
+def test_results_that_wait_and_find_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Their query is suspended, whichever is computed while they are written."""
+    failing, stream = [False, True], pa.BufferOutputStream
+
+    def no_memory() -> pa.BufferOutputStream:
+        if failing.pop():
+            raise MemoryError
+        failing.append(False)
+        return stream()
+
+    monkeypatch.setattr(result_files, "HELD_BYTES", 200)
+    monkeypatch.setattr(result_files, "MANY", 0)
+    monkeypatch.setattr(pa, "BufferOutputStream", no_memory)
+    found = []
+    for folder in ("short", "enough"):
+        with little_memory(400):
+            run = WindowedRun(tmp_path / folder, declaration(0))
+            run.loop.delay.seconds = 3600
+            for query in ("a", "b"):
+                run.add(query, ALL_KEYS[name])
+            run.tick({each: rows(Random(name), each, 0, 20) for each in ("r", "t")})
+            run.flush()
+        found.append(run.found("b", run.lives["b"].query))
+        assert set(run.manifest.suspended) == ({"a"} if folder == "short" else set())
+    assert found[0] == found[1]

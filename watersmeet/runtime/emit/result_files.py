@@ -18,7 +18,7 @@ from watersmeet.model import Query, Sink
 from watersmeet.plan.ruleset import QueryOutput
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
-from watersmeet.runtime.emit.waiting_results import WaitingResults
+from watersmeet.runtime.emit.waiting_results import WaitingResults, as_stream
 from watersmeet.runtime.tick.orders import TaskReport, WritingOrder
 from watersmeet.runtime.tick.tick import too_many_matches
 
@@ -162,7 +162,11 @@ class ResultFiles:
         for query in few if len(few) > MANY else ():
             rows = self._taken(query)
             if rows is not None:
-                self._waiting.add(query, self._queries[query].sink, rows)
+                content: pa.Buffer | None = None
+                with self.confined(query):
+                    content = as_stream(rows)
+                if content is not None:  # a file that cannot be written belongs to all of them
+                    self._waiting.add(query, self._queries[query].sink, rows.num_rows, content)
         for query in list(self._held):
             if query != but or 2 * self._held_bytes[query] > HELD_BYTES:
                 self._write_held(query)

@@ -29,6 +29,7 @@ from watersmeet.io.sinks import extension, result_folder
 from watersmeet.model import Sink
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
+from watersmeet.runtime.tick.failure import is_full, no_space
 from watersmeet.runtime.tick.orders import ReleaseOrder, TaskReport, Waiting
 
 _LENGTH = 8  # bytes of the length of the list
@@ -46,25 +47,34 @@ class WaitingResults:
         self._file: pa.NativeFile | None = None
         self._bytes = self._checksum = 0
 
-    def add(self, query: str, sink: Sink, rows: pa.Table) -> None:
-        content = pa.BufferOutputStream()
-        with pa.ipc.new_stream(content, rows.schema) as stream:
-            stream.write_table(rows)
-        begin = self._bytes
-        self._write(content.getvalue())
+    def add(self, query: str, sink: Sink, rows: int, content: pa.Buffer) -> None:
+        """So many rows, as a stream of Arrow."""
         asked = [sink.format, sink.path, sink.options]
-        self._entries.append({"query": query, "sink": asked, "at": begin, "bytes": self._bytes - begin})
-        self._rows[query] += rows.num_rows
+        self._entries.append({"query": query, "sink": asked, "at": self._bytes, "bytes": len(content)})
+        self._write(content)
+        self._rows[query] += rows
 
     def _write(self, content: Any) -> None:
-        if self._file is None:
-            make_private(self._path.parent)
-            os.close(private(str(self._path), os.O_WRONLY | os.O_CREAT))
-            self._file = pa.OSFile(str(self._path), "wb")
-        self._file.write(content)
+        try:
+            if self._file is None:
+                make_private(self._path.parent)
+                os.close(private(str(self._path), os.O_WRONLY | os.O_CREAT))
+                self._file = pa.OSFile(str(self._path), "wb")
+            self._file.write(content)
+            points.reach("waiting.write", self._path)
+        except OSError as problem:
+            raise self._unwritten(problem) from problem
         self._bytes += len(content)
         self._checksum = zlib.crc32(content, self._checksum)
-        points.reach("waiting.write", self._path)
+
+    def _unwritten(self, problem: OSError) -> StateError:
+        """An error of all queries, also while work is done for one that could be suspended for an error of its own: it
+        is not the one whose rows are gone."""
+        if is_full(problem):
+            full = no_space(str(self._home))
+            return StateError(full.problem, detail=full.detail, hint=full.hint)
+        hint = "correct the cause and run again with the same home"
+        return StateError(f"results cannot be written into {self._path.parent}", detail=str(problem), hint=hint)
 
     def close(self) -> Waiting | None:
         """What the manifest must know of the file, if there is one."""
@@ -75,6 +85,13 @@ class WaitingResults:
         self._file.close()
         points.reach("waiting.written", self._path)
         return Waiting(WaitingFile(self._name, self._rows.total(), self._bytes, self._checksum), dict(self._rows))
+
+
+def as_stream(rows: pa.Table) -> pa.Buffer:
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_stream(content, rows.schema) as stream:
+        stream.write_table(rows)
+    return content.getvalue()
 
 
 def check_waiting(home: Path, info: WaitingFile) -> None:

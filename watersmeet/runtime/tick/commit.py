@@ -33,7 +33,7 @@ def only_released(order: ReleaseOrder, before: Manifest, released: Sequence[Task
     manifest = replace(
         before,
         tick=order.tick,
-        results=_released_files(released),
+        results=_released_files(released, before.queries),
         waiting=_still_waiting(order.files, released),
         suspended={**_suspensions(failed, order.tick, order.attempt), **before.suspended},
     )
@@ -71,7 +71,7 @@ class _Commit:
             results=(
                 *(file for report in self.gathered for file in report.rejected),
                 *published,
-                *_released_files(self.released),
+                *_released_files(self.released, {q.name for q in tick.known if not tick.is_new(q)}),
             ),
             waiting=self._waiting(failed),
             totals=self._totals(files, failed),
@@ -175,8 +175,10 @@ def _not_released(released: Iterable[TaskReport]) -> dict[str, str]:
     return {query: why for report in released for query, why in report.suspended.items()}
 
 
-def _released_files(released: Iterable[TaskReport]) -> tuple[ResultFile, ...]:
-    return tuple(file for report in released for file in report.results if file.query not in report.suspended)
+def _released_files(released: Iterable[TaskReport], standing: Collection[str]) -> tuple[ResultFile, ...]:
+    """The results of a query that is gone are not those of a new one with its name."""
+    files = [file for report in released for file in report.results if file.query not in report.suspended]
+    return tuple(f if f.query in standing else replace(f, query=f"{f.query} (dropped)") for f in files)
 
 
 def _still_waiting(files: Iterable[WaitingFile], released: Sequence[TaskReport]) -> tuple[WaitingFile, ...]:

@@ -17,7 +17,7 @@ def culprits(suspects: Sequence[str], succeeds: Callable[[frozenset[str]], bool]
         return None
     if not suspects or not succeeds(frozenset(suspects)):
         return found
-    while not found or not succeeds(frozenset(found)):
+    while suspects and not (found and succeeds(frozenset(found))):
         fails, passes = 0, len(suspects)  # lengths of beginnings of the row
         while passes - fails > 1:
             middle = (fails + passes) // 2

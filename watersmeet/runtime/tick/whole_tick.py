@@ -72,4 +72,6 @@ class TickReport:
         rows = sum(report.counts.rows.total() for report in self.gathered)
         results = sum(file.rows for file in self.results)
         results += sum(each.file.rows for report in self.probed for each in report.waiting)
-        return TickTimes(tick, rows, results, *self.seconds, commit=commit_seconds, finished_at=time.time(), held=held)
+        released = sum(file.rows for report in self.released for file in report.results)
+        ended = time.time()
+        return TickTimes(tick, rows, results, *self.seconds, commit_seconds, ended, held, released)

@@ -23,6 +23,7 @@ from watersmeet.errors import RunError, StateError
 from watersmeet.model.forms import FactorizedAggregates
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.probe.pruning import Stopped
+from watersmeet.runtime.tick.failure import is_full
 
 Make = Callable[[SliceStore, int, RowsOf | None], SliceCache]  # with rows of slices from a time on, or some of them
 NO_MEMORY = "a task has no memory for its windows, also in pieces of their keys (option task_memory): raise the option"
@@ -98,6 +99,8 @@ class InPieces:
         smaller: Callable[[list[DueQuery]], None],
     ) -> None:
         """What has failed is tried for each query by itself; where memory was short, in smaller pieces."""
+        if is_full(problem):
+            raise problem  # results were taken that cannot be written: made again, others would be there twice
         traceback.clear_frames(problem.__traceback__)  # which may hold what there was no memory for
         self.release()
         for each in left:
