@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from watersmeet.aggregate import pieces
-from watersmeet.aggregate.pieces import Piece
+from watersmeet.aggregate.pieces import KeyPiece
 from watersmeet.windows.slices import intake, task
 
 FAILING = 16  # pieces; in more, there is always enough memory
@@ -20,9 +20,9 @@ FAILING = 16  # pieces; in more, there is always enough memory
 def little_memory(share: int, failing: Random | None = None) -> Iterator[set[int]]:
     """`share`: the bytes that windows may take. `failing`: now and then, a piece finds no memory and is divided again.
     Gives the numbers of pieces that there were."""
-    rows_of, seen = Piece.rows_of, set[int]()
+    rows_of, seen = KeyPiece.rows_of, set[int]()
 
-    def noting(piece: Piece, *given: Any) -> Any:
+    def noting(piece: KeyPiece, *given: Any) -> Any:
         seen.add(piece.count)
         if failing is not None and piece.count <= FAILING and failing.random() < 0.2:
             raise MemoryError
@@ -31,5 +31,5 @@ def little_memory(share: int, failing: Random | None = None) -> Iterator[set[int
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(task, "share_of", lambda limits: share)
         patched.setattr(intake, "share_of", lambda limits: share)
-        patched.setattr(pieces.Piece, "rows_of", noting)
+        patched.setattr(pieces.KeyPiece, "rows_of", noting)
         yield seen

@@ -39,16 +39,16 @@ Division = Mapping[SliceStore, tuple[str, ...]]  # by store, the columns that ar
 
 
 @dataclass(frozen=True)
-class Piece:
+class KeyPiece:
     number: int = 0
     count: int = 1
 
     @classmethod
-    def all_of(cls, count: int) -> list[Piece]:
+    def all_of(cls, count: int) -> list[KeyPiece]:
         return [cls(number, count) for number in range(count)]
 
-    def divided(self) -> list[Piece]:
-        return [Piece(self.number + at * self.count, self.count * INTO) for at in range(INTO)]
+    def divided(self) -> list[KeyPiece]:
+        return [KeyPiece(self.number + at * self.count, self.count * INTO) for at in range(INTO)]
 
     def rows_of(self, store: SliceStore, columns: tuple[str, ...]) -> RowsOf | None:
         """Which rows of a bucket of a store are in the piece; None: all of them."""

@@ -236,12 +236,9 @@ class View:
 
 
 @dataclass(frozen=True)
-class TaskSql:
-    """SQL of DuckDB over the rows of a window, made anew from the checked tree.
+class _RowsSql:
+    """SQL over the rows of a window, made anew from the checked tree; one text serves every window."""
 
-    It reads the variables `window_start` and `window_end`, which are microseconds; so one text serves every window."""
-
-    kind: ClassVar[str] = "task"
     join: ClassVar[JoinForm | None] = None
 
     text: str
@@ -258,26 +255,18 @@ class TaskSql:
 
 
 @dataclass(frozen=True)
-class WindowSql:
-    """Spark SQL over the rows of a window, made anew from the checked tree.
+class TaskSql(_RowsSql):
+    """SQL of DuckDB. It reads the variables `window_start` and `window_end`, which are microseconds."""
 
-    It has the parameters `:window_start` and `:window_end`, which are microseconds, where the query reads them; so one
-    text serves every window. The columns of its result have the names and types of the query's outputs."""
+    kind: ClassVar[str] = "task"
+
+
+@dataclass(frozen=True)
+class WindowSql(_RowsSql):
+    """Spark SQL. It has the parameters `:window_start` and `:window_end`, which are microseconds, where the query reads
+    them. The columns of its result have the names and types of the query's outputs."""
 
     kind: ClassVar[str] = "batch"
-    join: ClassVar[JoinForm | None] = None
-
-    text: str
-    views: tuple[View, ...]
-    outputs: tuple[Output, ...] = ()
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(view.stream for view in self.views))
-
-    @property
-    def over_rows(self) -> tuple[Expression, ...]:
-        return ()
 
 
 Form = JoinForm | SliceAggregates | FactorizedAggregates | JoinAggregates | PairRows | TaskSql | WindowSql

@@ -59,7 +59,7 @@ class PairsWorking:
 
     def _answer(self, order: PairsOrder, task: int, name: str) -> list[TaskReport]:
         try:
-            return [_Answering(order, f"{name}-p{task}", self._host).run(order.work[task])]
+            return [_Writing(order, f"{name}-p{task}", self._host).run(order.work[task])]
         except Exception as problem:
             queries = [due.query for due, _, _ in order.work[task]]
             return [TaskReport(failure=self._host.as_failure(problem, order.home, queries))]
@@ -110,7 +110,7 @@ class Keeping:
             self._written += [info for _, info in self._new.write(self._store, rows, self._tick)]
 
 
-class _Answering:
+class _Writing:
     """One task of an order."""
 
     def __init__(self, order: PairsOrder, name: str, host: Host) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers, form_read
-from watersmeet.aggregate.pieces import INTO, MOST, Piece, answers_in_pieces, division
+from watersmeet.aggregate.pieces import INTO, MOST, KeyPiece, answers_in_pieces, division
 from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import RowsOf, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
@@ -48,10 +48,10 @@ class InPieces:
         for some in _alike(apart, lambda each: (form_read(each), each.reads)):
             self._together(some, count)
         for some in _alike([each for each in due if each not in apart], lambda each: each.stores):
-            for piece in Piece.all_of(count if division(some[0]) else 1):
+            for piece in KeyPiece.all_of(count if division(some[0]) else 1):
                 self._piece(some, piece)
 
-    def _piece(self, some: list[DueQuery], piece: Piece) -> None:
+    def _piece(self, some: list[DueQuery], piece: KeyPiece) -> None:
         """One piece of the windows of queries; their results are complete with those of the others."""
         left = {each.query.name: each for each in some if each.query.name not in self.confined}
         try:
@@ -67,7 +67,7 @@ class InPieces:
             again = partial(self._piece, piece=piece)
             self._again(list(left.values()), piece.count, problem, again, partial(self._divided, piece=piece))
 
-    def _divided(self, some: list[DueQuery], piece: Piece) -> None:
+    def _divided(self, some: list[DueQuery], piece: KeyPiece) -> None:
         if _is_put_together(some[0]):
             self._together(some, piece.count * INTO)
             return
@@ -80,7 +80,7 @@ class InPieces:
         try:
             for found in self._runs(list(left.values()), count) if left else ():
                 usable = self.begin(found, None)
-                pieces = partial(self._caches, usable, Piece.all_of(count))
+                pieces = partial(self._caches, usable, KeyPiece.all_of(count))
                 for each, answer in zip(usable, answers_in_pieces(usable, pieces) if usable else (), strict=True):
                     self.take(each, answer)
                 left |= {each.query.name: _after(left[each.query.name], each) for each in found}
@@ -116,7 +116,7 @@ class InPieces:
 
     def _runs(self, due: list[DueQuery], count: int) -> Iterator[list[DueQuery]]:
         """Windows of which all keys together are a round, as far as the first piece tells."""
-        for caches in self._caches(due, [Piece(0, count)]):
+        for caches in self._caches(due, [KeyPiece(0, count)]):
             found = list(rounds(due, caches, self.most // count))
         if len(found) == 1:
             yield due
@@ -128,14 +128,14 @@ class InPieces:
                 yield [replace(each, span=replace(each.span, opened=opened, until=until))]
                 opened = until
 
-    def _caches(self, due: Sequence[DueQuery], pieces: Iterable[Piece]) -> Iterator[Caches]:
+    def _caches(self, due: Sequence[DueQuery], pieces: Iterable[KeyPiece]) -> Iterator[Caches]:
         """For each piece the slices that these windows need; those of a piece are gone when the next one is made."""
         divided = division(due[0]) if due else {}
         begin = min((each.span.opened for each in due), default=0)
         for piece in pieces:
             made: dict[SliceStore, SliceCache] = {}
 
-            def of(store: SliceStore, piece: Piece = piece, made: dict[SliceStore, SliceCache] = made) -> SliceCache:
+            def of(store: SliceStore, piece: KeyPiece = piece, made: dict[SliceStore, SliceCache] = made) -> SliceCache:
                 if store not in made:
                     made[store] = self.make(store, begin, piece.rows_of(store, divided.get(store, ())))
                 return made[store]
