@@ -54,6 +54,11 @@ class TaskPlanning:
         return _cost("windows from rows", rules, facts, facts.weights.task_window, facts.weights.task_row)
 
 
+def form_of_spark(query: Query) -> WindowSql | None:
+    """The form in which Spark computes a query, whatever form it has now."""
+    return next((form for form in query.forms or (query.form,) if isinstance(form, WindowSql)), None)
+
+
 def _planned(operator: str, queries: Sequence[Query]) -> Planned:
     reads = {query.name: tuple((stream, stream) for stream in query.streams) for query in queries}
     rules = [WindowRule(each.definition, operator, reads[each.name], details=(each.form,)) for each in queries]

@@ -22,7 +22,7 @@ from watersmeet.home.counters import (
     TASK_ROWS,
     TASK_WINDOWS,
 )
-from watersmeet.model.forms import TaskSql, WindowSql
+from watersmeet.model.forms import TaskSql
 from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.tick.orders import TAU_MAX, TAU_MIN, TaskReport, WritingOrder
@@ -30,7 +30,7 @@ from watersmeet.store.guard import clock_of_this_thread
 from watersmeet.store.kernels import I64
 from watersmeet.windows.life import DueWindows
 from watersmeet.windows.sql.in_duckdb import NoMemory, WindowBounds, close_windows, results, rows_fit
-from watersmeet.windows.sql.plan import SQL, TASK
+from watersmeet.windows.sql.plan import SQL, TASK, form_of_spark
 from watersmeet.windows.sql.tick import OccupiedOrder, RowsOrder, SqlTicking, TaskSqlTicking
 from watersmeet.windows.sql.window_rows import WindowRows
 from watersmeet.windows.working import Handler, Host, Intake, Ticking
@@ -188,7 +188,7 @@ class _Computing:
 
     def _leave_to_spark(self, name: str, start: int) -> bool:
         """Whether Spark computes a window in the place of this task: it may compute so many in a tick."""
-        if not any(isinstance(form, WindowSql) for form in self._queries[name].forms):
+        if form_of_spark(self._queries[name]) is None:
             return False
         if self._limits.windows and sum(map(len, self.report.for_spark.values())) >= self._limits.windows:
             self.report.left[name] = start

@@ -12,7 +12,7 @@ from watersmeet.model.sliding_window import SlidingWindow
 from watersmeet.runtime.tick.orders import Order, WritingOrder
 from watersmeet.windows.closing import Closing
 from watersmeet.windows.life import DueWindows
-from watersmeet.windows.sql.plan import SQL, TASK
+from watersmeet.windows.sql.plan import SQL, TASK, form_of_spark
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ def occupied_order(closing: Closing) -> OccupiedOrder:
 def batch_order(closing: Closing, query: str, start: int, buckets: Iterable[BucketInfo]) -> BatchOrder:
     """A window that has rows, in some of these buckets."""
     asking = closing.rule(query).query
-    (form,) = (each for each in asking.forms or (asking.form,) if isinstance(each, WindowSql))
+    form = form_of_spark(asking)
+    assert form is not None, query
     found: dict[str, list[BucketInfo]] = {stream: [] for stream in asking.streams}
     for bucket in buckets:
         if bucket.tau_min < asking.grid.end(start) and bucket.tau_max >= start:
