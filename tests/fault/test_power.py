@@ -107,6 +107,7 @@ def some_results_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the next tick, where a tick has them for more queries than that."""
     monkeypatch.setattr(result_files, "MANY", 3)
     monkeypatch.setattr(release, "MANY_BYTES", 0)
+    monkeypatch.setattr(release, "TICKS", 0)  # however slow ticks are
 
 
 def recorded(folder: Path, passes: Passes, **options: Any) -> tuple[SmallWorld, Cuts]:
