@@ -16,8 +16,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from watersmeet.aggregate.answers import DueQuery, answers
+from watersmeet.aggregate.answers import answers
 from watersmeet.aggregate.choice import slice_stores
+from watersmeet.aggregate.due import DueQuery
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate import slice_cache
-from watersmeet.aggregate.answers import DueQuery, answers
+from watersmeet.aggregate.answers import answers
 from watersmeet.aggregate.choice import slice_stores
 from watersmeet.aggregate.combined import combined_buckets
+from watersmeet.aggregate.due import DueQuery
 from watersmeet.aggregate.partials import partial_aggregates
 from watersmeet.aggregate.slice_cache import DueRange, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore

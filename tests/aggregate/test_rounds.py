@@ -15,7 +15,7 @@ from tests.support.examples import examples
 from watersmeet.aggregate import rounds as module
 from watersmeet.aggregate import slice_cache
 from watersmeet.aggregate.accumulator import ROWS
-from watersmeet.aggregate.answers import DueQuery
+from watersmeet.aggregate.due import DueQuery
 from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.reading import SliceRead
 from watersmeet.aggregate.rounds import rounds

@@ -14,7 +14,8 @@ from tests.support.parquet_input import write_file
 from tests.support.windowed import SECOND, Asked, WindowedRun
 from watersmeet import Engine
 from watersmeet.aggregate import arriving
-from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
+from watersmeet.aggregate.answers import WindowAnswer, answers
+from watersmeet.aggregate.due import Caches, DueQuery
 from watersmeet.aggregate.partials import SlicedRows, partial_aggregates
 from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import SliceCache

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from watersmeet.aggregate import answers, key_table, slice_cache, sparse
+from watersmeet.aggregate import key_table, readers, slice_cache, sparse
 
 FEW, SOME, MANY = "few", "some", "many"
 
@@ -20,7 +20,7 @@ def as_many_keys(keys: str = MANY, few: int = 2) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if keys != FEW:
             patched.setattr(slice_cache, *(("_MATRIX_BYTES", 0) if keys == MANY else ("_SMALL", 4)))
-            patched.setattr(answers, "_FEW_KEYS", 0)
+            patched.setattr(readers, "_FEW_KEYS", 0)
             patched.setattr(sparse, "_FEW", few)
             patched.setattr(sparse, "_SMALL_CHUNK", 8 * few)
             patched.setattr(key_table, "_SMALLEST", 4)

@@ -57,4 +57,4 @@ def _built(group: list[list[str]], build: Callable[[str, str], Query]) -> tuple[
 
 def _in_form(query: Query, kind: str = "") -> Query:
     """The query in the form that a store was founded for; without its kind, in the first one."""
-    return query.in_form(next((form for form in query.forms if form.kind == kind), query.form))
+    return query.in_form(query.by_kind.get(kind, query.form))

@@ -4,6 +4,7 @@
     partials.partial_aggregates(store, rows, tau)   gather: rows of a source -> rows of a slice store (a Bucket)
     combined.combined_buckets(store, buckets, …)    merge: rows with equal slice and key become one
     slice_cache.SliceCache(store, longest)          a worker keeps one for each store; `advance` appends final slices
+    readers.READERS                                 by form, how windows are read from caches, also in pieces of keys
     answers.answers(due, caches)                    the results of all due windows of many queries, in one call
 
 A bucket of a slice store has the start of the slice as event time and the columns of `SliceStore.schema`. Slices end at

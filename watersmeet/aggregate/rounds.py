@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from watersmeet.aggregate.answers import Caches, DueQuery
+from watersmeet.aggregate.due import Caches, DueQuery
 from watersmeet.aggregate.slice_cache import SliceCache
 
 BYTES = 64 << 20  # of a round, before the last step; a window that has more is a round of its own

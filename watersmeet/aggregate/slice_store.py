@@ -69,8 +69,18 @@ class SliceStore:
 
     @cached_property
     def placement(self) -> Placement:
-        named = zip(self.key_names, self.key_types, strict=True)
-        return Placement.by_all(tuple(KeyPart(ColumnRef(name, kind), kind) for name, kind in named), self.partitions)
+        return self.placed_by(self.key_names, self.partitions)
+
+    def placed_by(self, columns: Iterable[str], partitions: int) -> Placement:
+        """Where rows belong if they are placed by some of their keys."""
+        return Placement.by_all(
+            tuple(KeyPart(ColumnRef(name, kind), kind) for name, kind in self.types_of(columns)), partitions
+        )
+
+    def types_of(self, columns: Iterable[str]) -> list[tuple[str, str]]:
+        """Some key columns with their types."""
+        types = dict(zip(self.key_names, self.key_types, strict=True))
+        return [(name, types[name]) for name in columns]
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:

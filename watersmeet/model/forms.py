@@ -181,6 +181,7 @@ class JoinAggregates:
     """Aggregates of a join's results. A result is in the windows that contain its newest member's time."""
 
     kind: ClassVar[str] = "continuous"
+    distinct: ClassVar[tuple[tuple[Expression, ...], ...]] = ()  # no value of a join's results counts only once
 
     join: JoinForm  # its outputs are the columns that the keys and partials read
     keys: tuple[Expression, ...]  # over a row of these outputs

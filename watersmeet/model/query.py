@@ -87,6 +87,11 @@ class Query:
         timeless = not (self.since or self.addition or self.backfill or self.resumed)
         return self if timeless else replace(self, since=0, addition="", backfill=False, resumed="")
 
+    @cached_property
+    def by_kind(self) -> dict[str, Form]:
+        """The forms in which it can be computed, the fastest first."""
+        return {form.kind: form for form in self.forms or (self.form,)}
+
     def in_form(self, form: Form) -> Query:
         """The same query, computed in another form."""
         return self if form is self.form else replace(self, form=form)
@@ -113,7 +118,7 @@ class Query:
     @property
     def joins(self) -> tuple[JoinForm, ...]:
         """The joins that it is computed by, or could be in another form."""
-        return tuple(form.join for form in self.forms or (self.form,) if form.join is not None)
+        return tuple(form.join for form in self.by_kind.values() if form.join is not None)
 
     @property
     def streams(self) -> tuple[str, ...]:

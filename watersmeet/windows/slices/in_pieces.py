@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers, form_read
-from watersmeet.aggregate.pieces import INTO, MOST, KeyPiece, answers_in_pieces, division
+from watersmeet.aggregate.answers import WindowAnswer, answers
+from watersmeet.aggregate.due import Caches, DueQuery
+from watersmeet.aggregate.pieces import INTO, MOST, KeyPiece, answers_in_pieces, division, needs_all_pieces
+from watersmeet.aggregate.readers import ReadTogether
 from watersmeet.aggregate.rounds import rounds
 from watersmeet.aggregate.slice_cache import RowsOf, SliceCache
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.errors import RunError, StateError
-from watersmeet.model.forms import FactorizedAggregates
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.tick.failure import is_full
@@ -44,8 +45,8 @@ class InPieces:
 
     def answer(self, due: Sequence[DueQuery], count: int) -> None:
         """Answer queries, each in at least so many pieces."""
-        apart = [each for each in due if count > 1 and division(each) and _is_put_together(each)]
-        for some in _alike(apart, lambda each: (form_read(each), each.reads)):
+        apart = [each for each in due if count > 1 and division(each) and needs_all_pieces(each)]
+        for some in _alike(apart, ReadTogether.of):
             self._together(some, count)
         for some in _alike([each for each in due if each not in apart], lambda each: each.stores):
             for piece in KeyPiece.all_of(count if division(some[0]) else 1):
@@ -68,7 +69,7 @@ class InPieces:
             self._again(list(left.values()), piece.count, problem, again, partial(self._divided, piece=piece))
 
     def _divided(self, some: list[DueQuery], piece: KeyPiece) -> None:
-        if _is_put_together(some[0]):
+        if needs_all_pieces(some[0]):
             self._together(some, piece.count * INTO)
             return
         for part in piece.divided():
@@ -80,7 +81,7 @@ class InPieces:
         try:
             for found in self._runs(list(left.values()), count) if left else ():
                 usable = self.begin(found, None)
-                pieces = partial(self._caches, usable, KeyPiece.all_of(count))
+                pieces = self._caches(usable, KeyPiece.all_of(count))
                 for each, answer in zip(usable, answers_in_pieces(usable, pieces) if usable else (), strict=True):
                     self.take(each, answer)
                 left |= {each.query.name: _after(left[each.query.name], each) for each in found}
@@ -146,10 +147,6 @@ class InPieces:
                 for cache in made.values():
                     self.done(cache)
                 made.clear()
-
-
-def _is_put_together(due: DueQuery) -> bool:
-    return isinstance(due.query.form, FactorizedAggregates) or due.step.final.needs_all_keys
 
 
 def _after(whole: DueQuery, done: DueQuery) -> DueQuery:

@@ -18,7 +18,8 @@ from typing import ClassVar, TypeVar, cast
 
 import pyarrow as pa
 
-from watersmeet.aggregate.answers import Caches, DueQuery, WindowAnswer, answers
+from watersmeet.aggregate.answers import WindowAnswer, answers
+from watersmeet.aggregate.due import Caches, DueQuery
 from watersmeet.aggregate.pieces import INTO, MOST, division
 from watersmeet.aggregate.rounds import BYTES, rounds, windows_with_rows
 from watersmeet.aggregate.slice_cache import DueRange, RowsOf, SliceCache

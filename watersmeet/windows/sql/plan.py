@@ -6,6 +6,7 @@ read the same rows, so that a query may change from one to the other between two
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from watersmeet.model import Query
 from watersmeet.model.forms import Form, TaskSql, WindowSql
@@ -56,7 +57,7 @@ class TaskPlanning:
 
 def form_of_spark(query: Query) -> WindowSql | None:
     """The form in which Spark computes a query, whatever form it has now."""
-    return next((form for form in query.forms or (query.form,) if isinstance(form, WindowSql)), None)
+    return cast("WindowSql | None", query.by_kind.get(WindowSql.kind))
 
 
 def _planned(operator: str, queries: Sequence[Query]) -> Planned:
