@@ -11,7 +11,7 @@ from pathlib import Path
 from watersmeet.adapt.follower import Follower
 from watersmeet.adapt.origins_file import remember_windows
 from watersmeet.adapt.statistics_file import first_statistics
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import RunError, WatersmeetError
 from watersmeet.home.manifest import Manifest
 from watersmeet.model import Query, Stream
 from watersmeet.options import Options
@@ -23,6 +23,8 @@ from watersmeet.plan.rendered import RenderedPlan
 from watersmeet.runtime.exec.looking import Sampler
 from watersmeet.runtime.loop import TickLoop
 from watersmeet.runtime.tick.suspension import is_new, suspended_names
+from watersmeet.store.retention import KEEP_ALL
+from watersmeet.windows.choose import without_their_form
 from watersmeet.windows.life import WindowLife
 from watersmeet.windows.protocol import StoredWindows
 
@@ -204,6 +206,7 @@ def first_plan(
 
     known, unplanned = tuple(queries), dict[str, str]()
     answered, suspended = divided(known, manifest)
+    _check_open_windows(answered, remembered, manifest)
     try:
         plan = made(answered, suspended)
     except WatersmeetError:
@@ -217,6 +220,18 @@ def first_plan(
         plan = made(answered, suspended)
     remember_windows(home, plan.windows.remembered, remembered)
     return plan, unplanned
+
+
+def _check_open_windows(queries: Sequence[Query], remembered: StoredWindows, manifest: Manifest) -> None:
+    """Reject a start that would lose open windows, because only Spark computes them and there is none."""
+    for query in without_their_form(queries, remembered):
+        opened = manifest.windows.get(query.name)
+        newest = max((manifest.newest.get(stream, KEEP_ALL) for stream in query.streams), default=KEEP_ALL)
+        if opened is not None and opened <= newest and not is_new(query, manifest):
+            raise RunError(
+                f"query {query.name}: Spark was to compute its open windows, and with executor=local there is none",
+                hint="start with Spark once, with --once --flush, which closes them; or drop the query",
+            )
 
 
 def divided(

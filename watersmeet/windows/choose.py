@@ -72,6 +72,13 @@ def leaving_queries(queries: Sequence[Query], stored: StoredWindows) -> tuple[Qu
     return tuple(found)
 
 
+def without_their_form(queries: Sequence[Query], stored: StoredWindows) -> tuple[Query, ...]:
+    """Those whose open windows nothing computes: they were in a form, or are leaving one, that the queries do not have
+    here, and no other one reads the same."""
+    kept = ((query, stored.forms.get(query.name, ""), stored.leaving.get(query.name, "")) for query in queries)
+    return tuple(query for query, *kinds in kept if any(kind and _of_kind(query, kind) is None for kind in kinds))
+
+
 def _of_kind(query: Query, kind: str) -> Form | None:
     """The form of this kind; where only Spark computes that, and there is none, another one over the same rows."""
     kinds = (kind, TaskSql.kind) if kind == WindowSql.kind else (kind,)

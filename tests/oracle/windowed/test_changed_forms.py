@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,6 +19,10 @@ from tests.support.every_form import in_every_form
 from tests.support.examples import examples
 from tests.support.many_keys import FEW, MANY, SOME, as_many_keys
 from tests.support.windowed import SECOND, Asked, WindowedRun, kinds_of
+from watersmeet.adapt.origins_file import recall_windows
+from watersmeet.adapt.plan_keeper import first_plan
+from watersmeet.errors import RunError
+from watersmeet.options import Options
 
 
 def run_of(folder: str, lateness: int, partitions: int, limit: int = 16, retained: bool = True) -> WindowedRun:
@@ -143,6 +148,26 @@ def test_a_home_of_spark_goes_on_without_it(leaving: bool) -> None:
             run.tick({name: rows(random, name, now, 3) for name in ("r", "t")})
         run.flush()
         run.check()
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_windows_that_only_spark_computes_are_not_lost_without_it(leaving: bool) -> None:
+    """The start ends with an error as long as such windows have rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, random = run_of(folder, 0, 1, retained=False), Random(0)
+        run.add("q", two_rows(random), kind="batch", may_change=True)
+        run.tick({name: rows(random, name, 50, 3) for name in ("r", "t")})
+        if leaving:
+            run.change("pair rows")
+        life, manifest = run.lives["q"], run.manifest
+        pair_rows = next(form for form in life.query.forms if form.kind == "pair rows")
+        query = replace(life.query, form=pair_rows, forms=(pair_rows,))
+        remembered = recall_windows(run.home, lambda name, text: life.query)
+        start = partial(first_plan, run.home, streams=(*run.streams.values(),), queries=[query], options=Options())
+        with pytest.raises(RunError, match="query q: Spark was to compute its open windows"):
+            start(manifest, sample=lambda stream: None, remembered=remembered)
+        empty = replace(manifest, windows={"q": max(manifest.newest.values()) + 1})
+        assert start(empty, sample=lambda stream: None, remembered=remembered)[1] == {}
 
 
 def test_a_form_that_finds_all_it_needs_takes_over_at_once() -> None:
