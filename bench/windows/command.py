@@ -103,7 +103,7 @@ def _ads(part: str, ticks: int, rows: int, known: bool, folder: Path) -> list[di
 
 def _rows(slide: int, ticks: int, rows: int, peers: list[str]) -> list[dict[str, Any]]:
     """A join that gives rows, in windows of ten seconds."""
-    question, skip = rows_of_join(slide), min(ticks // 2, 10)
+    question, skip = rows_of_join(slide), ticks // 2
     found = in_scratch(lambda folder: rows_of_joins.measured(folder, question, ticks, rows, skip, peers))
     return ads.show(f"rows of a join, 10 s every {slide} s, {rows:,} rows per tick", found)
 

@@ -1,4 +1,4 @@
-"""A windowed join that gives rows: Watersmeet in its two classes, a loop of DuckDB, and Flink's window join."""
+"""A windowed join that gives rows: Watersmeet in each of its classes, a loop of DuckDB, and Flink's window join."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import duckdb
 
 from bench.comparing import BENCH
+from bench.research import FORM
 from bench.windows.ads import answers_of_loop, compare_results, counted_rows, ours
 from bench.windows.advertising import MICROS, Question
 from bench.windows.advertising_rows import write_rows
 from bench.windows.running import Run, peer
-from watersmeet.home import layout
-from watersmeet.home.sealed import write_sealed
-from watersmeet.model.forms import PairRows, WindowSql
+from watersmeet.model.forms import PairRows, TaskSql, WindowSql
+
+FORMS = ("", TaskSql.kind, PairRows.kind, WindowSql.kind)  # the first: the planner chooses
 
 
 def measured(folder: Path, question: Question, ticks: int, rows: int, skip: int, peers: list[str]) -> list[Run]:
@@ -23,16 +24,15 @@ def measured(folder: Path, question: Question, ticks: int, rows: int, skip: int,
     write_rows(folder / "in", ticks, rows * 3 // 4)
     counted, found = counted_rows(folder / "in", (question,), skip, ticks), []
     by_loop = answers_of_loop(folder, (question,), ticks, skip, counted)
-    for kind in (PairRows.kind, WindowSql.kind):
-        place = folder / kind.replace(" ", "-")
+    for kind in FORMS:
+        place = folder / (kind or "chosen").replace(" ", "-")
         place.mkdir()
-        (place / "home" / layout.SLICES).parent.mkdir(parents=True)
-        write_sealed(place / "home" / layout.SLICES, {"stores": {}, "founders": [], "forms": {question.name: kind}})
-        run = ours(place / "home", folder / "in", (question,), skip, counted, adaptive="off")
+        options = {FORM: kind, "adaptive": "off"} if kind else {}
+        run = ours(place / "home", folder / "in", (question,), skip, counted, **options)
         compare_results(
             question.name, f"{place}/home/results/{question.name}/*.parquet", f"{folder}/loop/{question.name}/*.parquet"
         )
-        found.append(replace(run, system=f"Watersmeet, class {kind}"))
+        found.append(replace(run, system=f"Watersmeet, class {kind}" if kind else run.system))
     return [*found, by_loop, *([_flink(folder, question, ticks)] if "flink" in peers else [])]
 
 
