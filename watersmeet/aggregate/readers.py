@@ -31,6 +31,7 @@ from watersmeet.model.forms import (
     PairAggregates,
     SliceAggregates,
 )
+from watersmeet.store.codes import fixed_width
 from watersmeet.store.guard import ExpressionError
 from watersmeet.store.kernels import I64
 
@@ -66,11 +67,17 @@ class _OfSlices:
     """Partial aggregates of slices are combined by key."""
 
     def needs_all_pieces(self, form: SliceAggregates | JoinAggregates) -> bool:
-        return form.final.needs_all_keys
+        return form.final.needs_all_keys or not form.keys
 
     def division(self, form: SliceAggregates | JoinAggregates, reads: Reads) -> Division:
+        """Rows of one key together; without keys, those of one distinct value, where values are only counted: sums of
+        pieces would be rounded before they are added."""
         columns = reads[0].store.key_names[: len(form.keys)]
-        return {reading.store: columns for reading in reads} if columns else {}
+        if columns:
+            return {reading.store: columns for reading in reads}
+        if any(partial.distinct and partial.function != "count" for partial in form.partials):
+            return {}
+        return {reading.store: reading.store.key_names for reading in reads[1:]}
 
     def shared(self, form: SliceAggregates | JoinAggregates) -> SliceAggregates | JoinAggregates | None:
         return replace(form, final=FinalStage(), outputs=()) if form.distinct else None
@@ -103,6 +110,8 @@ class _OfSlices:
         self, shared: SliceAggregates | None, reads: Reads, due: Sequence[DueQuery], pieces: Iterable[Caches]
     ) -> list[CombinedPartials]:
         found = [relation for caches in pieces for relation in relations(due, caches)]
+        if shared is not None and not shared.keys:
+            return [_with_added_counts(found, shared)] if found else []
         return [_united(found)] if found else []
 
 
@@ -247,6 +256,16 @@ def _from_edge(form: FactorizedAggregates, reads: Reads, first: int) -> Division
             return {}  # both sides of a join of a stream with itself read one store
     kinds = {tuple(kind for _, kind in store.types_of(columns)) for store, columns in divided.items()}
     return divided if len(kinds) == 1 else {}
+
+
+def _with_added_counts(found: Sequence[CombinedPartials], form: SliceAggregates) -> CombinedPartials:
+    """The one row of each window, with the distinct values of all pieces; everything else is the same in each piece."""
+    rows = found[0].rows
+    for at, partial in enumerate(form.partials):
+        if partial.distinct:
+            counts = np.sum([fixed_width(each.rows.column(f"p{at}"), np.int64) for each in found], axis=0)
+            rows = rows.set_column(rows.schema.get_field_index(f"p{at}"), f"p{at}", pa.array(counts, pa.int64()))
+    return replace(found[0], rows=rows)
 
 
 def _united(found: Sequence[CombinedPartials]) -> CombinedPartials:

@@ -76,6 +76,11 @@ ALL_KEYS = {
         f"SELECT k, count(DISTINCT v) AS n, sum(v) AS x FROM r {WINDOW} GROUP BY k",
         "SELECT k, count(DISTINCT v), CAST(sum(v) AS BIGINT) FROM r GROUP BY k",
     ),
+    "whole": Asked(
+        f"SELECT count(DISTINCT k, v) AS n, count(DISTINCT s) FILTER (WHERE v > 1) AS m, min(v) AS x FROM r {WINDOW}",
+        "SELECT count(DISTINCT (k, v)) FILTER (WHERE k IS NOT NULL AND v IS NOT NULL), "
+        "count(DISTINCT s) FILTER (WHERE v > 1), min(v) FROM r",
+    ),
     "chain": Asked(
         f"SELECT x.s, count(*) AS n, sum(y.w) AS z, max(x.v) AS m FROM r {WINDOW} x, t {WINDOW} y, r {WINDOW} u "
         "WHERE x.k = y.k AND y.w = u.v GROUP BY x.s",
