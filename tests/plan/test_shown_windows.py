@@ -29,7 +29,10 @@ def pipeline() -> Pipeline:
 
 def test_explain_names_classes_slices_and_reasons(pipeline: Pipeline) -> None:
     text = show_plan(pipeline, None, "text")
-    assert "1 min of bids by auction: " in text and "100 keys in a window  ⇒ days, hour" in text
+    assert (
+        "1 min of bids by auction: " in text
+        and "100 keys in a window, read from a matrix of slices and keys  ⇒" in text
+    )
     assert "hour: 1 h every 1 min of bids, from partial aggregates of slices (class slices): " in text
     assert "days: 2 d of bids, from partial aggregates of slices (class slices): " in text
     assert "distinct_ones: 90 s of bids, from partial aggregates of slices (class slices): " in text
@@ -54,6 +57,14 @@ def test_windowed_queries_have_a_price_that_adds_up(pipeline: Pipeline) -> None:
     assert "  windows " in text and "windows by Spark" in text and "optimal" not in text
     assert "(assumed)" in show_plan(pipeline, None, "text")
     assert "(assumed)</text>" in show_plan(pipeline, None, "svg")
+
+
+def test_explain_names_what_windows_are_read_from(pipeline: Pipeline) -> None:
+    """By the rule that tasks have, with the keys that were measured."""
+    for keys, structure in ((50, "a matrix of slices and keys"), (5000, "a list for each slice")):
+        plan = json.loads(show_plan(pipeline, STATISTICS.replace("5000}", f"{keys}}}"), "json"))
+        (shared,) = (store for store in plan["slices"] if store["serves"] == ["days", "hour"])
+        assert shared["structure"] == structure
 
 
 def test_what_was_measured_is_not_called_assumed(pipeline: Pipeline) -> None:

@@ -10,6 +10,7 @@ A slice has a number, in the order of the slices that have rows; times without r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,8 @@ def fits(store: SliceStore) -> bool:
 
 
 class Matrix:
+    in_words: ClassVar[str] = "a matrix of slices and keys"
+
     def __init__(self, store: SliceStore, longest: int) -> None:
         """`longest`: the slices of the longest window."""
         self.store = store

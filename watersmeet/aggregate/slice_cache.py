@@ -51,6 +51,17 @@ class DueRange:
         return self.grid.end(self.grid.last(self.until - 1))
 
 
+def form_for(store: SliceStore, longest: int, rows: int, slices: int, keys: int) -> type[Form]:
+    """What windows of at most `longest` slices are read from, where there are so many slices, keys, and rows of these
+    that are not empty."""
+    if store.spread:
+        return SparseSlices
+    is_dense = slices * keys <= max(_SMALL, _DENSE // 2 * rows) and fits(store)
+    if is_dense and Matrix.size(store, longest, slices, keys) <= _MATRIX_BYTES // 2:
+        return Matrix
+    return SparseSlices if fits_sparse(store) else SliceTree
+
+
 class SliceCache:
     def __init__(self, store: SliceStore, longest: int, rows_of: RowsOf | None = None) -> None:
         """`longest`: the range of the longest window that will be read. `rows_of`: not all rows are read."""
@@ -223,14 +234,8 @@ class SliceCache:
 
     def _new_form(self, rows: int, slices: int, keys: int) -> Form:
         longest = self.longest // self.store.width
-        if self.store.spread:
-            return SparseSlices(self.store)
-        is_dense = slices * keys <= max(_SMALL, _DENSE // 2 * rows) and fits(self.store)
-        if is_dense and Matrix.size(self.store, longest, slices, keys) <= _MATRIX_BYTES // 2:
-            return Matrix(self.store, longest)
-        if fits_sparse(self.store):
-            return SparseSlices(self.store)
-        return SliceTree(self.store, longest)
+        form = form_for(self.store, longest, rows, slices, keys)
+        return form(self.store) if issubclass(form, SparseSlices) else form(self.store, longest)
 
     def _outgrows(self, new: tuple[pa.RecordBatch, I64]) -> bool:
         """Whether a matrix may not get these rows: most of it would be empty, or it would be too large."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -127,6 +128,8 @@ class _Chunk:
 
 
 class SparseSlices:
+    in_words: ClassVar[str] = "a list for each slice"
+
     def __init__(self, store: SliceStore) -> None:
         self.store = store
         self._key_schema = pa.schema([store.schema.field(name) for name in store.key_names])

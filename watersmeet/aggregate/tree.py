@@ -7,6 +7,7 @@ it, times the logarithm of its slices at most, whatever keys other slices have.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,8 @@ class _Level:
 
 
 class SliceTree:
+    in_words: ClassVar[str] = "a tree of slices"
+
     def __init__(self, store: SliceStore, longest: int) -> None:
         self.store = store
         self._levels = [_Level(store) for _ in range(max(1, longest.bit_length()))]

@@ -29,6 +29,7 @@ class ShownSlices:
     parts: tuple[str, ...]
     serves: tuple[str, ...]
     keys_of_window: float = 0.0  # of the longest window that is read
+    structure: str = ""  # what tasks read windows from, with so many keys
     cost: float = 0.0  # CPU seconds of a tick, also of reading it; divided among the queries that it serves
     assumed: bool = False  # these are
 
@@ -91,6 +92,7 @@ def shown_slices(rules: Ruleset, costs: WindowCosts) -> tuple[ShownSlices, ...]:
             ),
             serves=tuple(sorted(set(serves.get(store.name, ())))),
             keys_of_window=costs.keys.get(store.name, 0.0),
+            structure=costs.structures.get(store.name, ""),
             cost=costs.by_store.get(store.name, 0.0) / 1e6,
             assumed=store.name in costs.assumed,
         )
@@ -172,7 +174,8 @@ def cost_text(shown: ShownWindows | ShownSlices) -> str:
 
 
 def _keys(store: ShownSlices) -> str:
-    return f", {store.keys_of_window:,.0f} keys in a window" if store.keys else ""
+    keys = f", {store.keys_of_window:,.0f} keys in a window" if store.keys else ""
+    return f"{keys}, read from {store.structure}"
 
 
 def added_text(name: str, after: Shown, before: Shown) -> Iterator[str]:

@@ -59,7 +59,8 @@ class WindowCosts:
     by_query: dict[str, float] = field(default_factory=dict)
     by_store: dict[str, float] = field(default_factory=dict)  # of slices: rows that go in, and slices that are read
     by_stage: dict[str, float] = field(default_factory=dict)
-    keys: dict[str, float] = field(default_factory=dict)  # of the longest window, by slice store
+    keys: dict[str, float] = field(default_factory=dict)  # of the longest window, by slice store,
+    structures: dict[str, str] = field(default_factory=dict)  # and what its windows are read from, in words
     assumed: set[str] = field(default_factory=set)  # queries and stores
 
     @property
@@ -73,6 +74,7 @@ class WindowCosts:
         self.by_query |= more.by_query
         self.by_store |= more.by_store
         self.keys |= more.keys
+        self.structures |= more.structures
         self.assumed |= more.assumed
 
     def add(self, stage: str, query: str, cost: float) -> None:

@@ -19,6 +19,7 @@ from functools import cached_property
 from math import exp
 
 from watersmeet.aggregate.reading import SliceRead
+from watersmeet.aggregate.slice_cache import form_for
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model import Query
 from watersmeet.model.forms import FactorizedAggregates
@@ -84,7 +85,11 @@ class _Pricing:
             found.add(SLICES, query.name, written / len(readers))
             found.add(WINDOWS, query.name, read / len(readers))
         found.by_store[store.name] = written + read
-        found.keys[store.name] = facts.keys_of_window(max(readers, key=lambda query: query.grid.range))
+        longest = max(readers, key=lambda query: query.grid.range)
+        found.keys[store.name] = keys = facts.keys_of_window(longest)
+        slices = longest.grid.range // store.width
+        rows = facts.slices * longest.grid.range / facts.progress
+        found.structures[store.name] = form_for(store, slices, int(rows), slices, int(keys)).in_words
         if store.name not in self.facts.statistics.slices:
             found.assumed.add(store.name)
 
