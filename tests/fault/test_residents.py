@@ -50,6 +50,13 @@ WHOLE = {
     "+results.write": 7,
     "+results.written": 7,
 }
+# With results that wait for the next tick.
+WAITING = {
+    "waiting.write": 4,
+    "waiting.written": 11,
+    "results.write": 20,
+    "results.written": 42,
+}
 WAYS = {
     "self": "killed",
     "stop": "stopped",
@@ -60,7 +67,7 @@ SHORT = ["--resident-seconds", "10"]  # without a sign of life
 
 
 def test_every_point_of_a_task_is_struck() -> None:
-    assert IN_PARTS.keys() == {*daemon.RESIDENT_POINTS, *daemon.WRITING_POINTS}
+    assert IN_PARTS.keys() | WAITING.keys() == {*daemon.RESIDENT_POINTS, *daemon.WRITING_POINTS}
     assert {point.removeprefix(IN_TURN) for point in WHOLE} == {*IN_PARTS, "gather.after", "phase.between"}
 
 
@@ -78,6 +85,16 @@ def test_residents_are_struck_at_every_point(
     assert home.starts == 1
     check_results(home)
     clean_start(home)  # the files of the tries that were lost stay until the next start
+    check_state(home)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=WAYS.values())
+def test_residents_are_struck_while_results_wait(victim: NewVictim, way: str) -> None:
+    home = victim(ticks=16, options=[*SHORT, "--wait"])
+    home.finish(*(f"{point}:{number}:{way}" for point, number in WAITING.items()))
+    assert home.starts == 1
+    check_results(home)
+    clean_start(home)
     check_state(home)
 
 
@@ -156,8 +173,8 @@ def test_residents_end_with_their_engine(victim: NewVictim) -> None:
 
 def test_a_task_that_is_struck_each_time_stops_the_engine_and_the_next_start_goes_on(victim: NewVictim) -> None:
     home = victim(ticks=6, options=["--in-parts"])
-    # The first pass of tick 2, and whatever comes after it.
-    run = home.start("gather.write:4", *["gather.write:1"] * 11)
+    # The first pass of tick 2, and whatever comes after it: also when the tick is tried with care, and without queries.
+    run = home.start("gather.write:4", *["gather.write:1"] * 40)
     run.wait(may_fail=True)
     assert home.last_code == FAILED
     assert "a task failed 4 times" in run.tail()
