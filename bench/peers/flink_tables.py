@@ -17,6 +17,9 @@ def streaming(state: Path, settings: dict[str, str]) -> TableEnvironment:
         "taskmanager.numberOfTaskSlots": str(os.cpu_count()),
         "execution.checkpointing.dir": f"file://{state}",
         "table.local-time-zone": "UTC",
+        # On a busy machine a job of many queries takes longer to submit than its ten seconds.
+        "pekko.ask.timeout": "600 s",
+        "heartbeat.timeout": "600 s",
         **settings,
     }.items():
         configuration.set_string(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -16,13 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.pipeline import Measured, run_pipeline
-from bench.windows.advertising import STREAMS, Question
+from bench.windows.advertising import MICROS, STREAMS, Question
 from bench.windows.advertising_rows import write_rows
+from bench.windows.flink_beside import answers_of_flink, closed_by_flink
 from bench.windows.running import Run, peer
 from watersmeet.adapt.decisions import decisions
 from watersmeet.home import layout
 
 CHECKED = 12  # queries whose results are compared
+FLINK_TICKS = 40  # it is slow; the longest windows last 30
 
 
 def measured(
@@ -31,10 +34,11 @@ def measured(
     ticks: int,
     rows: int,
     skip: int,
+    peers: Sequence[str] = (),
     fan_out: int = 1,
     known: bool = True,
 ) -> list[Run]:
-    """Watersmeet and the loop over the same files; all results of some queries are compared."""
+    """Watersmeet, the loop and perhaps Flink over the same files; all results of some queries are compared."""
     write_rows(folder / "in", ticks, rows, fan_out=fan_out)
     counted = counted_rows(folder / "in", questions, skip, ticks)
     by_loop = answers_of_loop(folder, questions, ticks, skip, counted)
@@ -44,10 +48,14 @@ def measured(
         (folder / "home" / layout.STATISTICS).write_text(json.dumps(told))
     found = ours(folder / "home", folder / "in", questions, skip, counted)
     for each in questions[:: max(1, len(questions) // CHECKED)]:
-        compare_results(
-            each.name, f"{folder}/home/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet"
-        )
-    return [found, by_loop]
+        compare_with_loop(folder, each, results_of(folder / "home", each))
+    if "flink" not in peers:
+        return [found, by_loop]
+    ticks = min(ticks, FLINK_TICKS)
+    by_flink = answers_of_flink(folder, questions, ticks, counted_rows(folder / "in", questions, 0, ticks))
+    for each in questions[:: max(1, len(questions) // CHECKED)]:
+        compare_with_loop(folder, each, closed_by_flink(folder, each, ticks), ticks)
+    return [found, by_loop, by_flink]
 
 
 def counted_rows(folder: Path, questions: tuple[Question, ...], skip: int, ticks: int) -> int:
@@ -128,15 +136,21 @@ def answers_of_loop(folder: Path, questions: tuple[Question, ...], ticks: int, s
     )
 
 
-def compare_results(name: str, ours: str, loop: str) -> None:
-    """Rows as multisets; sums and means of integers are exact in both."""
+def results_of(home: Path, question: Question) -> str:
+    return f"SELECT * FROM read_parquet('{home}/results/{question.name}/*.parquet')"
+
+
+def compare_with_loop(folder: Path, question: Question, results: str, ticks: int | None = None) -> None:
+    """Rows as multisets; sums and means of integers are exact in both. `ticks`: of windows that close before."""
+    loop = f"SELECT * FROM read_parquet('{folder}/loop/{question.name}/*.parquet')"
+    if ticks is not None:
+        loop += f" WHERE epoch_us(w) + {question.range * MICROS} < {ticks * MICROS}"
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         columns = "epoch_us(w) AS w, k::VARCHAR AS k, round(v::DOUBLE, 6) AS v"
-        one, other = (f"SELECT {columns} FROM read_parquet('{files}')" for files in (ours, loop))
-        digest = "SELECT count(*), sum(hash(w, k, v)::HUGEINT) FROM ({})"
-        found, expected = (connection.execute(digest.format(each)).fetchall() for each in (one, other))
-        assert found == expected, f"{name}: {found} instead of {expected}"
+        digest = "SELECT count(*), sum(hash(w, k, v)::HUGEINT) FROM (SELECT {} FROM ({}))"
+        found, expected = (connection.execute(digest.format(columns, each)).fetchall() for each in (results, loop))
+        assert found == expected, f"{question.name}: {found} instead of {expected}"
 
 
 def show(title: str, found: list[Run]) -> list[dict[str, Any]]:

@@ -60,17 +60,21 @@ class Question:
 
     @property
     def flink(self) -> str:
-        """A join of windows that gives rows."""
-        windows = "TUMBLE" if self.slide == self.range else "HOP"
         lengths = [self.range] if self.slide == self.range else [self.slide, self.range]
         listed = ", ".join(f"INTERVAL '{each}' SECOND" for each in lengths)
+        windows = "TUMBLE" if self.slide == self.range else "HOP"
         i, c = (f"TABLE({windows}(TABLE {name}, DESCRIPTOR(rt), {listed}))" for name in ("impressions", "clicks"))
-        start = "UNIX_TIMESTAMP(DATE_FORMAT(i.window_start, 'yyyy-MM-dd HH:mm:ss')) * 1000000"
-        return (
-            f"SELECT {start} AS w, {self.key} AS k, {self.value} AS v FROM (SELECT * FROM {i}) i "
-            f"JOIN (SELECT * FROM {c}) c ON i.id = c.impression "
+        # Its averages of integers are integers.
+        value = self.value.replace("avg(price)", "avg(CAST(price AS DOUBLE))")
+        of, ends = ("i.", "i.window_start, i.window_end") if self.joins else ("", "window_start, window_end")
+        start = f"UNIX_TIMESTAMP(DATE_FORMAT({of}window_start, 'yyyy-MM-dd HH:mm:ss')) * 1000000"
+        joined = (
+            f"(SELECT * FROM {i}) i JOIN (SELECT * FROM {c}) c ON i.id = c.impression "
             "AND i.window_start = c.window_start AND i.window_end = c.window_end"
         )
+        tail = self._tail().replace("GROUP BY ", f"GROUP BY {ends}, ")
+        columns = f"{start} AS w, CAST({self.key} AS STRING) AS k, CAST({value} AS DOUBLE) AS v"
+        return f"SELECT {columns} FROM {joined if self.joins else i}{tail}"
 
 
 def aggregations(count: int = 50, by_person: int = 10, seed: int = 28) -> tuple[Question, ...]:

@@ -59,7 +59,7 @@ def windows(
         elif part == "grid":
             figures[part] = grid.show(grid.measured(ticks, rows, counts, cardinalities), rows)
         else:
-            figures[part] = in_scratch(partial(_ads, part, ticks, rows, known))
+            figures[part] = in_scratch(partial(_ads, part, ticks, rows, peers.split(), known))
         write_json("windows-" + part, {"parts": {part: figures[part]}})
 
 
@@ -92,12 +92,12 @@ def _peer(name: str, workload: Workload, folder: Path) -> Run:
     return running.flink(workload, folder / "flink")
 
 
-def _ads(part: str, ticks: int, rows: int, known: bool, folder: Path) -> list[dict[str, Any]]:
+def _ads(part: str, ticks: int, rows: int, peers: list[str], known: bool, folder: Path) -> list[dict[str, Any]]:
     """The advertising workload beside a loop of DuckDB."""
     questions = aggregations() if part == "ads" else aggregations_of_join()
     fan_out = 100 if part == "ads-fan-out" else 1
     skip = min(ticks // 2, 30)  # until the longest windows are full
-    found = ads.measured(folder, questions, ticks, rows, skip, fan_out, known)
+    found = ads.measured(folder, questions, ticks, rows, skip, peers, fan_out, known)
     return ads.show(f"{part}: {len(questions)} sliding aggregations, {rows:,} rows per tick", found)
 
 

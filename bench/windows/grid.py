@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.scratch import in_scratch
-from bench.windows.ads import CHECKED, answers_of_loop, compare_results, counted_rows, ours
+from bench.windows.ads import CHECKED, answers_of_loop, compare_with_loop, counted_rows, ours, results_of
 from bench.windows.advertising import aggregations_by_person
 from bench.windows.advertising_rows import write_rows
 from bench.windows.running import Run
@@ -36,9 +36,7 @@ def _cell(folder: Path, count: int, keys: int, ticks: int, rows: int, skip: int)
     loop = answers_of_loop(folder, questions, ticks, skip, counted)
     found = ours(folder / "home", folder / "in", questions, skip, counted)
     for each in questions[:: max(1, count // CHECKED)]:
-        compare_results(
-            each.name, f"{folder}/home/results/{each.name}/*.parquet", f"{folder}/loop/{each.name}/*.parquet"
-        )
+        compare_with_loop(folder, each, results_of(folder / "home", each))
     counting = tuple(replace(each, only_counts=True) for each in questions)
     return [found, replace(ours(folder / "counts", folder / "in", counting, skip, counted), note="counts"), loop]
 

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from bench.research import command
-from bench.windows.ads import answers_of_loop, compare_results, known_statistics
+from bench.windows.ads import answers_of_loop, compare_with_loop, known_statistics, results_of
 from bench.windows.advertising import STREAMS, aggregations_of_join
 from bench.windows.advertising_rows import write_rows
 from tests.support.processes import environment, kill_tree
@@ -52,7 +52,7 @@ def test_a_thousand_ticks(tmp_path: Path, form: str) -> None:
     assert form in (home / layout.SLICES).read_text()
     answers_of_loop(tmp_path, questions, TICKS, FULL, 1)
     for each in questions:
-        compare_results(each.name, f"{home}/results/{each.name}/*.parquet", f"{tmp_path}/loop/{each.name}/*.parquet")
+        compare_with_loop(tmp_path, each, results_of(home, each))
     assert max(sum(found.values()) for found in memory.values()) < LIMIT
     grown = {}
     for name in ("driver", "tasks"):

@@ -1,4 +1,5 @@
-"""`python -m bench.windows.flink_join_peer WORKLOAD.json OUT` in Flink's environment: a join of windows.
+"""`python -m bench.windows.flink_questions_peer WORKLOAD.json OUT` in Flink's environment: windowed queries over
+impressions and clicks, in one statement set.
 
 The last line printed is when the job began and ended."""
 
@@ -8,13 +9,17 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.windows.flink_peer import environment
 
-COLUMNS = {"impressions": "ts BIGINT, id BIGINT", "clicks": "ts BIGINT, impression BIGINT, cost BIGINT"}
+COLUMNS = {
+    "impressions": "ts BIGINT, id BIGINT, person BIGINT, site STRING, campaign INT, price BIGINT",
+    "clicks": "ts BIGINT, impression BIGINT, cost BIGINT",
+}
 
 
-def run(workload: dict[str, str], out: Path) -> tuple[float, float]:
+def run(workload: dict[str, Any], out: Path) -> tuple[float, float]:
     made = environment(out)
     for name, columns in COLUMNS.items():
         made.execute_sql(
@@ -23,11 +28,14 @@ def run(workload: dict[str, str], out: Path) -> tuple[float, float]:
             f"WATERMARK FOR rt AS rt - INTERVAL '{workload['ticks']}' SECOND) "
             f"WITH ('connector' = 'filesystem', 'path' = '{workload['folder']}/{name}', 'format' = 'csv')"
         )
-    made.execute_sql(
-        "CREATE TABLE joined (w BIGINT, k BIGINT, v BIGINT) WITH ('connector' = 'filesystem', "
-        f"'path' = '{out}/{workload['name']}', 'format' = 'csv')"
-    )
-    client = made.execute_sql(f"INSERT INTO joined {workload['text']}").get_job_client()
+    statements = made.create_statement_set()
+    for name, text in workload["texts"].items():
+        made.execute_sql(
+            f"CREATE TABLE out_{name} (w BIGINT, k STRING, v DOUBLE) WITH ('connector' = 'filesystem', "
+            f"'path' = '{out}/{name}', 'format' = 'csv')"
+        )
+        statements.add_insert_sql(f"INSERT INTO out_{name} {text}")
+    client = statements.execute().get_job_client()
     took = client.get_job_execution_result().result().get_net_runtime() / 1000
     return time.time() - took, time.time()
 
