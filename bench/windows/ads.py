@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.pipeline import Measured, run_pipeline
-from bench.windows.advertising import MICROS, STREAMS, Question
+from bench.windows.advertising import MICROS, Question, script
 from bench.windows.advertising_rows import write_rows
 from bench.windows.flink_beside import answers_of_flink, closed_by_flink
 from bench.windows.running import Run, peer
@@ -65,8 +65,7 @@ def counted_rows(folder: Path, questions: tuple[Question, ...], skip: int, ticks
 
 
 def ours(home: Path, rows_of: Path, questions: tuple[Question, ...], skip: int, rows: int, **options: str) -> Run:
-    script = STREAMS.format(folder=rows_of) + "".join(each.watersmeet for each in questions)
-    found = run_pipeline(script, home, **options)
+    found = run_pipeline(script(questions, rows_of), home, **options)
     last = len(found.ended) - skip
     seconds = found.seconds_of_ticks(last)
     _tell_changes(home, found, rows_of, questions)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 MICROS = 1_000_000
-STREAMS = (
+IMPRESSIONS = (
     "CREATE STREAM impressions (ts TIMESTAMP, id BIGINT, person BIGINT, site STRING, campaign INT, price BIGINT) "
     "TIMESTAMP BY ts FROM parquet '{folder}/impressions' WITH (maxFilesPerTrigger = 1);\n"
+)
+CLICKS = (
     "CREATE STREAM clicks (ts TIMESTAMP, impression BIGINT, cost BIGINT) "
     "TIMESTAMP BY ts FROM parquet '{folder}/clicks' WITH (maxFilesPerTrigger = 1);\n"
 )
+STREAMS = IMPRESSIONS + CLICKS
 KEYS = ("campaign", "site", "substring(site, 1, 2)", "person")
 FILTERS = ("", "price > 800", "price < 200", "campaign < 100", "campaign % 2 = 0", "site LIKE 'a%'", "person % 10 = 3")
 VALUES = ("count(*)", "sum(price)", "max(price)", "avg(price)")
@@ -75,6 +80,12 @@ class Question:
         tail = self._tail().replace("GROUP BY ", f"GROUP BY {ends}, ")
         columns = f"{start} AS w, CAST({self.key} AS STRING) AS k, CAST({value} AS DOUBLE) AS v"
         return f"SELECT {columns} FROM {joined if self.joins else i}{tail}"
+
+
+def script(questions: Sequence[Question], folder: Path) -> str:
+    """The queries, and the streams that they read: the loop reads no others."""
+    streams = STREAMS if any(each.joins for each in questions) else IMPRESSIONS
+    return streams.format(folder=folder) + "".join(each.watersmeet for each in questions)
 
 
 def aggregations(count: int = 50, by_person: int = 10, seed: int = 28) -> tuple[Question, ...]:

@@ -17,20 +17,23 @@ from bench.windows.advertising import aggregations_by_person
 from bench.windows.advertising_rows import write_rows
 from bench.windows.running import Run
 
+_SHORT = 10  # queries, of which a tick takes some milliseconds
+_TICKS, _SHORT_TICKS = 60, 400  # of which half count
 _Cell = tuple[int, int, list[Run]]  # queries, keys, and the runs: ours, ours without result files, the loop
 
 
 def measured(ticks: int, rows: int, counts: Sequence[int], keys: Sequence[int]) -> list[_Cell]:
-    skip = min(ticks // 2, 10)  # until the longest windows are full
-    return [
-        (count, each, in_scratch(partial(_cell, count=count, keys=each, ticks=ticks, rows=rows, skip=skip)))
-        for each in keys
-        for count in counts
-    ]
+    """`ticks`: of each run; 0: more where they are short, because a JVM compiles itself for some seconds."""
+
+    def runs(count: int, keys: int) -> list[Run]:
+        chosen = ticks or (_SHORT_TICKS if count <= _SHORT else _TICKS)
+        return in_scratch(partial(_cell, count=count, keys=keys, ticks=chosen, rows=rows))
+
+    return [(count, each, runs(count, each)) for each in keys for count in counts]
 
 
-def _cell(folder: Path, count: int, keys: int, ticks: int, rows: int, skip: int) -> list[Run]:
-    questions = aggregations_by_person(count, keys)
+def _cell(folder: Path, count: int, keys: int, ticks: int, rows: int) -> list[Run]:
+    questions, skip = aggregations_by_person(count, keys), ticks // 2
     write_rows(folder / "in", ticks, rows, persons=keys)
     counted = counted_rows(folder / "in", questions, skip, ticks)
     loop = answers_of_loop(folder, questions, ticks, skip, counted)
