@@ -89,7 +89,7 @@ def show(workload: str, title: str, found: Sequence[Figures], profile: bool) -> 
             f"{one.rows_per_second:,.0f}",
             f"{base.rows_per_second / one.rows_per_second:.2f} ×",
             f"{one.overall_rows_per_second:,.0f}",
-            "" if one.cpu_seconds_per_million_rows is None else f"{one.cpu_seconds_per_million_rows:.1f}",
+            "" if one.cpu_seconds_per_million_rows is None else f"{one.cpu_seconds_per_million_rows:.2f}",
             _megabytes(one.memory_bytes),
             _megabytes(one.state_bytes),
             str(one.ticks),

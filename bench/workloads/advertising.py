@@ -15,6 +15,7 @@ from bench.windows.advertising_rows import write_rows
 from bench.workloads.model import MICROS, Query, Stream, Table, Workload
 
 WINDOW = 10
+TICKS, WARM_UP = 30, 12  # Java's compiler is done, and windows are full
 BOUGHT = 0.2
 STREAMS = (
     Stream(
@@ -39,7 +40,7 @@ def query(name: str, seconds: int, filter_: str = "", selected: tuple[str, ...] 
     )
 
 
-def make(folder: Path, scale: float, count: int = 1, rows: int = 200_000, ticks: int = 14) -> Workload:
+def make(folder: Path, scale: float, count: int = 1, rows: int = 200_000, ticks: int = TICKS) -> Workload:
     """`rows` of impressions in each tick of one second; of several queries each has its window, filter and columns."""
     rows = max(1000, int(rows * scale))
     write_rows(folder / "in", ticks, rows)
@@ -54,7 +55,7 @@ def make(folder: Path, scale: float, count: int = 1, rows: int = 200_000, ticks:
         ]
         for stream in STREAMS
     }
-    return Workload("advertising", str(folder / "in"), STREAMS, tuple(queries), counted, warm_up=4)
+    return Workload("advertising", str(folder / "in"), STREAMS, tuple(queries), counted, WARM_UP)
 
 
 def _write_purchases(folder: Path, ticks: int) -> None:

@@ -8,6 +8,7 @@ from bench.three_streams import COLUMNS, write_streams
 from bench.workloads.model import Query, Stream, Table, Workload
 
 WINDOW = 10
+TICKS, WARM_UP = 30, 10  # Java's compiler is done, and windows are full
 SELECTED = ("r.id", "s.id", "t.id", "t.c")
 
 
@@ -36,10 +37,11 @@ QUERY = query(0, 0)
 
 
 def make(
-    folder: Path, scale: float, rows: int = 200_000, ticks: int = 10, ticks_in_window: int = 2, count: int = 1
+    folder: Path, scale: float, rows: int = 200_000, ticks: int = TICKS, ticks_in_window: int = 2, count: int = 1
 ) -> Workload:
     """`rows` of each tick and stream."""
     rows = max(1000, int(rows * scale))
     queries = tuple(query(number, rows * ticks_in_window) for number in range(count))
     write_streams(folder / "in", ticks, rows, ticks_in_window=ticks_in_window, window_seconds=WINDOW)
-    return Workload("three-way", str(folder / "in"), streams(), queries, {name: [rows] * ticks for name in COLUMNS})
+    counted = {name: [rows] * ticks for name in COLUMNS}
+    return Workload("three-way", str(folder / "in"), streams(), queries, counted, WARM_UP)

@@ -63,3 +63,17 @@ def test_targets_compare_speed_and_state_with_the_joint_plan() -> None:
         ("each", "state", "3.10 ×", "3.00 ×", "", "missed"),
     ]
     assert targets.table("nexmark", found) is None
+
+
+def test_targets_in_cpu_time_are_open_where_a_run_was_too_short() -> None:
+    def system(name: str, cpu: float | None) -> Figures:
+        return Figures(name, name, 1.0, 1.0, cpu, 0, 0, 0, 8, 1.0, {}, "")
+
+    def shown(cpu: float | None) -> tuple[object, ...]:
+        table = targets.table("three-way-10", [system("joint", 0.5), system("duckdb-loop", cpu)])
+        assert table is not None
+        return tuple(next(iter(column.cells)) for column in table.columns)
+
+    assert shown(2.5) == ("duckdb-loop", "CPU time", "4.00 ×", "5.00 ×", "", "met")
+    assert shown(1.9) == ("duckdb-loop", "CPU time", "4.00 ×", "3.80 ×", "", "missed")
+    assert shown(None) == ("duckdb-loop", "CPU time", "4.00 ×", "", "", "")

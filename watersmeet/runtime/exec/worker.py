@@ -26,6 +26,7 @@ from watersmeet.plan.ruleset import StreamStore
 from watersmeet.runtime.emit.results import Results
 from watersmeet.runtime.emit.waiting_results import release
 from watersmeet.runtime.exec.exchange import REPORT, Blob, ProbeTask
+from watersmeet.runtime.exec.freed_memory import keep_freed
 from watersmeet.runtime.exec.looking import HeadOrder, VerifyOrder, first_rows, verified
 from watersmeet.runtime.exec.on_disk import on_disk
 from watersmeet.runtime.exec.open_targets import DeliverOrder, OpenTargets
@@ -59,7 +60,7 @@ MERGE_MEGABYTES = 4 * MAX_BYTES >> 20  # of memory: the rows, what is derived, a
 
 class Worker:
     def __init__(self, owns_process: bool = False) -> None:
-        """`owns_process`: nothing else runs in this process, so that its memory may be limited."""
+        """`owns_process`: nothing else runs in this process, so that its memory may be limited, and kept."""
         self._owns_process = owns_process
         self.exhausted = False  # of memory or address space: its process is better replaced
         self.buckets = OpenBuckets()
@@ -103,6 +104,8 @@ class Worker:
         if not rules.windows:
             self._operators.forget()  # what was kept for queries that are gone
         limits: Limits = rules.limits
+        if self._owns_process:
+            keep_freed(limits.task_megabytes)
         with within_bounds(limits):
             if not self._owns_process or not limits.task_megabytes:
                 yield
