@@ -26,6 +26,12 @@ class Codes(NamedTuple):
     values: I64
     valid: U8 = EVERY_ROW  # EVERY_ROW: no NULL among the keys
 
+    def at(self, chosen: slice | np.ndarray) -> Codes:
+        """The codes of some rows; those of a slice are not copied."""
+        if isinstance(chosen, slice):
+            return Codes(self.values[chosen], self.valid[chosen] if len(self.valid) else self.valid)
+        return self.take(chosen)
+
     def take(self, rows: np.ndarray) -> Codes:
         return Codes(taken(self.values, rows), taken(self.valid, rows) if len(self.valid) else self.valid)
 

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 
@@ -192,8 +191,9 @@ class _Memory:
 
     def _apply(self) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        allowed = ((self._megabytes + self._beside) << 20) + _reserved()
-        wanted = allowed if self._megabytes else resource.RLIM_INFINITY
+        wanted = resource.RLIM_INFINITY
+        if self._megabytes:
+            wanted = ((self._megabytes + self._beside) << 20) + _reserved()
         with contextlib.suppress(ValueError, OSError):  # a lower hard limit of the machine stays
             resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
@@ -204,8 +204,8 @@ memory = _Memory()
 def retains(megabytes: int) -> bool:
     """Whether libraries have reserved more than half of a limit since it was first set in this process. They do not
     give address space back, so a limit that does not count it gets wider each time that an expression reaches it."""
-    _first_reserved.setdefault(os.getpid(), _reserved())
-    return _reserved() - _first_reserved[os.getpid()] > megabytes << 19
+    reserved = _reserved()
+    return reserved - _first_reserved.setdefault(os.getpid(), reserved) > megabytes << 19
 
 
 _first_reserved: dict[int, int] = {}  # by process: one that is forked begins anew
@@ -214,7 +214,8 @@ _first_reserved: dict[int, int] = {}  # by process: one that is forked begins an
 def _reserved() -> int:
     """The bytes of address space of this process that hold nothing."""
     try:
-        _, resident, shared, _, _, data, _ = map(int, Path("/proc/self/statm").read_text().split())
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            _, resident, shared, _, _, data, _ = map(int, file.read().split())
     except (OSError, ValueError):  # not Linux
         return 0
     return max(0, data - (resident - shared)) * resource.getpagesize()

@@ -82,7 +82,7 @@ class QueryResults:
 
     def put_together(self, queries: Sequence[str], rows: Assembly) -> pa.Table:
         """The rows of queries that are alike. What cannot be computed counts for each of them."""
-        table, failed = self._outputs(self._rules[queries[0]], rows)
+        table, failed = self.outputs(queries[0], rows)
         for query in queries if failed else ():
             self.counts.failed_values[query] += failed
         return table
@@ -129,11 +129,15 @@ class QueryResults:
                     self.files.count(query, count)
         self.files.finish(f"{self.task}-{self.order.phase}")
 
-    def _outputs(self, rule: QueryOutput, rows: Assembly) -> tuple[pa.Table, int]:
+    def share_rows(self, queries: Sequence[str]) -> bool:
+        """Whether queries that are alike get parts of the same rows: what takes results of joins wants its own."""
+        return len(queries) > 1 and not any(query in self._intakes for query in queries)
+
+    def outputs(self, query: str, rows: Assembly) -> tuple[pa.Table, int]:
         """The outputs, and how many of their values could not be computed."""
-        if rule.query not in self._reads:
-            self._reads[rule.query] = _Reads.of(rule)
-        reads = self._reads[rule.query]
+        if query not in self._reads:
+            self._reads[query] = _Reads.of(self._rules[query])
+        reads = self._reads[query]
         columns = {reads.names[column]: values for column, values in rows.columns(reads.wanted).items()}
         computed, failures = reads.computed, 0
         if computed:
@@ -143,7 +147,7 @@ class QueryResults:
             for output, values, failed in zip(computed, done.values, done.failures, strict=True):
                 columns[f"= {output.name}"] = values
                 failures += failed
-        schema = self.files.schema(rule.query)
+        schema = self.files.schema(query)
         arrays = []
         for source, field in zip(reads.sources, schema, strict=True):
             array = columns[source]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.errors import StateError
 from watersmeet.home.counters import (
     KEEPING,
     KEPT_ENTRIES,
@@ -26,11 +27,12 @@ from watersmeet.runtime.emit.materialized_rows import MaterializedRows
 from watersmeet.runtime.emit.query_results import QueryResults
 from watersmeet.runtime.probe.open_buckets import TickBuckets
 from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
+from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 from watersmeet.store.filters import Words, full_words
-from watersmeet.store.kernels import I64, cut_windows
+from watersmeet.store.kernels import I64, count_bits, cut_windows
 from watersmeet.windows.working import IntakeOf
 
 FLUSH_ROWS = 1 << 17
@@ -75,6 +77,7 @@ class Results:
         self.suspended = self._files.suspended
         self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._results = _Waiting(self._receive_results)
+        self._shared = _Waiting(self._receive_shared)
         self._rows = _Waiting(self._receive_rows)
         self._windows: dict[Emit, WindowKinds] = {}
         self._alike: dict[tuple[str, ...], list[tuple[int, ...]]] = {}  # by the queries of a group
@@ -102,7 +105,11 @@ class Results:
         if end.queries not in self._alike:
             self._alike[end.queries] = self._of_queries.alike(end.queries)
         for bits in self._alike[end.queries]:
-            self._add(path, end, partial, sets, [bit for bit in bits if not counting[bit]])
+            left = [bit for bit in bits if not counting[bit] and end.queries[bit] not in self.suspended]
+            if sets is not None and self._of_queries.share_rows([end.queries[bit] for bit in left]):
+                self._add_shared(path, end, partial, sets, left)
+            else:
+                self._add(path, end, partial, sets, left)
 
     def _add(self, path: ProbePath, end: Emit, partial: PartialResults, sets: Words | None, bits: list[int]) -> None:
         """Results of queries that are alike: those that want the same ones get rows that are put together once."""
@@ -119,6 +126,48 @@ class Results:
             admitted = tuple(query for query in queries if len(found) and self._files.admits(query, len(found)))
             if admitted:
                 self._results.add((path, end, admitted), found)
+
+    def _add_shared(self, path: ProbePath, end: Emit, partial: PartialResults, sets: Words, bits: list[int]) -> None:
+        """Results of queries that are alike and want different ones: each is put together once for all of them."""
+        counts = np.zeros(64, np.int64)
+        count_bits(sets, counts)
+        admitted = [bit for bit in bits if counts[bit] and self._files.admits(end.queries[bit], int(counts[bit]))]
+        mask = sets.dtype.type(sum(1 << bit for bit in admitted))
+        wanted = np.flatnonzero((sets & mask) != 0)
+        if len(wanted):
+            found = replace(partial, sets={end.group: sets & mask})
+            self._shared.add((path, end, tuple(end.queries[bit] for bit in bits)), _taken(found, wanted))
+
+    def _receive_shared(
+        self, path: ProbePath, end: Emit, queries: tuple[str, ...], waiting: list[PartialResults]
+    ) -> None:
+        sets = np.concatenate([each.sets[end.group] for each in waiting])
+        whole = replace(concatenate(waiting), sets={end.group: sets})
+        table = self._put_together(path, end, queries, whole)
+        for query in (query for query in queries if query not in self.suspended):
+            bit = sets.dtype.type(1 << end.queries.index(query))
+            if table is None:
+                self._receive_results(path, end, (query,), [_bare(whole.take(np.flatnonzero((sets & bit) != 0)))])
+                continue
+            rows, found = table
+            wanted = pa.array(np.flatnonzero((found & bit) != 0))
+            if len(wanted):
+                with self._files.confined(query):
+                    self._files.write(query, rows if len(wanted) == len(rows) else rows.take(wanted))
+
+    def _put_together(
+        self, path: ProbePath, end: Emit, queries: tuple[str, ...], whole: PartialResults
+    ) -> tuple[pa.Table, Words] | None:
+        """The rows of several queries, with their query sets; nothing where each query has to have rows of its own:
+        some value fails, which counts for the queries that want its row."""
+        try:
+            rows = self._verified(end, self._assembly(path, end, whole))
+            table, failed = self._of_queries.outputs(queries[0], rows)
+        except (StateError, Stopped):
+            raise
+        except Exception:  # which belongs to one of them, or to each
+            return None
+        return None if failed else (table, rows.partial.sets[end.group])
 
     def _receive_results(
         self, path: ProbePath, end: Emit, queries: tuple[str, ...], waiting: list[PartialResults]
@@ -194,6 +243,7 @@ class Results:
         """Put together what is waiting, and report what the walk has counted; files are still to be closed."""
         with self.counts.timed(RESULTS):
             self._results.end()
+            self._shared.end()
         with self.counts.timed(KEEPING):
             self._rows.end()
             self._materialized.end_phase(self.stores)

@@ -34,6 +34,7 @@ from watersmeet.runtime.tick.orders import ProbeOrder, RowRange
 from watersmeet.runtime.tick.overload import out_of_memory
 from watersmeet.runtime.udf.predicate_calls import Calls
 from watersmeet.store.bucket import Bucket
+from watersmeet.store.filters import Words
 from watersmeet.store.guard import OUT_OF_MEMORY
 from watersmeet.store.kernels import I64
 
@@ -178,25 +179,24 @@ class Walk:
         bucket = self.stores.bucket(piece.bucket)
         blocks = {ask.group: bucket.words(ask.block) for ask in start.groups if ask.block}
         choosy = len(blocks) == len(start.groups)  # otherwise some group wants every row
+        due = self.order.absences.due_times(start) if start.due else None
+        number = self._number[piece.bucket.file]
         for at in range(piece.begin, piece.end, ROWS_IN):
-            rows = np.arange(at, min(at + ROWS_IN, piece.end), dtype=np.int32)
-            if start.due:
-                first, end = self.order.absences.due_times(start)
-                rows = rows[(bucket.tau[rows] >= first) & (bucket.tau[rows] < end)]
-            if choosy:
-                wanted = np.zeros(len(rows), bool)
-                for words in blocks.values():
-                    wanted |= words[rows] != 0
-                rows = rows[wanted]
+            end = min(at + ROWS_IN, piece.end)
+            wanted = _wanted(bucket.tau[at:end], due, [words[at:end] for words in blocks.values()] if choosy else [])
+            rows = np.arange(at, end, dtype=np.int32)
+            chosen: slice | np.ndarray = slice(at, end)  # most often all rows: then nothing is copied
+            if wanted is not None:
+                chosen = rows = rows[wanted]
             if not len(rows):
                 continue
-            tau = bucket.tau[rows]
-            refs = Refs(np.full(len(rows), self._number[piece.bucket.file], np.int32), rows)
-            codes = {lookup: bucket.codes((lookup[1],)).take(rows) for lookup in start.carry}
-            sets = {group: words[rows] for group, words in blocks.items()}
+            tau = bucket.tau[chosen]
+            refs = Refs(np.full(len(rows), number, np.int32), rows)
+            codes = {lookup: bucket.codes((lookup[1],)).at(chosen) for lookup in start.carry}
+            sets = {group: words[chosen] for group, words in blocks.items()}
             partial = PartialResults((refs,), tau, tau + start.window, codes, sets)
             if start.by_key is not None:
-                self._region = Region(self._number[piece.bucket.file], at, min(at + ROWS_IN, piece.end))
+                self._region = Region(number, at, end)
                 partial = one_for_each_key(partial, start.by_key)
             yield partial
             self._region = None
@@ -297,6 +297,14 @@ class Walk:
             codes,
             test.after(partial, found),
         )
+
+
+def _wanted(tau: I64, due: tuple[int, int] | None, words: list[Words]) -> np.ndarray | None:
+    """Which rows are due, and wanted by some group; None: all of them."""
+    wanted = np.ones(len(tau), bool) if due is None else (tau >= due[0]) & (tau < due[1])
+    if words:
+        wanted &= np.any([each != 0 for each in words], axis=0)
+    return None if wanted.all() else wanted
 
 
 def paths_of_steps(starts: tuple[Start, ...]) -> dict[int, ProbePath]:
