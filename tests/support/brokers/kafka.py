@@ -70,7 +70,9 @@ class KafkaBroker:
             _PROPERTIES.format(port=self.port, controller=controller, logs=folder / "logs", more=more)
         )
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties), "--standalone")
+        # With =, because one in 64 begins with a minus.
+        named = f"--cluster-id={cluster}"
+        self._run("kafka.tools.StorageTool", "format", named, "-c", str(self._properties), "--standalone")
 
     def _run(self, *arguments: str) -> None:
         done = subprocess.run(

@@ -34,6 +34,7 @@ from watersmeet.model import Output, Sink
 T = TypeVar("T")
 _Headers = list[tuple[str, str | bytes | None]]
 _GRACE = 5.0  # seconds
+_PAUSE = 0.05  # between two tries
 _LOOKED_AT = 100_000  # messages at the end of each partition: whether they are of a tick behind the number
 _MARK = 0  # the partition whose offset is the number of the tick
 
@@ -108,7 +109,7 @@ class KafkaTarget:
         from confluent_kafka import TopicPartition
 
         asked = [TopicPartition(self._topic, _MARK)]
-        (mark,) = self._in_time(lambda: self._consumer.committed(asked, self._seconds))
+        (mark,) = self._patiently(lambda: self._consumer.committed(asked, self._seconds))
         if mark.error is not None:
             raise ConnectionError(redacted(mark.error.str()))
         return int(mark.offset)
@@ -197,8 +198,8 @@ class KafkaTarget:
                     raise
                 self._producer.poll(0.1)
 
-    def _patiently(self, action: Callable[[], None]) -> None:
-        """An action of a transaction that may be repeated, until it is done or the time is over."""
+    def _patiently(self, action: Callable[[], T]) -> T:
+        """An action that may be repeated, until it is done or the time is over."""
         from confluent_kafka import KafkaException
 
         end = time.monotonic() + self._seconds
@@ -206,8 +207,10 @@ class KafkaTarget:
             try:
                 return self._in_time(action)
             except KafkaException as problem:
-                if not problem.args[0].retriable() or time.monotonic() > end:
+                error = problem.args[0]
+                if not (error.retriable() or error.code() in _for_a_moment()) or time.monotonic() > end:
                     raise
+            time.sleep(_PAUSE)
 
     def _in_time(self, action: Callable[[], T]) -> T:
         """librdkafka may wait for ever for a broker that was killed meanwhile, whatever time limit it is given. Then
@@ -253,6 +256,13 @@ class KafkaTarget:
         with warnings.catch_warnings():  # that a transaction could not be aborted: the next producer does it
             warnings.simplefilter("ignore")
             self._producer.close()
+
+
+def _for_a_moment() -> tuple[int, ...]:
+    """While a broker starts, or another one takes over, nobody knows who has the offsets."""
+    from confluent_kafka import KafkaError
+
+    return KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def _for_ever() -> tuple[int, ...]:
