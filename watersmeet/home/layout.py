@@ -125,7 +125,7 @@ def is_of_another_home(name: str, tag: str) -> bool:
 
 def staged(folder: Path, name: str) -> Path:
     """Where a file is written before the manifest of its tick exists: no pattern like *.parquet finds it there."""
-    return folder / STAGING / f"{name}.staged"
+    return Path(f"{folder}/{STAGING}/{name}.staged")
 
 
 def put_aside(folder: Path, tick: int) -> Path:

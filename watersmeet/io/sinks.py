@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from watersmeet.errors import ModelError
 from watersmeet.home import layout
 from watersmeet.home.disk import make_folder, sync_entries
-from watersmeet.home.files import make_private, private, write_whole
+from watersmeet.home.files import make_private, write_whole
 from watersmeet.home.manifest import Manifest
 from watersmeet.io.connectors.options import Option, OptionTable
 from watersmeet.io.connectors.protocol import connector_of
@@ -32,6 +32,7 @@ from watersmeet.model import Output, Query, Sink
 from watersmeet.model.query import sink_formats
 from watersmeet.model.types import outside
 
+_BUFFER = 1 << 18  # bytes of a file that are written at once
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")  # that Parquet files and their readers know
 
 
@@ -43,30 +44,32 @@ class ResultWriter(Protocol):
     def close(self) -> None: ...
 
 
-Target = Path | BinaryIO
-
-
 class _ParquetFile:
-    def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
+    def __init__(self, file: pa.NativeFile, schema: pa.Schema, options: dict[str, str]) -> None:
         # Join results rarely repeat a value often enough for a dictionary to pay for building it.
-        # A file of Arrow's own saves the search for the file system that a name belongs to.
-        self._file = pa.OSFile(str(path), "wb") if isinstance(path, Path) else path
-        # Whole numbers and times are packed as differences: half the time and half the bytes of plain ones.
-        packed = {field.name: "DELTA_BINARY_PACKED" for field in schema if _is_whole(field.type)}
+        self._file = file
         self._writer = pq.ParquetWriter(
-            self._file,
+            file,
             schema,
             compression=options.get("compression", "snappy"),
             use_dictionary=False,
-            column_encoding=packed or None,
+            column_encoding=_packed(schema) or None,
         )
 
     def write(self, rows: pa.Table) -> None:
         self._writer.write_table(rows)
 
     def close(self) -> None:
-        self._writer.close()
-        self._file.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
+
+
+@lru_cache(maxsize=4096)
+def _packed(schema: pa.Schema) -> dict[str, str]:
+    """Whole numbers and times are packed as differences: half the time and half the bytes of plain ones."""
+    return {field.name: "DELTA_BINARY_PACKED" for field in schema if _is_whole(field.type)}
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -74,10 +77,11 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 class _CsvFile:
-    def __init__(self, path: Target, schema: pa.Schema, options: dict[str, str]) -> None:
+    def __init__(self, file: pa.NativeFile, schema: pa.Schema, options: dict[str, str]) -> None:
         self._schema = pa.schema([(field.name, _csv_type(field.type)) for field in schema])
+        self._file = file
         self._writer = pa.csv.CSVWriter(
-            path,
+            file,
             self._schema,
             write_options=pa.csv.WriteOptions(
                 include_header=options.get("header", "true").lower() == "true", delimiter=options.get("sep", ",")
@@ -88,7 +92,10 @@ class _CsvFile:
         self._writer.write_table(rows.cast(self._schema))
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
@@ -99,16 +106,18 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 class _JsonFile:
     """One JSON object a line."""
 
-    def __init__(self, path: Path, schema: pa.Schema, options: dict[str, str]) -> None:
-        self._file = path.open("w")
+    def __init__(self, file: pa.NativeFile, schema: pa.Schema, options: dict[str, str]) -> None:
+        self._file = file
         self._lines = JsonLines(schema)
 
     def write(self, rows: pa.Table) -> None:
-        self._file.writelines(f"{text}\n" for text in self._lines.of(rows))
+        self._file.write("".join(f"{text}\n" for text in self._lines.of(rows)).encode())
 
     def close(self) -> None:
-        self._file.close()
-        self._lines.close()
+        try:
+            self._file.close()
+        finally:
+            self._lines.close()
 
 
 def _separator(value: str) -> str:
@@ -133,7 +142,7 @@ class _FileFormat:
     """How results become files: the options of a format, what writes it, and how its files end."""
 
     options: OptionTable
-    writer: Callable[[Any, pa.Schema, dict[str, str]], ResultWriter] = _ParquetFile
+    writer: Callable[[pa.NativeFile, pa.Schema, dict[str, str]], ResultWriter] = _ParquetFile
     extension: str = "parquet"
     is_tried: bool = True  # with a row of NULLs, when a query is added: some types cannot be written
 
@@ -156,22 +165,27 @@ def _format_of(sink: Sink) -> _FileFormat:
 
 
 def open_writer(path: Path, sink: Sink, schema: pa.Schema) -> ResultWriter:
-    if is_outside(sink):
-        make_folder(path.parent)
-    else:
-        _create(path)
-    return _format_of(sink).writer(path, schema, dict(sink.options))
-
-
-def _create(path: Path) -> None:
-    """Make an empty file for this user only: whoever writes it leaves its permissions."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    file = _created(path, is_outside(sink))
     try:
-        handle = private(str(path), flags)
+        return _format_of(sink).writer(file, schema, dict(sink.options))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _created(path: Path, shared: bool) -> pa.NativeFile:
+    """A new file, for this user only unless it is `shared`. Few rows are written at once when it is closed.
+
+    The name is no other task's. A new file is not emptied, not even for nothing: ext4 would write each by itself when
+    it is closed, which takes more than to encode few rows."""
+    flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if shared else 0o600
+    try:
+        handle = os.open(path, flags, mode)
     except FileNotFoundError:
-        make_private(path.parent)
-        handle = private(str(path), flags)
+        make_folder(path.parent, 0o777 if shared else 0o700)
+        handle = os.open(path, flags, mode)
     os.close(handle)
+    return pa.BufferedOutputStream(pa.OSFile(str(path), "ab"), _BUFFER)
 
 
 def check_sink(query: str, sink: Sink, outputs: tuple[Output, ...] = ()) -> None:
@@ -203,7 +217,7 @@ def _trial(kind: str, options: tuple[tuple[str, str], ...], schema: pa.Schema) -
     if not _FORMATS[kind].is_tried or not len(schema):
         return ""
     try:
-        writer = _FORMATS[kind].writer(io.BytesIO(), schema, dict(options))
+        writer = _FORMATS[kind].writer(pa.BufferOutputStream(), schema, dict(options))
         writer.write(pa.Table.from_arrays([pa.nulls(1, type_) for type_ in schema.types], schema=schema))
         writer.close()
     except Exception as problem:
@@ -215,6 +229,7 @@ def extension(sink: Sink) -> str:
     return _format_of(sink).extension
 
 
+@lru_cache(maxsize=4096)
 def result_folder(home: Path, query: str, sink: Sink) -> Path:
     """Where the files of a query are published; those that are delivered wait there."""
     if sink.is_delivered:

@@ -24,7 +24,7 @@ from watersmeet.runtime.tick.tick import too_many_matches
 
 HELD_BYTES = 32 << 20  # rows of all queries that wait to be written in one piece
 MANY = 32  # files of few rows that a task writes at once; if it had more, they wait in one file instead
-FEW_BYTES = 1 << 20  # results of a query that may wait, before compression
+FEW_BYTES = 1 << 17  # results of a query that may wait, before compression: more take longer to write twice than a file
 COUNTS = "counts"  # in place of a query: the file of a task with the matches of all queries that only count them
 
 
@@ -182,9 +182,7 @@ class ResultFiles:
         self._all_held -= self._held_bytes.pop(query, 0)
         if tables and query not in self.suspended:
             with self.confined(query):
-                schema = self.schema(query)
-                rows = pa.concat_tables(tables).rename_columns(schema.names)
-                return rows if rows.schema.equals(schema) else rows.cast(schema)
+                return _with_schema(tables[0] if len(tables) == 1 else pa.concat_tables(tables), self.schema(query))
         return None
 
     def _write_held(self, query: str) -> None:
@@ -200,3 +198,10 @@ class ResultFiles:
             self._files[query] = StagedFile(self._folder(query), name, sink, rows.schema)
         self._files[query].write(rows)
         points.reach("results.write", self._files[query].staged)
+
+
+def _with_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns in their order, with these names and types."""
+    pairs = zip(rows.columns, schema.types, strict=True)
+    columns = [column if column.type.equals(kind) else column.cast(kind) for column, kind in pairs]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -17,7 +17,7 @@ from watersmeet.model import Sink
 class StagedFile:
     def __init__(self, folder: Path, name: str, sink: Sink, schema: pa.Schema) -> None:
         self.staged = layout.staged(folder, name)
-        self._final = folder / name
+        self._final = f"{folder}{os.sep}{name}"
         self._rows = 0
         self._writer = open_writer(self.staged, sink, schema)
 
@@ -35,4 +35,4 @@ class StagedFile:
     def close(self, query: str) -> ResultFile:
         """Finish the file, and say what the manifest must know to publish it."""
         self._writer.close()
-        return ResultFile(query, str(self.staged), str(self._final), self._rows, os.path.getsize(self.staged))
+        return ResultFile(query, str(self.staged), self._final, self._rows, os.path.getsize(self.staged))
