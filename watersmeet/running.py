@@ -54,7 +54,7 @@ def open_home(
     manifest = recover(home, folders, checks, begun_after)
     unsynced = _published(home, manifest)
     if manifest.waiting:
-        manifest, lost = _released(home, manifest, executor, options, lock)
+        manifest, lost = _released(active, manifest, executor, lock)
         unsynced |= lost
     groups = StreamGroups(home)
     groups.join(streams)
@@ -78,13 +78,14 @@ def open_home(
 
 
 def _released(
-    home: Path, manifest: Manifest, executor: Executor, options: Options, lock: HomeLock
+    active: ActiveQueries, manifest: Manifest, executor: Executor, lock: HomeLock
 ) -> tuple[Manifest, dict[str, str]]:
     """What waited when the engine was killed becomes files, before a query of it may be declared as another one."""
+    home, options = active.pipeline.home, active.pipeline.options
     committer = Committer(home, manifest)
     try:
         lock.check()
-        return release_all(home, manifest, executor, committer, options.durability == "power")
+        return release_all(manifest, executor, committer, options.durability == "power", active.queries)
     finally:
         committer.close()
 

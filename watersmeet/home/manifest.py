@@ -86,6 +86,11 @@ class WaitingFile:
     checksum: int
     queries: tuple[str, ...] | None = None  # whose results in it still wait; None: all
 
+    @property
+    def tick(self) -> int:
+        """The tick that has found them."""
+        return int(Path(self.file).name.partition("-")[0])
+
 
 @dataclass(frozen=True)
 class LogMark:

@@ -21,7 +21,7 @@ from watersmeet.home.recovery import discard, discard_staged, named_files, publi
 
 class Committer:
     def __init__(self, home: Path, newest: Manifest) -> None:
-        self._home = home
+        self.home = home
         self._named = named_files([newest])
         self._changes = MarkedLog(home / layout.CHANGES)
         self._unused = superfluous(home, newest)  # files that only the manifest before the newest names
@@ -30,11 +30,11 @@ class Committer:
 
     def sealed(self, manifest: Manifest) -> Manifest:
         """The manifest with marks of the files beside it that results depend on. None of them may be written now."""
-        return replace(manifest, changes=self._changes.mark(), parts=seals(self._home))
+        return replace(manifest, changes=self._changes.mark(), parts=seals(self.home))
 
     def commit(self, manifest: Manifest) -> None:
         self._troubled = self._renames.wait()
-        commit(self._home, manifest)
+        commit(self.home, manifest)
 
     def publish(
         self, manifest: Manifest, staged: Iterable[ResultFile], unused: list[str], durable: bool
@@ -46,8 +46,8 @@ class Committer:
         points.reach("publish.before")
         lost = publish(manifest)
         if durable and manifest.results:
-            self._renames.begin(functools.partial(sync_published, self._home, manifest))
-        discard(self._home, [*self._unused, *(file for file in unused if file not in self._named)])
+            self._renames.begin(functools.partial(sync_published, self.home, manifest))
+        discard(self.home, [*self._unused, *(file for file in unused if file not in self._named)])
         self._unused = [file for file in unused if file in self._named]
         self._named = named_files([manifest])
         return {**self._troubled, **lost}

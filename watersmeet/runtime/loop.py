@@ -373,8 +373,9 @@ class TickLoop:
     def _release(self) -> None:
         """At a stop: what waits becomes files, in a tick of its own."""
         self.check_lock()
-        durable = self.plan.rules.durable
-        self.manifest, _ = release_all(self.home, self.manifest, self.executor, self._committer, durable)
+        plan, known = self.plan, (*self.plan.queries, *self.plan.suspended)
+        durable = plan.rules.durable
+        self.manifest, _ = release_all(self.manifest, self.executor, self._committer, durable, known)
         for observer in self.observers:
             observer.committed(self.manifest)
 

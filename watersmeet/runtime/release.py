@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from watersmeet import points
 from watersmeet.home.manifest import Manifest, WaitingFile
+from watersmeet.model import Query
 from watersmeet.runtime.committer import Committer
 from watersmeet.runtime.exec.executor import Executor
 from watersmeet.runtime.tick.commit import only_released
 from watersmeet.runtime.tick.orders import ReleaseOrder, raise_first
-from watersmeet.runtime.tick.suspension import log_suspensions
+from watersmeet.runtime.tick.suspension import log_suspensions, resumed_names
 
 TICKS = 4  # in a shorter delay than so many ticks take, to write results twice costs more than it saves
 MANY_BYTES = 64 << 20  # of results that wait: they leave, however short they have waited
@@ -73,21 +73,22 @@ class Delay:
 
 
 def release_all(
-    home: Path,
     before: Manifest,
     executor: Executor,
     committer: Committer,
     durable: bool,
+    queries: Iterable[Query],
 ) -> tuple[Manifest, dict[str, str]]:
     """A tick in which all that waits becomes files, and nothing else happens. Returns its manifest, and the queries
     whose files cannot appear, with the reasons."""
-    order = ReleaseOrder(
-        str(home), before.tick + 1, before.tag + secrets.token_hex(4), files=before.waiting, durable=durable
-    )
+    home = committer.home
+    first = {query: before.queries.get(query, 0) for file in before.waiting for query in file.queries or ()}
+    attempt = before.tag + secrets.token_hex(4)
+    order = ReleaseOrder(str(home), before.tick + 1, attempt, before.waiting, durable, first)
     released = executor.submit(order).result()
     raise_first(released)
     points.reach("release.after")
-    manifest, garbage = only_released(order, before, released)
+    manifest, garbage = only_released(order, before, released, resumed_names(queries, before))
     committer.commit(manifest)
     log_suspensions(home, before, manifest)
     staged = [file for report in released for file in report.results]

@@ -14,6 +14,7 @@ import json
 import os
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ from watersmeet.model import Sink
 from watersmeet.runtime.emit.confine import Confinement
 from watersmeet.runtime.emit.staged_file import StagedFile
 from watersmeet.runtime.tick.failure import is_full, no_space
-from watersmeet.runtime.tick.orders import ReleaseOrder, TaskReport, Waiting
+from watersmeet.runtime.tick.orders import ReleaseOrder, TaskReport, Waiting, dropped_name
 
+_BUFFER = 1 << 20  # bytes that are written at once
 _LENGTH = 8  # bytes of the length of the list
-_Target = tuple[str, Sink, pa.Schema]
+_Target = tuple[str, int, Sink, pa.Schema]
 
 
 class WaitingResults:
@@ -58,8 +60,8 @@ class WaitingResults:
         try:
             if self._file is None:
                 make_private(self._path.parent)
-                os.close(private(str(self._path), os.O_WRONLY | os.O_CREAT))
-                self._file = pa.OSFile(str(self._path), "wb")
+                os.close(private(str(self._path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+                self._file = pa.BufferedOutputStream(pa.OSFile(str(self._path), "ab"), _BUFFER)
             self._file.write(content)
             points.reach("waiting.write", self._path)
         except OSError as problem:
@@ -82,7 +84,10 @@ class WaitingResults:
             return None
         listed = json.dumps(self._entries).encode()
         self._write(listed + len(listed).to_bytes(_LENGTH, "little"))
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as problem:
+            raise self._unwritten(problem) from problem
         points.reach("waiting.written", self._path)
         return Waiting(WaitingFile(self._name, self._rows.total(), self._bytes, self._checksum), dict(self._rows))
 
@@ -120,18 +125,20 @@ def release(order: ReleaseOrder, name: str) -> TaskReport:
     home = Path(order.home)
     confined = Confinement(home, (), report.suspended)
     with report.counts.timed(RESULTS):
-        for at, ((query, sink, schema), pieces) in enumerate(_pieces(home, order).items()):
-            folder = result_folder(home, query, sink)
+        for at, ((query, replaced, sink, schema), pieces) in enumerate(_pieces(home, order)):
+            owner, folder = query, result_folder(home, query, sink)
+            if replaced:  # where what it has found before is moved to, by the start that has met the other query
+                owner, folder = dropped_name(query), layout.put_aside(folder, replaced - 1)
             file = layout.data_file(order.tick, order.attempt, f"{name}-r{at}", extension(sink))
-            with confined.of(query, folder):
-                _write(report, query, StagedFile(folder, file, sink, schema), pieces)
+            with confined.of(owner, folder):
+                _write(report, owner, StagedFile(folder, file, sink, schema), pieces)
     report.counts.done[RESULT_FILES] += len(report.results)
     return report
 
 
 def _write(report: TaskReport, query: str, file: StagedFile, pieces: list[pa.Table]) -> None:
     try:
-        rows = pa.concat_tables(pieces).combine_chunks()
+        rows = pa.concat_tables(pieces)
         file.write(rows)
         points.reach("results.write", file.staged)
         report.results.append(file.close(query))
@@ -142,19 +149,27 @@ def _write(report: TaskReport, query: str, file: StagedFile, pieces: list[pa.Tab
     points.reach("results.written", file.staged)
 
 
-def _pieces(home: Path, order: ReleaseOrder) -> dict[_Target, list[pa.Table]]:
+def _pieces(home: Path, order: ReleaseOrder) -> Iterator[tuple[_Target, list[pa.Table]]]:
     """What waits, in the order of ticks; the rows stay in the files, which are mapped."""
-    found: dict[_Target, list[pa.Table]] = {}
+    found: dict[tuple[str, int, str], list[tuple[pa.Schema, list[pa.Table]]]] = {}
     for info in order.files:
         with pa.memory_map(str(home / info.file)) as mapped:
             content = mapped.read_buffer()
         end = len(content) - _LENGTH
         length = int.from_bytes(content[end:].to_pybytes(), "little")
         for entry in json.loads(content[end - length : end].to_pybytes()):
-            if info.queries is not None and entry["query"] not in info.queries:
+            query = entry["query"]
+            if info.queries is not None and query not in info.queries:
                 continue
-            kind, path, options = entry["sink"]
-            sink = Sink(kind, path, tuple((key, value) for key, value in options))
             rows = pa.ipc.open_stream(content[entry["at"] : entry["at"] + entry["bytes"]]).read_all()
-            found.setdefault((entry["query"], sink, rows.schema), []).append(rows)
-    return found
+            alike = found.setdefault((query, order.replaced(info, query), json.dumps(entry["sink"])), [])
+            pieces = next((some for schema, some in alike if schema.equals(rows.schema)), None)
+            if pieces is None:  # to compare schemas takes less than to hash them
+                pieces = []
+                alike.append((rows.schema, pieces))
+            pieces.append(rows)
+    for (query, replaced, asked), alike in found.items():
+        kind, path, options = json.loads(asked)
+        sink = Sink(kind, path, tuple((key, value) for key, value in options))
+        for schema, some in alike:
+            yield (query, replaced, sink, schema), some

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from watersmeet.home.counters import Counters
 from watersmeet.home.manifest import BucketInfo, Manifest, ResultFile, Suspension, WaitingFile
 from watersmeet.home.outbox import Lanes, Posted, posted
-from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ReleaseOrder, TaskReport
+from watersmeet.runtime.tick.orders import GatherReport, MergeReport, ReleaseOrder, TaskReport, dropped_name
 from watersmeet.runtime.tick.suspension import idle_stores, is_suspended
 from watersmeet.runtime.tick.tick import Tick, spoke, too_many_matches
 
@@ -26,16 +26,21 @@ def committed(
     return _Commit(tick, gathered, probed, released).manifest(merged)
 
 
-def only_released(order: ReleaseOrder, before: Manifest, released: Sequence[TaskReport]) -> tuple[Manifest, list[str]]:
-    """The manifest of a tick in which nothing happens but that results leave, and the files that are unused after
-    it."""
+def only_released(
+    order: ReleaseOrder, before: Manifest, released: Sequence[TaskReport], resumed: Collection[str]
+) -> tuple[Manifest, list[str]]:
+    """The manifest of a tick in which nothing happens but that results leave, and the files that are unused after it.
+    Of the queries that were resumed, those of which that fails are suspended anew."""
     failed = {name: why for name, why in _not_released(released).items() if name in before.queries}
     manifest = replace(
         before,
         tick=order.tick,
         results=_released_files(released, before.queries),
-        waiting=_still_waiting(order.files, released),
-        suspended={**_suspensions(failed, order.tick, order.attempt), **before.suspended},
+        waiting=_still_waiting(order, released),
+        suspended={
+            **_suspensions(failed, order.tick, order.attempt),
+            **{name: each for name, each in before.suspended.items() if name not in failed or name not in resumed},
+        },
     )
     manifest.validate()
     return manifest, _no_longer(order.files, manifest)
@@ -96,7 +101,7 @@ class _Commit:
     def _waiting(self, failed: Collection[str]) -> tuple[WaitingFile, ...]:
         """What waits after the tick."""
         before = self.tick.before.waiting
-        left = list(_still_waiting(before, self.released) if self.tick.release else before)
+        left = list(_still_waiting(self.tick.release_order(), self.released) if self.tick.release else before)
         for report in self.probed:
             for new in report.waiting:
                 wanted = tuple(query for query in new.rows if query not in failed)
@@ -178,14 +183,19 @@ def _not_released(released: Iterable[TaskReport]) -> dict[str, str]:
 def _released_files(released: Iterable[TaskReport], standing: Collection[str]) -> tuple[ResultFile, ...]:
     """The results of a query that is gone are not those of a new one with its name."""
     files = [file for report in released for file in report.results if file.query not in report.suspended]
-    return tuple(f if f.query in standing else replace(f, query=f"{f.query} (dropped)") for f in files)
+    return tuple(f if f.query in standing else replace(f, query=dropped_name(f.query)) for f in files)
 
 
-def _still_waiting(files: Iterable[WaitingFile], released: Sequence[TaskReport]) -> tuple[WaitingFile, ...]:
+def _still_waiting(order: ReleaseOrder, released: Sequence[TaskReport]) -> tuple[WaitingFile, ...]:
     """The results of queries whose files could not be written go on waiting, where they are."""
     failed = _not_released(released)
-    wanted = [(file, failed if file.queries is None else failed.keys() & set(file.queries)) for file in files]
-    return tuple(replace(file, queries=tuple(sorted(queries))) for file, queries in wanted if queries)
+    left = []
+    for file in order.files:
+        names = failed if file.queries is None else file.queries
+        queries = tuple(sorted(query for query in names if order.owner(file, query) in failed))
+        if queries:
+            left.append(replace(file, queries=queries))
+    return tuple(left)
 
 
 def _no_longer(files: Iterable[WaitingFile], manifest: Manifest) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -149,6 +149,14 @@ class TaskReport:
     failure: WatersmeetError | None = None
 
 
+_DROPPED = " (dropped)"
+
+
+def dropped_name(query: str) -> str:
+    """How results of a query that is gone are named: they are not those of another one that has its name."""
+    return query if query.endswith(_DROPPED) else query + _DROPPED
+
+
 @dataclass(frozen=True)
 class ReleaseOrder:
     """Results that have waited become files of their queries."""
@@ -158,6 +166,17 @@ class ReleaseOrder:
     attempt: str
     files: tuple[WaitingFile, ...]
     durable: bool = False  # as in the plan
+    first: Mapping[str, int] = field(default_factory=dict)  # by query that has left some, its first tick
+
+    def replaced(self, file: WaitingFile, query: str) -> int:
+        """The first tick of the query that has taken over the name and the folder of one whose results are in the file;
+        0: none has."""
+        first = self.first.get(query, 0) if file.queries is not None else 0
+        return first if first > file.tick else 0
+
+    def owner(self, file: WaitingFile, query: str) -> str:
+        """Whose results in the file these are."""
+        return dropped_name(query) if self.replaced(file, query) else query
 
     @property
     def tasks(self) -> int:

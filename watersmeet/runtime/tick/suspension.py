@@ -45,6 +45,12 @@ def suspended_names(queries: Iterable[Query], before: Manifest) -> frozenset[str
     )
 
 
+def resumed_names(queries: Iterable[Query], before: Manifest) -> frozenset[str]:
+    """The queries that were resumed from the suspension that the manifest still names."""
+    ids = {name: found.id for name, found in before.suspended.items()}
+    return frozenset(query.name for query in queries if query.resumed and query.resumed == ids.get(query.name))
+
+
 def idle_stores(rules: Ruleset, suspended: Collection[str]) -> set[str]:
     """The materialized stores that only suspended queries read: nobody makes their rows, so they are not complete."""
     if not suspended:

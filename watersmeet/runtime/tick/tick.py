@@ -190,8 +190,12 @@ class Tick:
         return MergeOrder(self.home, self.number, self.attempt, tuple(jobs), stores, durable=self.rules.durable)
 
     def release_order(self) -> ReleaseOrder:
-        files = self.before.waiting if self.release else ()
-        return ReleaseOrder(self.home, self.number, self.attempt, files, durable=self.rules.durable)
+        files, before = self.before.waiting if self.release else (), self.before
+        first = {query: before.queries.get(query, 0) for file in files for query in file.queries or ()}
+        # Those that take over the name in this tick, of a query that has left results because it was suspended.
+        new = {query.name for query in self.known if query.name in first and self.is_new(query)}
+        first |= {name: self.number for name in new if name in before.suspended or name not in before.queries}
+        return ReleaseOrder(self.home, self.number, self.attempt, files, self.rules.durable, first)
 
     def horizons_after(
         self, newest: Mapping[str, int], raised: Mapping[str, int], first_open: Mapping[str, int]
