@@ -50,10 +50,14 @@ def case(outputs: str, tasks: int = 1, oracle: str = "") -> Case:
     return Case((stream("x", 7), stream("y", 3)), tuple(queries), 1, frozenset({2}), tasks)
 
 
+@pytest.mark.parametrize("few", [results.FEW, 5, 0])
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_each_query_gets_the_rows_that_it_wants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
+def test_each_query_gets_the_rows_that_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int, few: int
+) -> None:
     """Also where pieces are small, so that rows of a query come from many of them."""
     monkeypatch.setattr(results, "FLUSH_ROWS", 50)
+    monkeypatch.setattr(results, "FEW", few)
     engine = InProcess(tmp_path, case(PLAIN, tasks))
     engine.run()
     check_answers(engine.case, tmp_path)

@@ -36,6 +36,7 @@ from watersmeet.store.kernels import I64, count_bits, cut_windows
 from watersmeet.windows.working import IntakeOf
 
 FLUSH_ROWS = 1 << 17
+FEW = 1 << 12  # results for each query: with more, what is done for each result counts, and not what is for each query
 _At = tuple[ProbePath, Any, tuple[str, ...]]  # path, its end, and the queries or the materialized store there
 
 
@@ -106,7 +107,8 @@ class Results:
             self._alike[end.queries] = self._of_queries.alike(end.queries)
         for bits in self._alike[end.queries]:
             left = [bit for bit in bits if not counting[bit] and end.queries[bit] not in self.suspended]
-            if sets is not None and self._of_queries.share_rows([end.queries[bit] for bit in left]):
+            few = len(partial) <= FEW * len(left)
+            if sets is not None and few and self._of_queries.share_rows([end.queries[bit] for bit in left]):
                 self._add_shared(path, end, partial, sets, left)
             else:
                 self._add(path, end, partial, sets, left)
