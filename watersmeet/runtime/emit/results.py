@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial as bound
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from watersmeet.home.counters import (
     RESULTS,
 )
 from watersmeet.plan.ruleset import Emit, Materialize
-from watersmeet.runtime.emit.assemble import Assembly, concatenate
+from watersmeet.runtime.emit.assemble import Assembly, Combinations, concatenate
 from watersmeet.runtime.emit.materialized_rows import MaterializedRows
 from watersmeet.runtime.emit.query_results import QueryResults
+from watersmeet.runtime.emit.shared import Shared, SharedResults, takers
 from watersmeet.runtime.probe.open_buckets import TickBuckets
 from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
 from watersmeet.runtime.probe.walk import Walk
@@ -75,6 +77,7 @@ class Results:
         self.suspended = self._files.suspended
         self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._results = _Waiting(self._receive_results)
+        self._of_windows = SharedResults(self._receive_shared, FLUSH_ROWS)
         self._rows = _Waiting(self._receive_rows)
         self._windows: dict[Emit, WindowKinds] = {}
         self._alike: dict[tuple[str, ...], list[tuple[int, ...]]] = {}  # by the queries of a group
@@ -101,6 +104,9 @@ class Results:
             self._count(path, end, partial, sets)
         if end.queries not in self._alike:
             self._alike[end.queries] = self._of_queries.alike(end.queries)
+        if len(end.queries) > 1 and not (any(counting) or end.verify) and self._of_queries.are_of_windows(end.queries):
+            self._of_windows.add(path, end, partial, sets)
+            return
         for bits in self._alike[end.queries]:
             self._add(path, end, partial, sets, [bit for bit in bits if not counting[bit]])
 
@@ -123,17 +129,29 @@ class Results:
     def _receive_results(
         self, path: ProbePath, end: Emit, queries: tuple[str, ...], waiting: list[PartialResults]
     ) -> None:
+        self._write(queries, lambda: self._verified(end, self._assembly(path, end, concatenate(waiting))))
+
+    def _receive_shared(self, path: ProbePath, end: Emit, found: PartialResults, sets: Words) -> None:
+        shared = Shared(self._assembly(path, end, found))
+        for bits in self._alike[end.queries]:
+            for queries, wanted in takers(end.queries, bits, sets):
+                count = len(found) if wanted is None else len(wanted)
+                left = [query for query in queries if query not in self.suspended]
+                admitted = tuple(query for query in left if count and self._files.admits(query, count))
+                self._write(admitted, bound(shared.some, wanted))
+
+    def _write(self, queries: tuple[str, ...], made: Callable[[], Combinations]) -> None:
         queries = tuple(query for query in queries if query not in self.suspended)
         if not queries:
             return
         table: pa.Table | None = None
         with self._files.confined(queries[0]):
-            rows = self._verified(end, self._assembly(path, end, concatenate(waiting)))
+            rows = made()
             if not len(rows):
                 return
             table = self._of_queries.put_together(queries, rows)
         if table is None:  # perhaps for a reason that concerns this query alone
-            self._receive_results(path, end, queries[1:], waiting)
+            self._write(queries[1:], made)
             return
         for query in queries:
             with self._files.confined(query):
@@ -194,6 +212,7 @@ class Results:
         """Put together what is waiting, and report what the walk has counted; files are still to be closed."""
         with self.counts.timed(RESULTS):
             self._results.end()
+            self._of_windows.end()
         with self.counts.timed(KEEPING):
             self._rows.end()
             self._materialized.end_phase(self.stores)
