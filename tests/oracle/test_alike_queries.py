@@ -1,4 +1,4 @@
-"""Queries with equal outputs and other filters and windows: their rows are put together once, and differ by query."""
+"""Queries with equal outputs and other filters and windows: their rows are read once, and differ by query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.support.in_process import InProcess
 from tests.support.parquet_input import seconds_after_epoch
 from watersmeet.runtime.emit import results
 from watersmeet.runtime.emit.assemble import Assembly
-from watersmeet.runtime.emit.query_results import QueryResults
 
 TICKS, ROWS = 4, 40  # rows of each tick and stream
 PLAIN = "x.id, x.s, y.n AS n, y.s AS other"
@@ -65,23 +64,23 @@ def test_each_query_gets_the_rows_that_it_wants(
     assert all(totals[f"q{at}"] for at in range(4)) and not totals["q4"]
 
 
-def test_rows_are_put_together_once_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    together: list[int] = []
-    before = QueryResults.outputs
+def test_rows_are_read_once_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    before = Assembly.columns
 
-    def outputs(self: QueryResults, query: str, rows: Assembly) -> tuple[pa.Table, int]:
-        together.append(len(rows))
-        return before(self, query, rows)
+    def columns(self: Assembly, wanted: dict[int, list[str]]) -> dict[tuple[int, str], pa.ChunkedArray]:
+        read.append(len(self))
+        return before(self, wanted)
 
-    monkeypatch.setattr(QueryResults, "outputs", outputs)
+    monkeypatch.setattr(Assembly, "columns", columns)
     engine = InProcess(tmp_path, case(PLAIN))
     engine.run()
     check_answers(engine.case, tmp_path)
-    assert sum(together) < engine.manifest.totals.results.total()
+    assert 0 < sum(read) < engine.manifest.totals.results.total()
 
 
 def test_a_value_that_fails_counts_for_those_that_want_its_row(tmp_path: Path) -> None:
-    """Each query then has rows of its own: which ones fail is not known of rows put together for all."""
+    """Which rows fail is known of the rows of each query."""
     failing = "x.id, CAST({} AS TINYINT) AS tiny"
     made = case(failing.format("x.n * 10"), oracle=failing.format("CASE WHEN x.n * 10 <= 127 THEN x.n * 10 END"))
     engine = InProcess(tmp_path, made)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from watersmeet.aggregate import key_table, readers, slice_cache, sparse
+from watersmeet.aggregate import key_table, readers, slice_cache, slice_log, sparse
 
 FEW, SOME, MANY = "few", "some", "many"
 
@@ -23,6 +23,7 @@ def as_many_keys(keys: str = MANY, few: int = 2) -> Iterator[None]:
             patched.setattr(readers, "_FEW_KEYS", 0)
             patched.setattr(sparse, "_FEW", few)
             patched.setattr(sparse, "_SMALL_CHUNK", 8 * few)
+            patched.setattr(slice_log, "_SMALLEST", 4)
             patched.setattr(key_table, "_SMALLEST", 4)
             patched.setattr(key_table, "_MOST_CHUNKS", 3)
         yield

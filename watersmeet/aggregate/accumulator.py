@@ -13,6 +13,8 @@ same argument and filter share it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +31,17 @@ class Accumulator:
     argument: Expression | None = None
     filter: Expression | None = None  # rows for which it is not true count for nothing
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # what is known of a part is looked up by it, many times in each tick
+        return hash((self.function, self.argument, self.filter))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Accumulator, (self.function, self.argument, self.filter)  # another process has other hashes
+
+    @cached_property
     def counted(self) -> Accumulator:
         """The accumulator that counts the arguments of this one."""
         return Accumulator("count", self.argument, self.filter)

@@ -168,12 +168,11 @@ def fill_slots(known: Any, count: int, slots: I32) -> None:
         slots[slot] = key
 
 
-@njit(types.Tuple((OUT32, INT))(IN32, IN8, OUT32, OUT32, INT), cache=CACHED, nogil=True)
-def meet_keys(ids: I32, passing: U8, places: I32, met: I32, found: int) -> tuple[I32, int]:
-    """For each row that passes (of an empty mask: all) the place of its key, in the order in which keys are met; and
-    how many were met. places[key] is -1 for a key that was not met so far."""
+@njit(INT(IN32, IN8, OUT32, OUT32, INT, OUT32), cache=CACHED, nogil=True)
+def meet_keys(ids: I32, passing: U8, places: I32, met: I32, found: int, at: I32) -> int:
+    """Find for each row that passes (of an empty mask: all) the place of its key, in the order in which keys are met;
+    returns how many were met. places[key] is -1 for a key that was not met so far."""
     every = len(passing) == 0
-    at = np.empty(len(ids), np.int32)
     for row in range(len(ids)):
         if every or passing[row]:
             place = places[ids[row]]
@@ -185,7 +184,7 @@ def meet_keys(ids: I32, passing: U8, places: I32, met: I32, found: int) -> tuple
             at[row] = place
         else:
             at[row] = 0
-    return at, found
+    return found
 
 
 @njit(

@@ -9,7 +9,8 @@ A slice has a number, in the order of the slices that have rows; times without r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -50,32 +51,15 @@ class Matrix:
         self._count = 0 if store.keys else 1  # of keys
         self._offset = 0  # the number of the first slice
         self._slices = 0
-        self._prefix = {name: np.zeros((1, self._count), np.int64) for name in self._additive()}
+        self._prefix = {name: np.zeros((1, self._count), np.int64) for name in _additive(store)}
         self._blocks: dict[str, np.ndarray] = {
-            name: np.zeros((self._levels, 0, self._count), kind) for name, kind in self._of_blocks().items()
+            name: np.zeros((self._levels, 0, self._count), kind) for name, kind in _of_blocks(store).items()
         }
 
-    def _additive(self) -> list[str]:
-        exact = [part for part in self.store.parts if part.function == "count" or _is_exact_sum(part)]
-        return [name for part in exact for name in self.store.columns_of(part)]
-
-    def _of_blocks(self) -> dict[str, type]:
-        found: dict[str, type] = {}
-        for part in self.store.parts:
-            columns = self.store.columns_of(part)
-            if part.function in ("min", "max"):
-                found[columns[0]] = np.int64
-            elif part.function == "moments":
-                found |= dict.fromkeys((*columns, _own_count(columns)), np.float64)
-            elif part.function == "sum" and not _is_exact_sum(part):
-                found[columns[0]] = np.float64
-        return found
-
-    @classmethod
-    def size(cls, store: SliceStore, longest: int, slices: int, keys: int) -> int:
+    @staticmethod
+    def size(store: SliceStore, longest: int, slices: int, keys: int) -> int:
         """The bytes of a matrix of so many slices and keys."""
-        empty = cls(store, longest)
-        return 8 * slices * keys * (len(empty._prefix) + len(empty._blocks) * empty._levels)
+        return 8 * slices * keys * (len(_additive(store)) + len(_of_blocks(store)) * levels_for(longest))
 
     @property
     def nbytes(self) -> int:
@@ -239,6 +223,26 @@ class Matrix:
         best = np.minimum(one, other) if part.function == "min" else np.maximum(one, other)
         known = difference(self.store.columns_of(part.counted)[0]) > 0
         return [value_of(best, known, self.store.schema.field(names[0]).type)]
+
+
+@lru_cache(maxsize=1024)
+def _additive(store: SliceStore) -> tuple[str, ...]:
+    exact = [part for part in store.parts if part.function == "count" or _is_exact_sum(part)]
+    return tuple(name for part in exact for name in store.columns_of(part))
+
+
+@lru_cache(maxsize=1024)
+def _of_blocks(store: SliceStore) -> Mapping[str, type]:
+    found: dict[str, type] = {}
+    for part in store.parts:
+        columns = store.columns_of(part)
+        if part.function in ("min", "max"):
+            found[columns[0]] = np.int64
+        elif part.function == "moments":
+            found |= dict.fromkeys((*columns, _own_count(columns)), np.float64)
+        elif part.function == "sum" and not _is_exact_sum(part):
+            found[columns[0]] = np.float64
+    return found
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

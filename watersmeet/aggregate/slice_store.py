@@ -103,9 +103,12 @@ class SliceStore:
         keys += [(EARLIEST, pa.int64())] if self.spread else []
         return pa.schema([*keys, *(column for at, part in enumerate(self.parts) for column in part.columns(at))])
 
+    @cached_property
+    def _columns(self) -> dict[Accumulator, tuple[str, ...]]:
+        return {part: tuple(name for name, _ in part.columns(at)) for part, at in self.at.items()}
+
     def columns_of(self, part: Accumulator) -> tuple[str, ...]:
-        at = self.at[part]
-        return tuple(name for name, _ in part.columns(at))
+        return self._columns[part]
 
     @property
     def expressions(self) -> list[Expression]:

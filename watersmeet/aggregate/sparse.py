@@ -5,32 +5,35 @@ their keys. Windows that end together are on the way of one pass, the shortest f
 ever subtracted, and what a window has when the pass reaches its begin is final. A pass costs the rows of the longest
 of these windows, and a window the keys that it has, or only those that pass HAVING.
 
-Rows stay where they are, in memory-mapped buckets: this keeps the number of the key of each row, and of each key its
-values. A key may be in a slice more than once, as long as the bucket of a tick and that of another were not merged.
+Rows stay where they are, in memory-mapped buckets: this keeps the number of the key of each row, of each key its
+values, and what passes read in logs (slice_log.py). A key may be in a slice more than once, as long as the bucket of a
+tick and that of another were not merged.
 
 *Pairs*, the results of a join, are in the windows that contain all their members: their rows have the slice of the
-oldest member besides that of the newest. They become final with the newest, and a pass meets them by the oldest.
+oldest member besides that of the newest. They become final with the newest, by which they stand in logs; a pass is for
+one window then, and leaves out those whose oldest member is before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.aggregate.accumulate import FARTHEST, normalized
-from watersmeet.aggregate.accumulator import ROWS, Accumulator
-from watersmeet.aggregate.grouping import ordered_codes, value_of
+from watersmeet.aggregate.accumulator import Accumulator
+from watersmeet.aggregate.grouping import value_of
 from watersmeet.aggregate.held import own_bytes
 from watersmeet.aggregate.kernels import add_moments, add_values, meet_keys, take_extremes
 from watersmeet.aggregate.key_table import KeyTable
-from watersmeet.aggregate.slice_store import EARLIEST, SliceStore
+from watersmeet.aggregate.slice_log import SliceLog
+from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.model.types import has_code
-from watersmeet.store.codes import EVERY_ROW, fixed_width
+from watersmeet.store.codes import EVERY_ROW
 from watersmeet.store.kernels import I32, I64, U8
 
 PartsOf = Callable[[Sequence[Accumulator]], pa.RecordBatch]  # of all keys of a window
@@ -42,89 +45,39 @@ _BEFORE_ALL = -(1 << 62)
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Rows of some slices, in the order of the slices; of pairs, in that of their oldest members."""
+    """Rows of some slices, in the order of the slices; of pairs, of those of their newest members."""
 
-    store: SliceStore
     rows: pa.RecordBatch
-    begins: I64  # of each row, the start of its slice
-    newest: I64  # and that of its newest member: of rows of one slice the same
+    slices: I64  # of each row, the start
     keys: np.ndarray  # the number of the key of each row, int32
-    chosen: I64 | None = None  # None: all of these rows; the arrays have an entry for each that is chosen
-    _values: dict[str, np.ndarray] = field(default_factory=dict)
-    _passing: dict[Accumulator, _Chunk] = field(default_factory=dict)
-
-    @classmethod
-    def sorted(cls, store: SliceStore, rows: pa.RecordBatch, begins: I64, newest: I64, keys: np.ndarray) -> _Chunk:
-        if (begins[1:] < begins[:-1]).any():
-            order = np.argsort(begins, kind="stable")
-            rows, begins, newest, keys = rows.take(pa.array(order)), begins[order], newest[order], keys[order]
-        return cls(store, rows, begins, newest, keys)
 
     @classmethod
     def of(cls, chunks: Sequence[_Chunk]) -> _Chunk:
         """The rows of consecutive chunks."""
         rows = pa.Table.from_batches([chunk.rows for chunk in chunks]).combine_chunks().to_batches()[0]
-        begins, newest, keys = (
-            np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("begins", "newest", "keys")
-        )
-        return cls.sorted(chunks[0].store, rows, begins, newest, keys)
+        slices, keys = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("slices", "keys"))
+        if (slices[1:] < slices[:-1]).any():
+            order = np.argsort(slices, kind="stable")
+            rows, slices, keys = rows.take(pa.array(order)), slices[order], keys[order]
+        return cls(rows, slices, keys)
 
     @cached_property
     def until(self) -> int:
         """The start of the newest slice."""
-        return int(self.newest.max(initial=_BEFORE_ALL))
+        return int(self.slices[-1]) if len(self.slices) else _BEFORE_ALL
 
     def is_small_beside(self, later: _Chunk) -> bool:
         """Whether the two are better one chunk: with ticks of few rows there would be too many."""
         return len(self.keys) + len(later.keys) <= _SMALL_CHUNK and len(self.keys) <= 2 * len(later.keys)
 
     def renumbered(self, numbers: np.ndarray) -> _Chunk:
-        return _Chunk(self.store, self.rows, self.begins, self.newest, numbers[self.keys])
+        return _Chunk(self.rows, self.slices, numbers[self.keys])
 
     @cached_property
-    def _own_bytes(self) -> int:
-        rows = own_bytes(self.rows) if self.chosen is None else 0  # those of `passing` are the same
-        arrays = {id(each): each for each in (self.begins, self.newest, self.keys)}
-        return rows + sum(each.nbytes for each in arrays.values() if each.flags.writeable)  # not mapped
-
-    @property
     def nbytes(self) -> int:
         """The memory that it takes; of mapped rows nothing."""
-        made = sum(each.nbytes for each in self._values.values() if each.base is None or self.chosen is not None)
-        return self._own_bytes + made + sum(each.nbytes for each in self._passing.values())
-
-    def passing(self, present: Accumulator) -> _Chunk:
-        """The rows with something that `present` counts: a pass over them does not look at the others."""
-        if present == ROWS:
-            return self
-        if present not in self._passing:
-            (counts,) = self.values(present, slice(None))
-            chosen = np.flatnonzero(counts != 0)
-            newest = begins = self.begins[chosen]
-            if self.newest is not self.begins:
-                newest = self.newest[chosen]
-            self._passing[present] = _Chunk(self.store, self.rows, begins, newest, self.keys[chosen], chosen)
-        return self._passing[present]
-
-    def values(self, part: Accumulator, some: slice) -> list[np.ndarray]:
-        """The columns of a part as numbers, of some rows; an extreme that is NULL is farther than any other. A column
-        of zeros may be empty."""
-        return [self._value(name, part)[some] for name in self.store.columns_of(part)]
-
-    def _value(self, name: str, part: Accumulator) -> np.ndarray:
-        found = self._values.get(name)
-        if found is None:
-            column = self.rows.column(name)
-            if self.chosen is not None:
-                column = column.take(pa.array(self.chosen))
-            if part.function in FARTHEST:
-                found = ordered_codes(column)
-                if column.null_count:
-                    found = np.where(np.asarray(column.is_valid()), found, FARTHEST[part.function])
-            else:
-                found = _narrow(fixed_width(column, column.type.to_pandas_dtype()))
-            self._values[name] = found
-        return found
+        mapped = 0 if self.slices.flags.writeable else self.slices.nbytes
+        return own_bytes(self.rows) + self.slices.nbytes - mapped + self.keys.nbytes
 
 
 class SparseSlices:
@@ -136,6 +89,8 @@ class SparseSlices:
         self._keys = KeyTable(self._key_schema)
         self._places = np.empty(0, np.int32)  # by key, its place in a pass; -1 between passes
         self._chunks: list[_Chunk] = []
+        self._logs: dict[Accumulator, SliceLog] = {}  # by what is present in their rows
+        self._scratch = Scratch()
         self._kept = 0  # keys, when they were looked through last
 
     @property
@@ -151,19 +106,24 @@ class SparseSlices:
     @property
     def nbytes(self) -> int:
         """The memory that it takes; of mapped rows nothing."""
-        return self._keys.nbytes + self._places.nbytes + sum(chunk.nbytes for chunk in self._chunks)
+        rows = sum(chunk.nbytes for chunk in self._chunks) + sum(log.nbytes for log in self._logs.values())
+        return self._keys.nbytes + self._places.nbytes + rows + self._scratch.nbytes
 
     def extend(self, rows: pa.RecordBatch, newest: I64) -> None:
         """Append rows of slices that are final; a key may be in a slice several times."""
-        keys = self._keys.numbers(rows.select(self.store.key_names))
-        begins = fixed_width(rows.column(EARLIEST), np.int64) if self.store.spread else newest
-        self._chunks.append(_Chunk.sorted(self.store, rows, begins, newest, keys))
+        chunk = _Chunk(rows, newest, self._keys.numbers(rows.select(self.store.key_names)))
+        for log in self._logs.values():
+            log.append(chunk.rows, chunk.slices, chunk.keys)
+        self._chunks.append(chunk)
         while len(self._chunks) > 1 and self._chunks[-2].is_small_beside(self._chunks[-1]):
             self._chunks[-2:] = [_Chunk.of(self._chunks[-2:])]
 
     def trim(self, horizon: int) -> None:
         """Forget rows of slices that begin before."""
         self._chunks = [chunk for chunk in self._chunks if chunk.until >= horizon]
+        self._logs = {present: log for present, log in self._logs.items() if log.read_until >= horizon}
+        for log in self._logs.values():
+            log.forget(horizon)
         if len(self._keys) > 2 * self._kept + _FEW:
             self._recycle()
 
@@ -176,6 +136,8 @@ class SparseSlices:
         if 2 * len(chosen) <= len(alive):
             renumbered = np.cumsum(alive, dtype=np.int32) - np.int32(1)
             self._chunks = [chunk.renumbered(renumbered) for chunk in self._chunks]
+            for log in self._logs.values():
+                log.renumber(renumbered)
             self._keys.keep(chosen)
             self._places = self._places[:0]
         self._kept = len(self._keys)
@@ -189,31 +151,39 @@ class SparseSlices:
         wanted = list(dict.fromkeys((*parts, present, *(part.counted for part in parts))))
         if len(self._places) < len(self._keys):
             self._places = np.full(len(self._keys), -1, np.int32)
-        passing = [chunk.passing(present) for chunk in reversed(self._chunks)]
+        log = self._log_of(present, wanted)
         found: dict[int, pa.RecordBatch] = {}
-        for end in np.unique(ends):
+        for end in np.unique(ends).tolist():
             together = np.flatnonzero(ends == end)
-            back = _BackPass(self.store, wanted, self._places, self._most_rows(passing, int(starts[together].min())))
-            try:
-                at = int(end)
-                for window in together[np.argsort(-starts[together], kind="stable")].tolist():
-                    begin = int(starts[window])
-                    for chunk in passing:
-                        first, last = np.searchsorted(chunk.begins, (begin, at)).tolist()
-                        if first < last:
-                            back.add(chunk, slice(first, last), int(end))
-                    at = min(at, begin)
-                    found[window] = self._window(back, window, keep)
-            finally:
-                back.finish()
+            windows = together[np.argsort(-starts[together], kind="stable")].tolist()
+            for some in [[window] for window in windows] if self.store.spread else [windows]:
+                by_begin = [(window, int(starts[window])) for window in some]
+                back = _BackPass(log, wanted, (by_begin[-1][1], end), self._places, self._scratch)
+                try:
+                    for window, begin in by_begin:
+                        back.go_to(begin)
+                        found[window] = self._window(back, window, keep)
+                finally:
+                    back.finish()
         order = sorted(found)
+        if len(order) == 1:
+            rows = found[order[0]]
+            return rows, np.full(rows.num_rows, order[0], np.int64)
         rows = pa.Table.from_batches([found[window] for window in order]).combine_chunks().to_batches()
         numbers = np.repeat(np.array(order, np.int64), [found[window].num_rows for window in order])
         return (rows[0] if rows else found[order[0]]), numbers
 
-    def _most_rows(self, passing: Sequence[_Chunk], begin: int) -> int:
-        rows = sum(len(chunk.keys) for chunk in passing if chunk.until >= begin)
-        return min(rows, len(self._keys))
+    def _log_of(self, present: Accumulator, parts: Sequence[Accumulator]) -> SliceLog:
+        """The log of the rows with something that is present, with these parts."""
+        found = self._logs.get(present)
+        if found is None or found.lacks(parts):
+            made = SliceLog(self.store, present)
+            made.ask_for([*(found.parts if found else ()), *parts])
+            for chunk in self._chunks:
+                made.append(chunk.rows, chunk.slices, chunk.keys)
+            self._logs[present] = found = made
+        found.read_until = max((chunk.until for chunk in self._chunks), default=_BEFORE_ALL)
+        return found
 
     def _window(self, back: _BackPass, window: int, keep: Keep | None) -> pa.RecordBatch:
         wanted = None if keep is None else keep(window, back.parts)
@@ -226,23 +196,68 @@ class SparseSlices:
         )
 
 
+class Scratch:
+    """Arrays for passes, which have what they are filled with between passes: new ones would be new pages."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[str, int], list[np.ndarray]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for some in self._free.values() for each in some)
+
+    def take(self, size: int, kind: Any, filling: int = 0) -> np.ndarray:
+        free = self._free.get((np.dtype(kind).str, filling), [])
+        if free and len(free[-1]) >= size:
+            return free.pop()
+        free.clear()
+        return np.full(size + size // 4, filling, kind)
+
+    def give_back(self, array: np.ndarray, used: int, filling: int = 0) -> None:
+        array[:used] = filling
+        self._free.setdefault((array.dtype.str, filling), []).append(array)
+
+
 class _BackPass:
-    """Totals of the keys that a pass has met, in the order in which it met them."""
+    """Totals of the keys that a pass has met, in the order in which it met them. Of pairs it is for one window."""
 
-    def __init__(self, store: SliceStore, parts: Sequence[Accumulator], places: np.ndarray, most: int) -> None:
-        self._store, self._places, self.wanted = store, places, parts
-        self._met = np.empty(most, np.int32)
+    def __init__(
+        self,
+        log: SliceLog,
+        parts: Sequence[Accumulator],
+        span: tuple[int, int],
+        places: np.ndarray,
+        scratch: Scratch,
+    ) -> None:
+        """`span`: the begin of the longest window and the end of all of them."""
+        self._end = span[1]
+        self._log, self._places, self._scratch, self.wanted = log, places, scratch, parts
+        first, self._reached = log.between(*span)
+        rows = self._reached - first
+        most = min(rows, len(places))
         self._found = 0
-        self._totals = {part: _zeros(store, part, most) for part in parts}
+        self._met, self._at = scratch.take(most, np.int32), scratch.take(rows, np.int32)
+        self._totals = {
+            part: [scratch.take(most, kind, filling) for kind, filling in _totals(log.store, part)] for part in parts
+        }
 
-    def add(self, chunk: _Chunk, some: slice, end: int) -> None:
-        """Add those of some rows of a chunk whose newest member is before the end of the window."""
-        passing = EVERY_ROW if chunk.until < end else (chunk.newest[some] < end).view(np.uint8)
-        at, self._found = meet_keys(chunk.keys[some], passing, self._places, self._met, self._found)
+    def go_to(self, begin: int) -> None:
+        """Add the rows up to the begin of the next window."""
+        first, _ = self._log.between(begin, self._end)
+        if first < self._reached:
+            self._add(first, self._reached, begin)
+            self._reached = first
+
+    def _add(self, first: int, last: int, begin: int) -> None:
+        log = self._log
+        earliest = log.earliest(first, last)
+        passing = EVERY_ROW if earliest is None else (earliest >= begin).view(np.uint8)
+        at = self._at[: last - first]
+        self._found = meet_keys(log.keys(first, last), passing, self._places, self._met, self._found, at)
         for part, totals in self._totals.items():
-            values = chunk.values(part, some)
+            values = log.values(part, first, last)
             if part.function == "moments":
-                values = [*chunk.values(part.counted, some), *values]
+                values = [*log.values(part.counted, first, last), *values]
             _add(part, totals, values, at, passing)
 
     def keys(self) -> np.ndarray:
@@ -257,12 +272,12 @@ class _BackPass:
             return total[: self._found].copy() if chosen is None else total[chosen]
 
         for part in wanted:
-            own = self._store.columns_of(part)
+            own = self._log.store.columns_of(part)
             values = [taken(total) for total in self._totals[part]]
             names += own
             if part.function in FARTHEST:
                 known = taken(self._totals[part.counted][0]) > 0
-                columns.append(value_of(values[0], known, self._store.schema.field(own[0]).type))
+                columns.append(value_of(values[0], known, self._log.store.schema.field(own[0]).type))
             elif part.function == "moments":
                 columns += [pa.array(each) for each in values[1:]]
             elif values[0].dtype == np.float64:
@@ -273,6 +288,12 @@ class _BackPass:
 
     def finish(self) -> None:
         self._places[self._met[: self._found]] = -1
+        give_back = self._scratch.give_back
+        for part, totals in self._totals.items():
+            for total, (_, filling) in zip(totals, _totals(self._log.store, part), strict=True):
+                give_back(total, self._found, filling)
+        for each in (self._met, self._at):
+            give_back(each, 0)
 
 
 def fits(store: SliceStore) -> bool:
@@ -280,27 +301,13 @@ def fits(store: SliceStore) -> bool:
     return bool(store.keys) and all(has_code(kind) for part in store.parts for _, kind in part.columns(0))
 
 
-def _zeros(store: SliceStore, part: Accumulator, most: int) -> list[np.ndarray]:
-    """The totals of no rows: of moments also their number."""
+def _totals(store: SliceStore, part: Accumulator) -> list[tuple[Any, int]]:
+    """The types of the totals of a part, and what they are where there is no row: of moments also their number."""
     if part.function in FARTHEST:
-        return [np.full(most, FARTHEST[part.function])]
+        return [(np.int64, int(FARTHEST[part.function]))]
     if part.function == "moments":
-        return [np.zeros(most, np.int64), np.zeros(most), np.zeros(most)]
-    return [np.zeros(most, store.schema.field(name).type.to_pandas_dtype()) for name in store.columns_of(part)]
-
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    """The same integers in the smallest type of `WHOLE` that holds them, as most counts are small and memory is slow;
-    none where all are 0, as the high digits of most sums."""
-    if values.dtype != np.int64 or not len(values):
-        return values
-    low, high = values.min(), values.max()
-    if low == high == 0:
-        return values[:0].astype(np.uint8)
-    for kind in (np.uint8, np.uint16, np.int32):
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return values.astype(kind)
-    return values
+        return [(np.int64, 0), (np.float64, 0), (np.float64, 0)]
+    return [(store.schema.field(name).type.to_pandas_dtype(), 0) for name in store.columns_of(part)]
 
 
 def _add(part: Accumulator, totals: list[np.ndarray], values: list[np.ndarray], at: I32, passing: U8) -> None:

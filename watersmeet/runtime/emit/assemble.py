@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,22 @@ from watersmeet.runtime.probe.referenced_rows import RowPlacement, equal_values,
 from watersmeet.store.bucket import Bucket
 from watersmeet.store.derived import Block
 from watersmeet.store.kernels import I64
+
+
+class Combinations(Protocol):
+    """What the outputs of a query are made of."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def latest(self) -> I64:
+        """The event time of each one's newest member."""
+
+    def earliest(self) -> I64:
+        """The event time of each one's oldest member."""
+
+    def columns(self, wanted: dict[int, list[str]]) -> dict[tuple[int, str], pa.ChunkedArray]:
+        """For each member the columns asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +47,11 @@ class Assembly:
 
     def __len__(self) -> int:
         return len(self.partial)
+
+    @property
+    def latest(self) -> I64:
+        """The event time of each combination's newest member."""
+        return self.partial.latest
 
     def keep(self, rows: np.ndarray) -> Assembly:
         return replace(self, partial=self.partial.take(rows))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet.home.counters import RESULT_ROWS, SLICING
 from watersmeet.model import ColumnRef, Output, member_column
 from watersmeet.plan.ruleset import QueryOutput
-from watersmeet.runtime.emit.assemble import Assembly
+from watersmeet.runtime.emit.assemble import Combinations
 from watersmeet.runtime.emit.result_files import ResultFiles
 from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 from watersmeet.runtime.tick.tick import too_many_matches
@@ -72,6 +72,10 @@ class QueryResults:
             if rule.query.join is not None
         }
 
+    def are_of_windows(self, queries: Sequence[str]) -> bool:
+        """Whether all results of these queries go into stores of windows."""
+        return all(query in self._intakes for query in queries)
+
     def alike(self, queries: tuple[str, ...]) -> list[tuple[int, ...]]:
         """Which queries of a group have equal rows, by their bits."""
         found: dict[str, tuple[int, ...]] = {}
@@ -80,14 +84,14 @@ class QueryResults:
             found[content] = (*found.get(content, ()), bit)
         return list(found.values())
 
-    def put_together(self, queries: Sequence[str], rows: Assembly) -> pa.Table:
+    def put_together(self, queries: Sequence[str], rows: Combinations) -> pa.Table:
         """The rows of queries that are alike. What cannot be computed counts for each of them."""
-        table, failed = self.outputs(queries[0], rows)
+        table, failed = self._outputs(queries[0], rows)
         for query in queries if failed else ():
             self.counts.failed_values[query] += failed
         return table
 
-    def write(self, query: str, outputs: pa.Table, rows: Assembly) -> None:
+    def write(self, query: str, outputs: pa.Table, rows: Combinations) -> None:
         if query not in self._intakes:
             self.files.write(query, outputs)
             return
@@ -95,7 +99,7 @@ class QueryResults:
         named = outputs.rename_columns([output.name for output in self._rules[query].outputs])
         self.counts.done[RESULT_ROWS] += outputs.num_rows
         with self.counts.timed(SLICING):
-            intake.add(_at_rest(named), rows.partial.latest, rows.earliest() if intake.wants_earliest else None)
+            intake.add(_at_rest(named), rows.latest, rows.earliest() if intake.wants_earliest else None)
 
     def count(self, queries: tuple[str, ...], matches: int, sets: Words | None) -> None:
         """Count matches of a group of queries: for each match by its query set, or for all of the group."""
@@ -129,11 +133,7 @@ class QueryResults:
                     self.files.count(query, count)
         self.files.finish(f"{self.task}-{self.order.phase}")
 
-    def share_rows(self, queries: Sequence[str]) -> bool:
-        """Whether queries that are alike get parts of the same rows: what takes results of joins wants its own."""
-        return len(queries) > 1 and not any(query in self._intakes for query in queries)
-
-    def outputs(self, query: str, rows: Assembly) -> tuple[pa.Table, int]:
+    def _outputs(self, query: str, rows: Combinations) -> tuple[pa.Table, int]:
         """The outputs, and how many of their values could not be computed."""
         if query not in self._reads:
             self._reads[query] = _Reads.of(self._rules[query])

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial as bound
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.errors import StateError
 from watersmeet.home.counters import (
     KEEPING,
     KEPT_ENTRIES,
@@ -22,17 +22,17 @@ from watersmeet.home.counters import (
     RESULTS,
 )
 from watersmeet.plan.ruleset import Emit, Materialize
-from watersmeet.runtime.emit.assemble import Assembly, concatenate
+from watersmeet.runtime.emit.assemble import Assembly, Combinations, concatenate
 from watersmeet.runtime.emit.materialized_rows import MaterializedRows
 from watersmeet.runtime.emit.query_results import QueryResults
+from watersmeet.runtime.emit.shared import Shared, SharedResults, takers
 from watersmeet.runtime.probe.open_buckets import TickBuckets
 from watersmeet.runtime.probe.partial_results import PartialResults, ProbePath
-from watersmeet.runtime.probe.pruning import Stopped
 from watersmeet.runtime.probe.walk import Walk
 from watersmeet.runtime.probe.window_kinds import WindowKinds
 from watersmeet.runtime.tick.orders import ProbeOrder, TaskReport
 from watersmeet.store.filters import Words, full_words
-from watersmeet.store.kernels import I64, count_bits, cut_windows
+from watersmeet.store.kernels import I64, cut_windows
 from watersmeet.windows.working import IntakeOf
 
 FLUSH_ROWS = 1 << 17
@@ -78,7 +78,7 @@ class Results:
         self.suspended = self._files.suspended
         self._materialized = MaterializedRows(order, task, self._report, one_task)
         self._results = _Waiting(self._receive_results)
-        self._shared = _Waiting(self._receive_shared)
+        self._shared = SharedResults(self._receive_shared, FLUSH_ROWS)
         self._rows = _Waiting(self._receive_rows)
         self._windows: dict[Emit, WindowKinds] = {}
         self._alike: dict[tuple[str, ...], list[tuple[int, ...]]] = {}  # by the queries of a group
@@ -105,13 +105,16 @@ class Results:
             self._count(path, end, partial, sets)
         if end.queries not in self._alike:
             self._alike[end.queries] = self._of_queries.alike(end.queries)
+        if not any(counting) and self._is_shared(end, len(partial)):
+            self._shared.add(path, end, partial, sets)
+            return
         for bits in self._alike[end.queries]:
-            left = [bit for bit in bits if not counting[bit] and end.queries[bit] not in self.suspended]
-            few = len(partial) <= FEW * len(left)
-            if sets is not None and few and self._of_queries.share_rows([end.queries[bit] for bit in left]):
-                self._add_shared(path, end, partial, sets, left)
-            else:
-                self._add(path, end, partial, sets, left)
+            self._add(path, end, partial, sets, [bit for bit in bits if not counting[bit]])
+
+    def _is_shared(self, end: Emit, count: int) -> bool:
+        """Whether the columns of results are read once for all queries of a group."""
+        queries = end.queries
+        return len(queries) > 1 and (count <= FEW * len(queries) or self._of_queries.are_of_windows(queries))
 
     def _add(self, path: ProbePath, end: Emit, partial: PartialResults, sets: Words | None, bits: list[int]) -> None:
         """Results of queries that are alike: those that want the same ones get rows that are put together once."""
@@ -129,62 +132,33 @@ class Results:
             if admitted:
                 self._results.add((path, end, admitted), found)
 
-    def _add_shared(self, path: ProbePath, end: Emit, partial: PartialResults, sets: Words, bits: list[int]) -> None:
-        """Results of queries that are alike and want different ones: each is put together once for all of them."""
-        counts = np.zeros(64, np.int64)
-        count_bits(sets, counts)
-        admitted = [bit for bit in bits if counts[bit] and self._files.admits(end.queries[bit], int(counts[bit]))]
-        mask = sets.dtype.type(sum(1 << bit for bit in admitted))
-        wanted = np.flatnonzero((sets & mask) != 0)
-        if len(wanted):
-            found = replace(partial, sets={end.group: sets & mask})
-            self._shared.add((path, end, tuple(end.queries[bit] for bit in bits)), _taken(found, wanted))
-
-    def _receive_shared(
-        self, path: ProbePath, end: Emit, queries: tuple[str, ...], waiting: list[PartialResults]
-    ) -> None:
-        sets = np.concatenate([each.sets[end.group] for each in waiting])
-        whole = replace(concatenate(waiting), sets={end.group: sets})
-        table = self._put_together(path, end, queries, whole)
-        for query in (query for query in queries if query not in self.suspended):
-            bit = sets.dtype.type(1 << end.queries.index(query))
-            if table is None:
-                self._receive_results(path, end, (query,), [_bare(whole.take(np.flatnonzero((sets & bit) != 0)))])
-                continue
-            rows, found = table
-            wanted = pa.array(np.flatnonzero((found & bit) != 0))
-            if len(wanted):
-                with self._files.confined(query):
-                    self._files.write(query, rows if len(wanted) == len(rows) else rows.take(wanted))
-
-    def _put_together(
-        self, path: ProbePath, end: Emit, queries: tuple[str, ...], whole: PartialResults
-    ) -> tuple[pa.Table, Words] | None:
-        """The rows of several queries, with their query sets; nothing where each query has to have rows of its own:
-        some value fails, which counts for the queries that want its row."""
-        try:
-            rows = self._verified(end, self._assembly(path, end, whole))
-            table, failed = self._of_queries.outputs(queries[0], rows)
-        except (StateError, Stopped):
-            raise
-        except Exception:  # which belongs to one of them, or to each
-            return None
-        return None if failed else (table, rows.partial.sets[end.group])
-
     def _receive_results(
         self, path: ProbePath, end: Emit, queries: tuple[str, ...], waiting: list[PartialResults]
     ) -> None:
+        self._write(queries, lambda: self._verified(end, self._assembly(path, end, concatenate(waiting))))
+
+    def _receive_shared(self, path: ProbePath, end: Emit, found: PartialResults, sets: Words) -> None:
+        rows = self._verified(end, self._assembly(path, end, replace(found, sets={end.group: sets})))
+        shared, sets = Shared(rows), rows.partial.sets[end.group]
+        for bits in self._alike[end.queries]:
+            for queries, wanted in takers(end.queries, bits, sets):
+                count = len(rows) if wanted is None else len(wanted)
+                left = [query for query in queries if query not in self.suspended]
+                admitted = tuple(query for query in left if count and self._files.admits(query, count))
+                self._write(admitted, bound(shared.some, wanted))
+
+    def _write(self, queries: tuple[str, ...], made: Callable[[], Combinations]) -> None:
         queries = tuple(query for query in queries if query not in self.suspended)
         if not queries:
             return
         table: pa.Table | None = None
         with self._files.confined(queries[0]):
-            rows = self._verified(end, self._assembly(path, end, concatenate(waiting)))
+            rows = made()
             if not len(rows):
                 return
             table = self._of_queries.put_together(queries, rows)
         if table is None:  # perhaps for a reason that concerns this query alone
-            self._receive_results(path, end, queries[1:], waiting)
+            self._write(queries[1:], made)
             return
         for query in queries:
             with self._files.confined(query):

@@ -33,6 +33,7 @@ from watersmeet.runtime.tick.overload import lost, says_no_memory
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+WINDOWS = "windows"  # the key of orders for which residents keep what they have read, as much as all slices of a window
 _LOOK = 1.0  # seconds between two looks at an idle resident, and at how many are wanted
 
 
@@ -59,7 +60,7 @@ class _Order:
     packed: bytes
     left: int
     rank: Rank
-    key: str = ""  # of orders that go to the same resident, as long as it is there
+    key: str = ""  # of orders whose tasks go to the same residents, by their numbers, as long as these are there
     future: Future[list[Any]] = field(default_factory=Future)
     reports: list[Any] = field(default_factory=list)
 
@@ -88,7 +89,7 @@ class Residents:
         self._free: set[int] = set()  # residents without a task of a tick
         self._beside: int | None = None  # the resident that executes an order that no tick waits for
         self._connected = Counter[Rank]()  # connections, by what they are for
-        self._holders: dict[str, int] = {}  # by key of orders, the resident that had the last one
+        self._holders: dict[tuple[str, int], int] = {}  # by key of orders and task, the resident that had the last one
         self._fruitless = 0  # jobs in a row that have ended without a resident
         self._enough = 0  # what `wanted` said last
         self._failure: BaseException | None = None
@@ -251,15 +252,24 @@ class Residents:
             if not waiting or self._beside is not None:
                 return None
             self._beside = resident
-        elif rank in (Rank.TICK, Rank.AHEAD) and resident == self._beside and self._free - {resident}:
-            return None  # it would share the process, and its interpreter, with a merge, though another one is free
+        leaves = self._leaves(rank, resident)
         for task in waiting:
-            if self._holders.get(task.order.key, resident) == resident:
+            at = task.order.key, task.number
+            holder = self._holders.get(at)
+            if holder == resident or (holder is None and not leaves):
                 waiting.remove(task)
                 if task.order.key:
-                    self._holders[task.order.key] = resident
+                    self._holders[at] = resident
                 return task
         return None
+
+    def _leaves(self, rank: Rank, resident: int) -> bool:
+        """Whether a resident leaves tasks to another one that is free: it would share the process, and its interpreter,
+        with a merge, or is the one that the windows of a tick wait for, which need not wait for what comes later."""
+        if rank not in (Rank.TICK, Rank.AHEAD) or not self._free - {resident}:
+            return False
+        is_held = any(key == WINDOWS and one == resident for (key, _), one in self._holders.items())
+        return resident == self._beside or (rank == Rank.AHEAD and is_held)
 
     def _ask(self, connection: Connection, hello: Hello, task: _Task) -> None:
         if task.order.future.done():

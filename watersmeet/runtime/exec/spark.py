@@ -22,7 +22,7 @@ from watersmeet.runtime.exec.executor import Rank
 from watersmeet.runtime.exec.jobs import Jobs, collected, noting_losses, task_name
 from watersmeet.runtime.exec.open_targets import DeliverOrder
 from watersmeet.runtime.exec.plan_files import PlanFiles
-from watersmeet.runtime.exec.resident_pool import Residents
+from watersmeet.runtime.exec.resident_pool import WINDOWS, Residents
 from watersmeet.runtime.exec.worker import worker_of
 from watersmeet.runtime.tick.active_plan import ActivePlan
 from watersmeet.runtime.tick.computation import ComputeOrder, ComputeReport
@@ -31,6 +31,7 @@ from watersmeet.runtime.tick.orders import (
     ProbeOrder,
     TaskReport,
 )
+from watersmeet.windows.slices.tick import SlicesOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,9 +78,7 @@ class SparkExecutor:
     def submit(self, order: Order, rank: Rank = Rank.TICK) -> Future[list[Any]]:
         packed = self.pack(order)
         if self._share and self.residents is not None:
-            # The resident that has delivered results of a query has its target open.
-            key = order.query if isinstance(order, DeliverOrder) else ""
-            return self.residents.submit(packed, order.tasks, rank, key)
+            return self.residents.submit(packed, order.tasks, rank, _key(order))
         return self._jobs.submit(packed, order.tasks, rank)
 
     def exchange(self, order: ProbeOrder) -> list[TaskReport]:
@@ -121,6 +120,13 @@ class SparkExecutor:
         """How many tasks Spark runs at a time, with the executors that there are."""
         scala = self._context._jsc.sc()
         return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
+def _key(order: Order) -> str:
+    """What is kept for an order by the resident that has executed the last one of its kind."""
+    if isinstance(order, DeliverOrder):
+        return f"target of {order.query}"  # which it has open
+    return WINDOWS if isinstance(order, SlicesOrder) else ""
 
 
 def _exchange_step(packed: bytes, run: str, first: bool) -> Callable[[int, Iterable[Any]], Iterator[Blob]]:
