@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.aggregate import slice_cache
+from watersmeet.aggregate import structure
 from watersmeet.aggregate.answers import answers
 from watersmeet.aggregate.choice import slice_stores
 from watersmeet.aggregate.combined import combined_buckets
@@ -71,9 +71,9 @@ class Slices:
         longest = max(query.grid.range for query in self.queries)
         cache = self.caches.setdefault(store, SliceCache(store, longest))
         force = (
-            mock.patch.object(slice_cache, "fits", lambda _: False)
+            mock.patch.object(structure, "MATRIX_BYTES", -1)
             if self._fits is False
-            else mock.patch("watersmeet.aggregate.slice_cache._SMALL", 1 << 30)
+            else mock.patch.object(structure, "SMALL", 1 << 30)
         )
         with force:
             cache.advance(lambda begin, end: self.buckets[store], max(BEGIN, self.closed - longest), until)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.aggregate.test_slice_cache import STORE, bucket
 from tests.support.examples import examples
 from watersmeet.aggregate import rounds as module
-from watersmeet.aggregate import slice_cache
+from watersmeet.aggregate import structure
 from watersmeet.aggregate.accumulator import ROWS
 from watersmeet.aggregate.due import DueQuery
 from watersmeet.aggregate.matrix import Matrix
@@ -88,7 +88,7 @@ def test_windows_without_number_are_counted_and_not_made(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("keys", [1000, 10])
 def test_a_matrix_that_would_be_mostly_empty_is_not_made(keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of a few keys, and then one with many: known before the matrix has room for all of them."""
-    monkeypatch.setattr(slice_cache, "_SMALL", 4)
+    monkeypatch.setattr(structure, "SMALL", 4)
     sizes: list[int] = []
     reserve = Matrix._reserve
 
@@ -104,13 +104,13 @@ def test_a_matrix_that_would_be_mostly_empty_is_not_made(keys: int, monkeypatch:
     assert isinstance(cache._form, Matrix)
     cache.advance(lambda begin, end: [bucket(few + many)] if begin < 600 else [bucket(many)], 0, 610)
     assert isinstance(cache._form, SparseSlices if keys == 1000 else Matrix)
-    assert max(sizes) <= 4 * slice_cache._DENSE * len(few + many)
+    assert max(sizes) <= 4 * structure.DENSE * len(few + many)
     made, _ = cache.read((), ROWS, np.array([0]), np.array([610]))
     assert made.num_rows == keys
 
 
 def test_a_matrix_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slice_cache, "_MATRIX_BYTES", 1000)
+    monkeypatch.setattr(structure, "MATRIX_BYTES", 1000)
     cache = SliceCache(STORE, 1000)
     cache.advance(lambda begin, end: [bucket([(10 * at, at % 5, 1) for at in range(60)])], 0, 600)
     assert isinstance(cache._form, SparseSlices)

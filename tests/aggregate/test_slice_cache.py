@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.windowed import containing
-from watersmeet.aggregate import slice_cache
+from watersmeet.aggregate import structure
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.combined import combined_buckets
 from watersmeet.aggregate.matrix import Matrix
@@ -50,7 +50,7 @@ def batch(rows: list[tuple[int, int, int]], start: int, end: int) -> Counter[tup
 @pytest.mark.parametrize("small", [1 << 16, 4])
 def test_keys_that_come_and_go(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each key is in few slices; with a small limit the matrix is given up for lists of slices."""
-    monkeypatch.setattr(slice_cache, "_SMALL", small)
+    monkeypatch.setattr(structure, "SMALL", small)
     chance = np.random.default_rng(15)
     rows: list[tuple[int, int, int]] = []
     buckets: list[Bucket] = []

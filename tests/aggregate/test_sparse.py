@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.many_keys import as_many_keys
-from watersmeet.aggregate import key_table, slice_cache
+from watersmeet.aggregate import key_table, structure
 from watersmeet.aggregate.accumulator import ROWS, Accumulator
 from watersmeet.aggregate.key_table import KeyTable
 from watersmeet.aggregate.matrix import Matrix
@@ -159,7 +159,7 @@ def test_keys_that_are_left_out_are_not_made() -> None:
 
 def test_lists_that_are_empty_give_way_to_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix has a key of a slice once: rows of several buckets are combined before they go into one."""
-    monkeypatch.setattr(slice_cache, "_SMALL", 4)
+    monkeypatch.setattr(structure, "SMALL", 4)
     many: list[Row] = [(at % 30, f"k{at}", 1, at, 1.0) for at in range(60)]
     one: list[Row] = [(501, "a", 1, 1, 1.0)]
     other: list[Row] = [(502, "a", 1, 2, 1.0)]

@@ -52,7 +52,7 @@ def _measured(megabytes: int, **environment: str) -> tuple[int, int, str]:
 
 def test_a_second_piece_of_work_asks_the_system_for_no_memory() -> None:
     faults, more, pool = _measured(4096)
-    assert faults < 500, "64 MB are 16,384 pages"
+    assert faults < 2000, "64 MB are 16,384 pages"
     assert more <= 256 + 64
     assert pool == "system"
 

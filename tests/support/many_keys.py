@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from watersmeet.aggregate import key_table, readers, slice_cache, slice_log, sparse
+from watersmeet.aggregate import key_table, readers, slice_log, sparse, structure
 
 FEW, SOME, MANY = "few", "some", "many"
 
@@ -19,7 +19,7 @@ def as_many_keys(keys: str = MANY, few: int = 2) -> Iterator[None]:
     `few`: so many keys and rows are not looked at for being unused, or for being apart."""
     with pytest.MonkeyPatch.context() as patched:
         if keys != FEW:
-            patched.setattr(slice_cache, *(("_MATRIX_BYTES", 0) if keys == MANY else ("_SMALL", 4)))
+            patched.setattr(structure, *(("MATRIX_BYTES", 0) if keys == MANY else ("SMALL", 4)))
             patched.setattr(readers, "_FEW_KEYS", 0)
             patched.setattr(sparse, "_FEW", few)
             patched.setattr(sparse, "_SMALL_CHUNK", 8 * few)

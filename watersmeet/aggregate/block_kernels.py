@@ -24,11 +24,6 @@ from watersmeet.store.kernels import I64, INT
 _DOUBLES, _INTEGERS = types.Array(types.float64, 3, "C"), types.Array(types.int64, 3, "C")
 
 
-def levels_for(longest: int) -> int:
-    """How many levels a table needs for runs of up to so many slices."""
-    return max(1, (max(1, longest) - 1).bit_length()) + 2
-
-
 def entries(table: np.ndarray, offset: int, begins: I64, ends: I64, keys: I64) -> tuple[np.ndarray, np.ndarray]:
     """The two entries of each run of slices, from begins[r] to before ends[r], of a key; the same one for one slice."""
     last = ends - 1

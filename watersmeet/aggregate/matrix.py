@@ -9,9 +9,7 @@ A slice has a number, in the order of the slices that have rows; times without r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,26 +21,18 @@ from watersmeet.aggregate.block_kernels import (
     extend_extremes,
     extend_moments,
     extend_sums,
-    levels_for,
     paired_moments,
 )
 from watersmeet.aggregate.grouping import grouped, key_codes, ordered_codes, value_of
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.model.types import has_code
+from watersmeet.aggregate.structure import block_columns, levels_for, own_count, prefix_columns
 from watersmeet.store.codes import fixed_width
 from watersmeet.store.kernels import I64
 
 _CELLS_AT_ONCE = 1 << 20
 
 
-def fits(store: SliceStore) -> bool:
-    """Whether all parts have values of 64 bits."""
-    return all(has_code(kind) for part in store.parts for _, kind in part.columns(0))
-
-
 class Matrix:
-    in_words: ClassVar[str] = "a matrix of slices and keys"
-
     def __init__(self, store: SliceStore, longest: int) -> None:
         """`longest`: the slices of the longest window."""
         self.store = store
@@ -51,15 +41,10 @@ class Matrix:
         self._count = 0 if store.keys else 1  # of keys
         self._offset = 0  # the number of the first slice
         self._slices = 0
-        self._prefix = {name: np.zeros((1, self._count), np.int64) for name in _additive(store)}
+        self._prefix = {name: np.zeros((1, self._count), np.int64) for name in prefix_columns(store)}
         self._blocks: dict[str, np.ndarray] = {
-            name: np.zeros((self._levels, 0, self._count), kind) for name, kind in _of_blocks(store).items()
+            name: np.zeros((self._levels, 0, self._count), kind) for name, kind in block_columns(store).items()
         }
-
-    @staticmethod
-    def size(store: SliceStore, longest: int, slices: int, keys: int) -> int:
-        """The bytes of a matrix of so many slices and keys."""
-        return 8 * slices * keys * (len(_additive(store)) + len(_of_blocks(store)) * levels_for(longest))
 
     @property
     def nbytes(self) -> int:
@@ -106,7 +91,7 @@ class Matrix:
         new = slice(begin - self._offset, self._slices)
         table = self._blocks[names[0]]
         if part.function == "moments":
-            tables = n, mean, m2 = tuple(self._blocks[name] for name in (_own_count(names), *names))
+            tables = n, mean, m2 = tuple(self._blocks[name] for name in (own_count(names[0]), *names))
             counts = rows.column(self.store.columns_of(part.counted)[0]).cast(pa.float64())
             for each, values in zip(tables, (counts, *(rows.column(name) for name in names)), strict=True):
                 each[0, new] = 0.0
@@ -212,7 +197,7 @@ class Matrix:
             return [pa.array(digit) for digit in normalized([difference(name) for name in names])]
         absolute = begins + self._offset, ends + self._offset, keys
         if part.function == "moments":
-            pairs = [entries(self._blocks[name], self._offset, *absolute) for name in (_own_count(names), *names)]
+            pairs = [entries(self._blocks[name], self._offset, *absolute) for name in (own_count(names[0]), *names)]
             single = ends - begins == 1
             left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             right[0] = np.where(single, 0.0, right[0])
@@ -225,36 +210,8 @@ class Matrix:
         return [value_of(best, known, self.store.schema.field(names[0]).type)]
 
 
-@lru_cache(maxsize=1024)
-def _additive(store: SliceStore) -> tuple[str, ...]:
-    exact = [part for part in store.parts if part.function == "count" or _is_exact_sum(part)]
-    return tuple(name for part in exact for name in store.columns_of(part))
-
-
-@lru_cache(maxsize=1024)
-def _of_blocks(store: SliceStore) -> Mapping[str, type]:
-    found: dict[str, type] = {}
-    for part in store.parts:
-        columns = store.columns_of(part)
-        if part.function in ("min", "max"):
-            found[columns[0]] = np.int64
-        elif part.function == "moments":
-            found |= dict.fromkeys((*columns, _own_count(columns)), np.float64)
-        elif part.function == "sum" and not _is_exact_sum(part):
-            found[columns[0]] = np.float64
-    return found
-
-
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _is_exact_sum(part: Accumulator) -> bool:
-    return part.function == "sum" and part.digits > 0
-
-
-def _own_count(columns: Sequence[str]) -> str:
-    return f"{columns[0]} n"
 
 
 def _larger(array: np.ndarray, shape: tuple[int, ...], filling: int) -> np.ndarray:

@@ -16,10 +16,10 @@ import pyarrow as pa
 from watersmeet.aggregate.accumulator import Accumulator
 from watersmeet.aggregate.combined import combined_rows
 from watersmeet.aggregate.kernels import windows_due
-from watersmeet.aggregate.matrix import Matrix, fits
+from watersmeet.aggregate.matrix import Matrix
 from watersmeet.aggregate.slice_store import SliceStore
 from watersmeet.aggregate.sparse import Keep, PartsOf, SparseSlices
-from watersmeet.aggregate.sparse import fits as fits_sparse
+from watersmeet.aggregate.structure import Structure, is_sparse, is_too_large, structure_for
 from watersmeet.aggregate.tree import SliceTree
 from watersmeet.model.expression import Expression
 from watersmeet.model.sliding_window import SlidingWindow
@@ -32,9 +32,6 @@ Opened = Callable[[int, int], Iterable[Bucket]]  # the buckets with rows of slic
 _FORGETTING = 0.9  # of what was seen, at each look
 _EVER = 1 << 60  # no event time is farther from 0
 _FEW_BUCKETS = 2  # of which rows of a slice and key are not combined, where reading adds them up
-_SMALL = 1 << 16  # cells of a matrix that are made for any number of rows
-_DENSE = 4  # a matrix has at most so many cells for each row of the store, and half of that when it is made
-_MATRIX_BYTES = 64 << 20  # it takes at most so much memory, and half of that when it is made
 
 
 @dataclass(frozen=True)
@@ -49,17 +46,6 @@ class DueRange:
     def end(self) -> int:
         """The end of the last window."""
         return self.grid.end(self.grid.last(self.until - 1))
-
-
-def form_for(store: SliceStore, longest: int, rows: int, slices: int, keys: int) -> type[Form]:
-    """What windows of at most `longest` slices are read from, where there are so many slices, keys, and rows of these
-    that are not empty."""
-    if store.spread:
-        return SparseSlices
-    is_dense = slices * keys <= max(_SMALL, _DENSE // 2 * rows) and fits(store)
-    if is_dense and Matrix.size(store, longest, slices, keys) <= _MATRIX_BYTES // 2:
-        return Matrix
-    return SparseSlices if fits_sparse(store) else SliceTree
 
 
 class SliceCache:
@@ -234,8 +220,10 @@ class SliceCache:
 
     def _new_form(self, rows: int, slices: int, keys: int) -> Form:
         longest = self.longest // self.store.width
-        form = form_for(self.store, longest, rows, slices, keys)
-        return form(self.store) if issubclass(form, SparseSlices) else form(self.store, longest)
+        structure = structure_for(self.store, longest, rows, slices, keys)
+        if structure is Structure.LISTS:
+            return SparseSlices(self.store)
+        return (Matrix if structure is Structure.MATRIX else SliceTree)(self.store, longest)
 
     def _outgrows(self, new: tuple[pa.RecordBatch, I64]) -> bool:
         """Whether a matrix may not get these rows: most of it would be empty, or it would be too large."""
@@ -243,11 +231,11 @@ class SliceCache:
             return False
         slices, keys = _extent(self.store, *new)
         slices, keys = slices + len(self._slices), self._form.most_keys + (keys if self.store.keys else 0)
-        is_sparse = slices * keys > max(_SMALL, _DENSE * (self._total + len(new[1])))
-        return is_sparse or Matrix.size(self.store, self.longest // self.store.width, slices, keys) > _MATRIX_BYTES
+        longest = self.longest // self.store.width
+        return is_sparse(slices * keys, self._total + len(new[1])) or is_too_large(self.store, longest, slices, keys)
 
     def _is_unsuitable(self) -> bool:
-        return isinstance(self._form, Matrix) and self._form.cells > max(_SMALL, _DENSE * self._total)
+        return isinstance(self._form, Matrix) and is_sparse(self._form.cells, self._total)
 
 
 def _by_slice(rows: pa.RecordBatch, tau: I64) -> tuple[pa.RecordBatch, I64]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,6 @@ from watersmeet.aggregate.kernels import add_moments, add_values, meet_keys, tak
 from watersmeet.aggregate.key_table import KeyTable
 from watersmeet.aggregate.slice_log import SliceLog
 from watersmeet.aggregate.slice_store import SliceStore
-from watersmeet.model.types import has_code
 from watersmeet.store.codes import EVERY_ROW
 from watersmeet.store.kernels import I32, I64, U8
 
@@ -81,8 +80,6 @@ class _Chunk:
 
 
 class SparseSlices:
-    in_words: ClassVar[str] = "a list for each slice"
-
     def __init__(self, store: SliceStore) -> None:
         self.store = store
         self._key_schema = pa.schema([store.schema.field(name) for name in store.key_names])
@@ -294,11 +291,6 @@ class _BackPass:
                 give_back(total, self._found, filling)
         for each in (self._met, self._at):
             give_back(each, 0)
-
-
-def fits(store: SliceStore) -> bool:
-    """Whether all parts have values of 64 bits, and rows have keys."""
-    return bool(store.keys) and all(has_code(kind) for part in store.parts for _, kind in part.columns(0))
 
 
 def _totals(store: SliceStore, part: Accumulator) -> list[tuple[Any, int]]:

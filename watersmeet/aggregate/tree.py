@@ -7,7 +7,6 @@ it, times the logarithm of its slices at most, whatever keys other slices have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +45,6 @@ class _Level:
 
 
 class SliceTree:
-    in_words: ClassVar[str] = "a tree of slices"
-
     def __init__(self, store: SliceStore, longest: int) -> None:
         self.store = store
         self._levels = [_Level(store) for _ in range(max(1, longest.bit_length()))]

@@ -19,8 +19,8 @@ from functools import cached_property
 from math import exp
 
 from watersmeet.aggregate.reading import SliceRead
-from watersmeet.aggregate.slice_cache import form_for
 from watersmeet.aggregate.slice_store import SliceStore
+from watersmeet.aggregate.structure import structure_for
 from watersmeet.model import Query
 from watersmeet.model.forms import FactorizedAggregates
 from watersmeet.optimize.statistics import DEFAULT_KEYS
@@ -89,7 +89,7 @@ class _Pricing:
         found.keys[store.name] = keys = facts.keys_of_window(longest)
         slices = longest.grid.range // store.width
         rows = facts.slices * longest.grid.range / facts.progress
-        found.structures[store.name] = form_for(store, slices, int(rows), slices, int(keys)).in_words
+        found.structures[store.name] = structure_for(store, slices, int(rows), slices, int(keys))
         if store.name not in self.facts.statistics.slices:
             found.assumed.add(store.name)
 
