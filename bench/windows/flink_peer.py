@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from pyflink.table import TableEnvironment
+from pyflink.table import StatementSet, TableEnvironment
 
 from bench.peers.flink_tables import streaming
 from bench.windows.workload import Workload
@@ -42,6 +42,11 @@ def run(workload: Workload, out: Path) -> tuple[float, float]:
             f"'path' = '{out}/{each.name}', 'format' = 'csv')"
         )
         statements.add_insert_sql(f"INSERT INTO out_{each.name} {each.flink()}")
+    return executed(statements)
+
+
+def executed(statements: StatementSet) -> tuple[float, float]:
+    """When its job began and ended."""
     client = statements.execute().get_job_client()
     took = client.get_job_execution_result().result().get_net_runtime() / 1000
     return time.time() - took, time.time()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from bench.windows.flink_peer import environment
+from bench.windows.flink_peer import environment, executed
 
 COLUMNS = {
     "impressions": "ts BIGINT, id BIGINT, person BIGINT, site STRING, campaign INT, price BIGINT",
@@ -35,9 +34,7 @@ def run(workload: dict[str, Any], out: Path) -> tuple[float, float]:
             f"'path' = '{out}/{name}', 'format' = 'csv')"
         )
         statements.add_insert_sql(f"INSERT INTO out_{name} {text}")
-    client = statements.execute().get_job_client()
-    took = client.get_job_execution_result().result().get_net_runtime() / 1000
-    return time.time() - took, time.time()
+    return executed(statements)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,8 @@ class _JsonFile:
         self._lines = JsonLines(schema)
 
     def write(self, rows: pa.Table) -> None:
-        self._file.write("".join(f"{text}\n" for text in self._lines.of(rows)).encode())
+        for text in self._lines.of(rows):
+            self._file.write(f"{text}\n".encode())
 
     def close(self) -> None:
         try:
